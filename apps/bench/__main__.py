@@ -1,0 +1,90 @@
+"""`python -m apps.bench`, which scripts/bench runs after set-up."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from apps.bench.engine import SCENARIOS, Options, run
+from apps.bench.peers.registry import PEERS
+from apps.local.home import HOME, ROOT, LocalError, locked
+
+
+def _names(known: list[str]) -> Callable[[str], list[str]]:
+    def names(text: str) -> list[str]:
+        chosen = [name.strip() for name in text.split(",") if name.strip()]
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+        return [name for name in known if name in chosen]
+
+    return names
+
+
+def _count(text: str) -> int:
+    value = int(text.replace(",", "").replace("_", ""))
+    if value < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return value
+
+
+def options(arguments: list[str] | None = None) -> Options:
+    """The options of the command line. Exits with a message where they do not fit."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    engine = commands.add_parser("engine", help="Sequitur and its peers on one Kafka broker")
+    add = engine.add_argument
+    add("--n", type=_count, default=400_000, help="events (default %(default)s)")
+    add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
+    everybody, everything = ",".join(PEERS), ",".join(SCENARIOS)
+    add("--peers", type=_names(list(PEERS)), default=everybody, help="default: %(default)s")
+    add("--scenario", type=_names(list(SCENARIOS)), default=everything, help="default: %(default)s")
+    add("--install", action="store_true", help="get the chosen peers that are not there yet")
+    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
+    add("--rate", type=_count, help="events/s for latency; default: a tenth of the throughput")
+    add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
+    add("--page", type=Path, default=ROOT / "docs" / "benchmarks.md", help="the page to write")
+    found = parser.parse_args(arguments)
+    return Options(
+        events=found.n,
+        repeats=found.repeats,
+        peers=found.peers,
+        scenarios=found.scenario,
+        install=found.install,
+        broker=found.broker,
+        rate=found.rate,
+        folder=found.folder.absolute(),
+        page=found.page.absolute(),
+    )
+
+
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the bench; return the exit status: 0 only where every output was right."""
+    chosen = options(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    with locked(chosen.folder / "lock", wait=False) as ours:
+        if not ours:
+            print(f"another bench is running in {chosen.folder}", file=sys.stderr)
+            return 1
+        try:
+            return run(chosen, console)
+        except LocalError as error:
+            print(error, file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("stopped; nothing that was started is running any more", file=sys.stderr)
+            return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Read an output topic as its users do, and say whether it is right."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import orjson
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+SILENCE = 30.0
+"""Seconds without a record after which a topic is taken for unreadable."""
+
+
+@dataclass(slots=True)
+class Audit:
+    """What was found. wrong_end: streams whose last sequence is not the input's."""
+
+    records: int = 0
+    gaps: int = 0
+    duplicates: int = 0
+    streams: int = 0
+    wrong_end: int = 0
+
+    def problem(self, *, once: bool = True) -> str:
+        """What is wrong, in words; empty if nothing is. once: whether repeats are wrong."""
+        found = {
+            "streams that do not end where the input does": self.wrong_end,
+            "records after a gap": self.gaps,
+            "records twice": self.duplicates if once else 0,
+        }
+        return ", ".join(f"{count:,} {what}" for what, count in found.items() if count)
+
+
+def audit(values: Iterable[bytes], ends: Mapping[str, int]) -> Audit:
+    """Check records in the order of their partitions: each stream 1, 2, 3 … up to its end.
+
+    values: an event's own JSON (`stream`, `seq`) or a view's row changes (`stream`, `sequence`).
+    """
+    result, last = Audit(), dict[str, int]()
+    for value in values:
+        content = orjson.loads(value)
+        stream = str(content["stream"])
+        sequence: int = content["sequence"] if "changes" in content else content["seq"]
+        before = last.get(stream, 0)
+        result.records += 1
+        if sequence <= before:
+            result.duplicates += 1
+            continue
+        if sequence != before + 1:
+            result.gaps += 1
+        last[stream] = sequence
+    result.streams = len(last)
+    result.wrong_end = sum(
+        last.get(stream, 0) != ends.get(stream, 0) for stream in last.keys() | ends.keys()
+    )
+    return result
+
+
+def committed_values(broker: str, topic: str, partitions: int) -> Iterable[bytes]:
+    """The values of a topic's committed records, partition by partition in order.
+
+    Raises KafkaException, and TimeoutError where the end is not reached.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": "sequitur-bench-audit",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+        at_end: set[int | None] = set()
+        heard = time.monotonic()
+        while len(at_end) < partitions:
+            if time.monotonic() - heard > SILENCE:
+                raise TimeoutError(f"topic {topic}: nothing to read for {SILENCE:.0f} s")
+            for message in consumer.consume(10_000, 0.5):
+                heard = time.monotonic()
+                error = message.error()
+                if error is None:
+                    yield message.value() or b""
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at_end.add(message.partition())
+                else:
+                    raise KafkaException(error)
+    finally:
+        consumer.close()

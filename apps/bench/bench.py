@@ -1,0 +1,181 @@
+"""What every scenario works with: the broker, filled inputs, and runs of a program on them."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import uuid4
+
+from confluent_kafka import KafkaException
+
+from apps.bench.audit import audit, committed_values
+from apps.bench.cluster import Cluster
+from apps.bench.job import Guarantee, Job
+from apps.bench.peers.peer import Peer
+from apps.bench.programs import Program, start
+from apps.bench.results import Result, Sample
+from apps.bench.timing import Stalled, Timing, watch
+from apps.bench.workload import Workload
+from apps.demo.processes import ChildFailed
+
+PARTITIONS = 4
+FULL = 400_000
+"""Events at which the goals are stated; fewer make the rest of the sizes smaller as well."""
+SETTLE = 5.0
+"""Seconds that programs get to become quiet."""
+
+
+@dataclass
+class Bench:
+    """events: of the workload. peers: the contestants chosen that are installed, by name.
+
+    results: of this machine so far, by scenario. rate: events a second for measuring latency, None
+    for a tenth of the throughput. turn: which repeat it is, from 0.
+    """
+
+    cluster: Cluster
+    folder: Path
+    events: int
+    peers: Mapping[str, Peer]
+    results: dict[str, Result] = field(default_factory=dict)
+    rate: int | None = None
+    turn: int = 0
+    _filled: dict[Workload, str] = field(default_factory=dict)
+
+    @property
+    def workload(self) -> Workload:
+        """The one that throughput is measured with."""
+        return Workload(self.events)
+
+    def scaled(self, size: int) -> int:
+        """A size that belongs to the full number of events, for the chosen number."""
+        return max(100, size * self.events // FULL)
+
+    def topic(self, workload: Workload) -> str:
+        """A topic that holds the workload; filled once and read by all."""
+        if workload not in self._filled:
+            topic = f"bench-{uuid4().hex[:8]}.in"
+            self.cluster.create({topic: PARTITIONS})
+            self.cluster.fill(topic, workload.messages)
+            self._filled[workload] = topic
+        return self._filled[workload]
+
+    def forget(self) -> None:
+        """Delete the inputs."""
+        for topic in self._filled.values():
+            self.cluster.delete(topic)
+        self._filled.clear()
+
+    @contextmanager
+    def run(self, guarantee: Guarantee, outputs: Sequence[str] = ("out",)) -> Iterator["Run"]:
+        """A run with names of its own, an empty input and outputs; it is cleaned up afterwards.
+
+        outputs: what follows the run's name in the names of the output topics.
+        """
+        name = f"bench-{uuid4().hex[:8]}"
+        topics = [f"{name}.{output}" for output in outputs]
+        source = f"{name}.in"
+        self.cluster.create(dict.fromkeys([source, *topics], PARTITIONS))
+        datadir = self.folder / "data" / name
+        job = Job(self.cluster.broker, source, topics[0], name, datadir, guarantee, PARTITIONS)
+        run = Run(self.cluster, job, topics, self.folder / "logs")
+        try:
+            yield run
+        finally:
+            run.stop()
+            shutil.rmtree(datadir, ignore_errors=True)
+            self.cluster.delete(name)
+
+
+def sample(subject: str, measure: Callable[[], dict[str, float]]) -> Sample:
+    """Measure, and make what goes wrong on the way the sample's problem."""
+    try:
+        return Sample(subject, measure())
+    except (Wrong, Stalled, ChildFailed, KafkaException, TimeoutError) as error:
+        return Sample(subject, {}, str(error))
+
+
+class Wrong(RuntimeError):
+    """The output is not what it should be, so its speed is of no interest."""
+
+
+@dataclass
+class Run:
+    """Programs that do one job together. Logs are kept until the next time the bench starts."""
+
+    cluster: Cluster
+    job: Job
+    outputs: Sequence[str]
+    logs: Path
+    programs: list[Program] = field(default_factory=list)
+    _started: int = 0
+
+    def start(self, command: Sequence[str], name: str, **more: str) -> Program:
+        """Start a program. name: for its log and its folder, which it keeps when started again."""
+        datadir = self.job.datadir / name
+        datadir.mkdir(parents=True, exist_ok=True)
+        environment = replace(self.job, datadir=datadir).environment() | more
+        self._started += 1
+        log = self.logs / f"{self.job.group}-{name}-{self._started}.log"
+        program = start(name, command, log, environment)
+        self.programs.append(program)
+        return program
+
+    def read(self, topic: str) -> None:
+        """Take another topic for the input."""
+        self.job = replace(self.job, input=topic)
+
+    def check(self) -> None:
+        """Raise ChildFailed where a program has ended."""
+        for program in self.programs:
+            program.check()
+
+    def kill(self, program: Program) -> None:
+        """SIGKILL, and no one is to miss it."""
+        self.programs.remove(program)
+        program.kill()
+
+    def ready(self, members: int) -> None:
+        """Wait until the group has that many members, then until they have settled down.
+
+        Raises TimeoutError.
+        """
+        self.until(lambda: self.cluster.members(self.job.group) == members, "no group")
+        time.sleep(SETTLE)
+
+    def until(self, reached: Callable[[], bool], problem: str, seconds: float = 300.0) -> None:
+        """Wait for something. Raises TimeoutError with the problem."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            self.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{problem} after {seconds:.0f} s")
+            time.sleep(0.2)
+
+    def watch(self, records: int) -> Timing:
+        """Wait until the outputs hold that many records altogether. Raises Stalled."""
+        outputs = [(topic, p) for topic in self.outputs for p in range(self.job.partitions)]
+        return watch(self.cluster, outputs, records, self._cpu, self.check)
+
+    def audit(self, ends: Mapping[str, int]) -> None:
+        """Raise Wrong unless every output holds every stream's events up to its end, in order.
+
+        Once, too, where exactly once is promised.
+        """
+        for output in self.outputs:
+            values = committed_values(self.cluster.broker, output, self.job.partitions)
+            once = self.job.guarantee == "exactly_once"
+            problem = audit(values, ends).problem(once=once)
+            if problem:
+                raise Wrong(f"{output.rpartition('.')[2]}: {problem}")
+
+    def stop(self) -> None:
+        """Stop all programs."""
+        for program in self.programs:
+            program.stop()
+        self.programs.clear()
+
+    def _cpu(self) -> float:
+        return sum(program.cpu for program in self.programs)

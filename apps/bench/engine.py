@@ -1,0 +1,139 @@
+"""`scripts/bench engine`: run scenarios over the contestants, show the figures, write the page."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from apps.bench import machine, report
+from apps.bench.bench import Bench, sample
+from apps.bench.cluster import Cluster
+from apps.bench.peers.peer import Peer
+from apps.bench.peers.registry import PEERS, SEQUITUR
+from apps.bench.results import Result, Sample, load, save
+from apps.bench.scenarios import (
+    latency,
+    memory,
+    recovery,
+    throughput,
+    upsert,
+    views,
+    workers,
+)
+from apps.bench.scenarios.scenario import Scenario
+from apps.local.broker import Broker
+
+SCENARIOS = {
+    module.SCENARIO.name: module.SCENARIO
+    for module in (throughput, upsert, views, memory, recovery, latency, workers)
+}
+REMEDY = "Remedy: scripts/bench engine --install"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was chosen. broker: host:port, None for one of the bench's own. page: to be written."""
+
+    events: int
+    repeats: int
+    peers: Sequence[str]
+    scenarios: Sequence[str]
+    install: bool
+    broker: str | None
+    rate: int | None
+    folder: Path
+    page: Path
+
+
+def run(options: Options, console: Console) -> int:
+    """Measure; return the exit status: 1 where a sample is void. Raises LocalError."""
+    chosen = [PEERS[name] for name in options.peers]
+    if options.install:
+        _install(chosen, console)
+    ready = {peer.name: peer for peer in chosen if peer.missing() is None}
+    absent = [peer.name for peer in chosen if peer.name not in ready]
+    for name in absent:
+        console.print(f"Left out: {name}, {PEERS[name].missing()}. {REMEDY}")
+    for leftover in (options.folder / "data", options.folder / "logs"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    kept = options.folder / "results.json"
+    results = load(kept)
+    measured: dict[str, Result] = {}
+    with ExitStack() as stack:
+        address = options.broker or stack.enter_context(_own_broker(options.folder, console))
+        bench = Bench(
+            Cluster(address), options.folder, options.events, ready, results, options.rate
+        )
+        stack.callback(bench.forget)
+        console.print("Warming up: a run that does not count …")
+        sample("warm-up", lambda: throughput.measure(bench, SEQUITUR, "exactly_once"))
+        for name in options.scenarios:
+            scenario = SCENARIOS[name]
+            result = _measure(scenario, bench, options.repeats, console)
+            if scenario.subjects:
+                result.facts["absent"] = ", ".join(n for n in absent if n in scenario.subjects)
+            measured[name] = results[name] = result
+            save(kept, results.values())
+            console.print(report.grid(scenario, result).rich(scenario.title))
+    console.print(report.goals(results).rich("Goals"))
+    options.page.parent.mkdir(parents=True, exist_ok=True)
+    options.page.write_text(report.page(SCENARIOS.values(), results))
+    console.print(f"Written: {options.page}; logs: {options.folder / 'logs'}")
+    return _problems(measured, console)
+
+
+@contextmanager
+def _own_broker(folder: Path, console: Console) -> Iterator[str]:
+    """The address of a broker whose records are gone afterwards."""
+    console.print("Starting a broker …")
+    for leftover in folder.glob("broker-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        TemporaryDirectory(dir=folder, prefix="broker-", ignore_cleanup_errors=True) as records,
+        Broker(Path(records)) as broker,
+    ):
+        yield broker.address
+
+
+def _install(peers: Sequence[Peer], console: Console) -> None:
+    for peer in peers:
+        if peer.missing() is not None:
+            console.print(f"Installing {peer.name} …")
+            peer.install()
+
+
+def _measure(scenario: Scenario, bench: Bench, repeats: int, console: Console) -> Result:
+    console.print(f"\n{scenario.title}")
+    facts = machine.facts() | {
+        "events": str(bench.events),
+        "repeats": str(repeats),
+        "load before": machine.load(),
+    }
+    result = Result(scenario.name, facts)
+    for bench.turn in range(repeats):
+        for taken in scenario.run(bench):
+            result.samples.append(taken)
+            console.print(f"  {bench.turn + 1}/{repeats}  {_line(taken)}", soft_wrap=True)
+    facts["load after"] = machine.load()
+    return result
+
+
+def _line(taken: Sample) -> str:
+    if taken.problem:
+        return f"{taken.subject}: {taken.problem}"
+    shown = (f"{name} {report.number(value, 1)}" for name, value in taken.values.items())
+    return f"{taken.subject}: {', '.join(shown)}"
+
+
+def _problems(measured: Mapping[str, Result], console: Console) -> int:
+    found = [f"{name}: {text}" for name, result in measured.items() for text in result.problems()]
+    if found:
+        console.print("\nVoid samples:")
+        for text in found:
+            console.print(f"  {text}", markup=False)
+    return 1 if found else 0

@@ -1,0 +1,136 @@
+"""What the project has set itself, and how far the figures are from it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from apps.bench.bench import FULL
+from apps.bench.results import Result
+from apps.bench.scenarios import memory, recovery, views, workers
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """text: what is to be reached. of: → the figure. bound: at least, or else below."""
+
+    text: str
+    scenario: str
+    of: Callable[[Result], float | None]
+    bound: float
+    at_least: bool = True
+    digits: int = 2
+
+    def met(self, figure: float) -> bool:
+        return figure >= self.bound if self.at_least else figure < self.bound
+
+    @property
+    def limit(self) -> str:
+        return f"{'≥' if self.at_least else '<'} {self.bound:,g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal beside what was measured. word: met, NOT met, or why neither."""
+
+    goal: Goal
+    figure: float | None
+    word: str
+
+
+def _ratio(subject: str, base: str, value: str) -> Callable[[Result], float | None]:
+    return lambda result: result.ratio(subject, base, value)
+
+
+def _median(subject: str, value: str) -> Callable[[Result], float | None]:
+    def of(result: Result) -> float | None:
+        figure = result.figure(subject, value)
+        return figure.median if figure else None
+
+    return of
+
+
+def _by_stock_faust(result: Result) -> float | None:
+    ours = result.figure("sequitur", "exactly_once")
+    theirs = result.figure("faust", "at_least_once")
+    return ours.median / theirs.median if ours and theirs else None
+
+
+GOALS = (
+    Goal(
+        "exactly once, × Kafka Streams' exactly once",
+        "throughput",
+        _ratio("sequitur", "kafka-streams", "exactly_once"),
+        2,
+    ),
+    Goal(
+        "exactly once, × the practical limit",
+        "throughput",
+        _ratio("sequitur", "limit", "exactly_once"),
+        0.8,
+    ),
+    Goal("exactly once, × stock Faust's at least once", "throughput", _by_stock_faust, 35),
+    Goal(
+        "decoding and one Upsert, × Kafka Streams with Jackson",
+        "upsert",
+        _ratio("sequitur", "kafka-streams", "rate"),
+        1,
+    ),
+    Goal(
+        "time of three views, × one view",
+        "views",
+        _ratio(views.THREE, views.ONE, "seconds"),
+        2.2,
+        at_least=False,
+    ),
+    Goal(
+        "1 million idle streams, MB beyond the empty worker",
+        "memory",
+        _median(memory.IDLE, "beyond"),
+        200,
+        at_least=False,
+        digits=0,
+    ),
+    Goal(
+        "100,000 waiting events, MB beyond the empty worker",
+        "memory",
+        _median(memory.WAITING, "beyond"),
+        300,
+        at_least=False,
+        digits=0,
+    ),
+    Goal(
+        "recovery from the changelog, rows/s",
+        "recovery",
+        _median(recovery.SUBJECT, "rate"),
+        200_000,
+        digits=0,
+    ),
+    Goal(
+        "p99 latency at a tenth of the throughput, ms",
+        "latency",
+        _median("exactly once", "p99"),
+        50,
+        at_least=False,
+        digits=1,
+    ),
+    Goal(
+        "two workers, × one (broker on the same cores)",
+        "workers",
+        _ratio(workers.TWO, workers.ONE, "rate"),
+        1.7,
+    ),
+)
+
+
+def verdicts(results: Mapping[str, Result]) -> list[Verdict]:
+    """Every goal, measured or not."""
+    return [_verdict(goal, results.get(goal.scenario)) for goal in GOALS]
+
+
+def _verdict(goal: Goal, result: Result | None) -> Verdict:
+    figure = goal.of(result) if result else None
+    if result is None or figure is None:
+        return Verdict(goal, None, "not measured")
+    events = int(result.facts["events"])
+    if events < FULL:
+        return Verdict(goal, figure, f"no verdict: a trial with {events:,} events")
+    return Verdict(goal, figure, "met" if goal.met(figure) else "NOT met")

@@ -1,0 +1,65 @@
+"""What a reader has to know of the machine to make sense of figures measured on it."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from apps.local import jars
+from apps.local.home import ROOT
+
+_PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka")
+
+
+def facts() -> dict[str, str]:
+    """Name → fact, of machine and software, as of now."""
+    found = {
+        "date": date.today().isoformat(),
+        "Sequitur": _checkout(),
+        "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
+        "cores": str(os.cpu_count()),
+        "memory": _memory(),
+        "system": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "Kafka broker": jars.BROKER.coordinates[0].rpartition(":")[2],
+    }
+    return found | {name: _version(name) for name in _PACKAGES}
+
+
+def load() -> str:
+    """The load average over a minute: processes that ran or wanted to."""
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+def _first(path: str, name: str) -> str:
+    lines: Iterable[str] = ()
+    with suppress(OSError):
+        lines = Path(path).read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+
+
+def _memory() -> str:
+    kilobytes = _first("/proc/meminfo", "MemTotal").split()
+    return f"{int(kilobytes[0]) * 1024 / 1e9:.0f} GB" if kilobytes else "unknown"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _checkout() -> str:
+    """The version, and the commit where there is one."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=, changed"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return _version("sequitur")
+    commit = done.stdout.strip()
+    return f"{_version('sequitur')} ({commit})" if commit else _version("sequitur")

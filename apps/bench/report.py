@@ -1,0 +1,155 @@
+"""Show results: tables on a terminal, and the same tables as a page."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+
+from rich import box
+from rich.table import Table
+
+from apps.bench.goals import verdicts
+from apps.bench.results import Figure, Result
+from apps.bench.scenarios.scenario import Column, Scenario
+
+NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of text; the first column is words, the others are figures."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def rich(self, title: str = "") -> Table:
+        """For a terminal."""
+        table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+        for number, name in enumerate(self.head):
+            table.add_column(name, justify="right" if number else "left")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """For a page."""
+        line = "|" + "|".join(["---"] + ["---:"] * (len(self.head) - 1)) + "|"
+        rows = [self.head, *self.rows]
+        head, *body = ("| " + " | ".join(row) + " |" for row in rows)
+        return "\n".join([head, line, *body])
+
+
+def number(figure: float, digits: int) -> str:
+    """A figure for a reader: large ones to three places and with commas."""
+    if not digits and figure >= 1000:
+        step = 10 ** (len(str(int(figure))) - 3)
+        figure = round(figure / step) * step
+    return f"{figure:,.{digits}f}"
+
+
+def spread(figure: Figure | None, digits: int) -> str:
+    """The median, with the lowest and highest where it was measured more than once."""
+    if figure is None:
+        return NONE
+    text = number(figure.median, digits)
+    if figure.repeats > 1 and figure.highest != figure.lowest:
+        text += f" ({number(figure.lowest, digits)}–{number(figure.highest, digits)})"
+    return text
+
+
+def grid(scenario: Scenario, result: Result, *, long: bool = False) -> Grid:
+    """A scenario's table. long: with the subjects' long names, for a page."""
+    rows = []
+    known = [s for s in scenario.subjects if s in result.subjects()]
+    for subject in known + [s for s in result.subjects() if s not in known]:
+        cells = [_cell(column, result, subject) for column in scenario.columns]
+        rows.append([scenario.subjects.get(subject, subject) if long else subject, *cells])
+    return Grid(["", *(column.title for column in scenario.columns)], rows)
+
+
+def _cell(column: Column, result: Result, subject: str) -> str:
+    if column.base is None:
+        return spread(result.figure(subject, column.value), column.digits)
+    ratio = result.ratio(subject, column.base, column.value)
+    return NONE if ratio is None else number(ratio, column.digits)
+
+
+def goals(results: Mapping[str, Result]) -> Grid:
+    """Every goal with what was measured."""
+    rows = [
+        [
+            verdict.goal.text,
+            verdict.goal.limit,
+            NONE if verdict.figure is None else number(verdict.figure, verdict.goal.digits),
+            verdict.word,
+        ]
+        for verdict in verdicts(results)
+    ]
+    return Grid(["goal", "bound", "measured", ""], rows)
+
+
+def conditions(result: Result) -> str:
+    """Under what a scenario was measured, in a line."""
+    facts = result.facts
+    absent = f" Not installed: {facts['absent']}." if facts.get("absent") else ""
+    return (
+        f"{facts['date']}, Sequitur {facts['Sequitur']}; {int(facts['events']):,} events,"
+        f" repeats: {facts['repeats']}; load average {facts['load before']} before and"
+        f" {facts['load after']} after.{absent}"
+    )
+
+
+def page(scenarios: Iterable[Scenario], results: Mapping[str, Result]) -> str:
+    """The whole page, in Markdown."""
+    measured = [scenario for scenario in scenarios if scenario.name in results]
+    if not measured:
+        raise ValueError("nothing was measured")
+    newest = max((results[s.name] for s in measured), key=lambda result: result.facts["date"])
+    parts = [_HEAD, "## Goals", goals(results).markdown(), _RATIOS]
+    for scenario in measured:
+        result = results[scenario.name]
+        parts += [f"## {scenario.title}", grid(scenario, result, long=True).markdown()]
+        parts += [_wrapped(scenario.how), _wrapped(f"*{conditions(result)}*")]
+        if problems := result.problems():
+            parts += ["Void samples:", "\n".join(f"- {_one_line(text)}" for text in problems)]
+    machine = {k: v for k, v in newest.facts.items() if k not in _OF_A_RUN}
+    facts = Grid(["machine and software", ""], [[k, v] for k, v in machine.items()])
+    parts += ["## Where", facts.markdown(), _PEERS]
+    return "\n\n".join(parts) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""
+
+
+def _wrapped(prose: str) -> str:
+    return fill(prose, 100, break_long_words=False, break_on_hyphens=False)
+
+
+_OF_A_RUN = ("date", "Sequitur", "events", "repeats", "absent", "load before", "load after")
+_HEAD = """\
+# Benchmarks
+
+Written by `scripts/bench engine`, which measures Sequitur and what a user would pick instead, in
+turn, on one broker; `--install` gets the peers first, `--help` shows the rest. The job is the same
+for all: events of 5,000 streams come on one topic of 4 partitions, keyed by stream, 10% late by a
+few events of their own stream and 5% twice; the output topic has to hold each stream's events once,
+in sequence, without a gap, and the state has to survive a restart. Every output is audited, and one
+that is wrong has no figure."""
+_RATIOS = """\
+Only ratios of medians of one session mean something: absolute figures depend on the machine, and
+broker, contestant and bench share its cores. In tables: median (lowest–highest of the repeats)."""
+_PEERS = """\
+## The peers
+
+Their programs are in `apps/bench/peers`. What is not said here is as each has it by default.
+
+- *The practical limit*: an aiokafka consumer and producer in one loop, batch by batch; RocksDB,
+  changelog and transactions like Sequitur's, but no views, handlers, counts, policies or recovery,
+  and no care for what a crash leaves behind.
+- *Kafka Streams*: a processor with two RocksDB stores that have changelogs, one thread, linger
+  20 ms, batches of 256 KB, 5,000 records a poll; it reads no more of an event than its sequence.
+- *Quix Streams*: a stateful function that may yield several events, commit interval 1 s, linger
+  20 ms.
+- *Stock faust-streaming*: an agent and two RocksDB tables, linger 20 ms; at least once only, since
+  in its exactly-once mode what is sent to a topic that it does not read is outside of the
+  transaction."""

@@ -1,0 +1,82 @@
+"""What was measured: samples by scenario, kept from run to run in the ignored folder."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement of one subject. problem: what makes it void, in words; else empty."""
+
+    subject: str
+    values: dict[str, float]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value over the repeats."""
+
+    median: float
+    lowest: float
+    highest: float
+    repeats: int
+
+
+@dataclass(slots=True)
+class Result:
+    """A scenario's samples and the facts of its run."""
+
+    scenario: str
+    facts: dict[str, str]
+    samples: list[Sample] = field(default_factory=list)
+
+    def subjects(self) -> list[str]:
+        """Those that were measured, in order, sound samples or not."""
+        return list(dict.fromkeys(sample.subject for sample in self.samples))
+
+    def figure(self, subject: str, value: str) -> Figure | None:
+        """A value of a subject over its sound samples, None if there is none."""
+        found = [
+            sample.values[value]
+            for sample in self.samples
+            if sample.subject == subject and value in sample.values and not sample.problem
+        ]
+        return Figure(median(found), min(found), max(found), len(found)) if found else None
+
+    def ratio(self, subject: str, base: str, value: str) -> float | None:
+        """A subject's median by another's."""
+        one, other = self.figure(subject, value), self.figure(base, value)
+        return one.median / other.median if one and other and other.median else None
+
+    def problems(self) -> list[str]:
+        """What made samples void, by subject."""
+        return [f"{sample.subject}: {sample.problem}" for sample in self.samples if sample.problem]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest of sorted values that at least `share` (0 to 1) of them do not exceed."""
+    return values[min(len(values) - 1, max(0, -int(-len(values) * share // 1) - 1))]
+
+
+def load(path: Path) -> dict[str, Result]:
+    """The results of earlier runs, by scenario; empty if there are none."""
+    try:
+        kept = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {
+        entry["scenario"]: Result(
+            entry["scenario"], entry["facts"], [Sample(**sample) for sample in entry["samples"]]
+        )
+        for entry in kept
+    }
+
+
+def save(path: Path, results: Iterable[Result]) -> None:
+    """Keep results for later runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(result) for result in results], indent=1))

@@ -1,0 +1,35 @@
+"""What a scenario is: how it is measured, and how its figures are shown."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from apps.bench.bench import Bench
+from apps.bench.results import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A value in the scenario's table. digits: after the point.
+
+    base: the subject by whose median it is divided, which makes it a ratio.
+    """
+
+    title: str
+    value: str
+    digits: int = 0
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """run: → samples of one repeat. how: what the reader has to know of the measuring.
+
+    subjects: how subjects are shown, where not by their own names.
+    """
+
+    name: str
+    title: str
+    how: str
+    columns: tuple[Column, ...]
+    run: Callable[[Bench], Iterator[Sample]]
+    subjects: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,88 @@
+"""Watch output topics grow, and work out how fast they did."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from apps.bench.cluster import Cluster, Partition
+
+EVERY = 0.05
+"""Seconds between two looks."""
+SETTLED = 2.0
+"""Seconds without growth after which enough records are taken for all."""
+STALLED = 60.0
+"""Seconds without growth after which no more are expected."""
+
+SLOWEST = 200
+"""Records a second below which waiting any longer is of no use."""
+
+
+class Stalled(RuntimeError):
+    """The outputs stopped growing too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """seconds: since the watch began. offsets: sum over the outputs. cpu: seconds used so far."""
+
+    seconds: float
+    offsets: int
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long it took, in seconds since the watch began, and how fast it went.
+
+    first: until the first records could be read. all: until the last. rate: records a second
+    between these two, so that starting up does not count; where all came at once it does. cpu:
+    CPU seconds per million records in the same stretch.
+    """
+
+    first: float
+    all: float
+    rate: float
+    cpu: float
+
+
+def timing(looks: Sequence[Look], records: int) -> Timing:
+    """Work it out from looks at outputs that grew to `records` records in the end."""
+    first = next(look for look in looks if look.offsets)
+    final = looks[-1].offsets
+    last = next(look for look in looks if look.offsets == final)
+    # Transaction markers have offsets too: their share is the same everywhere.
+    steady = records * (final - first.offsets) / final
+    if not steady:
+        return Timing(first.seconds, last.seconds, records / last.seconds, last.cpu / records * 1e6)
+    seconds = last.seconds - first.seconds
+    return Timing(
+        first.seconds, last.seconds, steady / seconds, (last.cpu - first.cpu) / steady * 1e6
+    )
+
+
+def watch(
+    cluster: Cluster,
+    outputs: Sequence[Partition],
+    records: int,
+    cpu: Callable[[], float],
+    check: Callable[[], None],
+) -> Timing:
+    """Wait until the outputs hold `records` records altogether and grow no more.
+
+    cpu: → CPU seconds used by what writes them. check: raises if that has failed. Raises Stalled.
+    """
+    began = grew = time.monotonic()
+    limit = 300 + records / SLOWEST
+    looks: list[Look] = []
+    while True:
+        check()
+        offsets = sum(cluster.ends(outputs).values())
+        now = time.monotonic()
+        if not looks or offsets != looks[-1].offsets:
+            looks.append(Look(now - began, offsets, cpu()))
+            grew = now
+        if offsets >= records and now - grew > SETTLED:
+            return timing(looks, records)
+        if now - grew > STALLED or now - began > limit:
+            raise Stalled(f"{offsets:,} of {records:,} records after {now - began:.0f} s")
+        time.sleep(EVERY)

@@ -1,0 +1,187 @@
+"""The materializer's streaming query: output topics in, batches of a sink out."""
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event, Lock
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from apps.materializer_report import Report
+from apps.spark_session import SPARK_ERRORS
+from stores.sink import Applied, Batch, OutputRecord, Sink, StoreError, check_batch
+
+LOOK_SECONDS = 0.5
+COMMIT_SECONDS = 5.0
+"""How long a stop waits for Spark to note the last batch; if it did not, the batch is replayed."""
+STOP_SECONDS = 15
+"""How long a stop waits for what else Spark has in hand, such as a broker that does not answer."""
+
+log = logging.getLogger("materializer")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to read, and how much at once.
+
+    topics: they need not exist yet. checkpoint: Spark's own notes of how far it read, a folder on
+    any file system that Spark knows. max_rows: records of one batch. interval: seconds between the
+    starts of two batches; 0 looks for records without a pause. kafka: further options of Spark's
+    Kafka source; they may hold secrets.
+    """
+
+    broker: str
+    topics: Sequence[str]
+    checkpoint: str
+    max_rows: int = 100_000
+    interval: float = 0.1
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Stopped(Exception):
+    """A batch that was not begun, since the query is being stopped."""
+
+
+class Writer:
+    """Hands the query's batches to the sink, one at a time, and adds up what became of them.
+
+    error: why the last batch failed, if it did.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.batches = 0
+        self.last = -1
+        self.total = Applied()
+        self.error: Exception | None = None
+        self.stopping = False
+        self.busy = Lock()
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Apply one batch; called by Spark in a thread of its own."""
+        with self.busy:
+            if self.stopping:
+                raise Stopped
+            try:
+                context = frame.sparkSession.sparkContext
+                query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
+                done = self.sink.apply(_records(frame.toArrow()), Batch(query, number))
+            except Exception as error:
+                self.error = error
+                raise
+            self._count(done)
+            self.last = number
+
+    def _count(self, done: Applied) -> None:
+        self.batches += 1
+        total = self.total
+        total.records += done.records
+        total.applied += done.applied
+        total.replayed += done.replayed
+        total.duplicates += done.duplicates
+        total.dead += done.dead
+        if done.dead:
+            log.warning(
+                "%d records could not be applied and are in the table _dead; the first is %s",
+                done.dead,
+                done.reason,
+            )
+
+
+def _records(table: pa.Table) -> Iterator[OutputRecord]:
+    columns = (table[name].to_pylist() for name in ("topic", "partition", "offset", "value"))
+    return zip(*columns, strict=True)
+
+
+def start(spark: SparkSession, settings: Settings, writer: Writer) -> StreamingQuery:
+    """Start the query.
+
+    Topics are subscribed by a pattern that matches just their names, because a topic that does not
+    exist yet ends a plain subscription with an error, and is waited for by this one.
+    """
+    reader = spark.readStream.format("kafka").options(
+        **{
+            "kafka.bootstrap.servers": settings.broker,
+            "subscribePattern": "^(?:" + "|".join(map(re.escape, settings.topics)) + ")$",
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+            "maxOffsetsPerTrigger": str(settings.max_rows),
+            # Spark's own 500 ms would be waited for whenever little comes.
+            "kafka.fetch.max.wait.ms": "10",
+            **settings.kafka,
+            "kafka.isolation.level": "read_committed",
+        }
+    )
+    return (
+        reader.load()
+        .select("topic", "partition", "offset", "value")
+        .writeStream.foreachBatch(writer)
+        .option("checkpointLocation", settings.checkpoint)
+        .trigger(processingTime=f"{round(settings.interval * 1000)} milliseconds")
+        .start()
+    )
+
+
+def materialize(spark: SparkSession, sink: Sink, settings: Settings, stop: Event) -> None:
+    """Run until `stop` is set, and let the batch in hand end then.
+
+    Raises what ended the query: StoreError from the sink, one of SPARK_ERRORS from Spark.
+    """
+    spark.conf.set("spark.sql.streaming.stopTimeout", f"{STOP_SECONDS}s")
+    writer = Writer(sink)
+    committed = committed_batch(spark, settings.checkpoint)
+    query = start(spark, settings, writer)
+    try:
+        if committed is not None:
+            with writer.busy:
+                check_batch(Batch(query.id, committed + 1), sink.last_batch(query.id))
+        _follow(query, writer, Report(settings.broker, settings.topics), stop)
+        if stop.is_set():
+            # Spark would report the end of the query, and a batch that is not begun, as errors.
+            spark.sparkContext.setLogLevel("OFF")
+            _finish(query, writer)
+        error = writer.error or query.exception()
+    except SPARK_ERRORS as gone:
+        error = writer.error or gone
+    if stop.is_set() and not isinstance(error, StoreError):
+        if error is not None and not isinstance(error, Stopped):
+            log.info("Spark did not stop in order; a batch in hand is read again next time")
+        return
+    if error is not None:
+        raise error
+
+
+def committed_batch(spark: SparkSession, checkpoint: str) -> int | None:
+    """The number of the last batch that Spark noted as done in this checkpoint, None if none is."""
+    commits = spark._jvm.org.apache.hadoop.fs.Path(checkpoint, "commits")  # type: ignore[union-attr]
+    files = commits.getFileSystem(spark._jsc.hadoopConfiguration())
+    if not files.exists(commits):
+        return None
+    names = [status.getPath().getName() for status in files.listStatus(commits)]
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def _follow(query: StreamingQuery, writer: Writer, report: Report, stop: Event) -> None:
+    """Report progress until `stop` is set or the query has ended."""
+    while not stop.wait(LOOK_SECONDS) and query.isActive:
+        report.look(query, writer.batches, writer.total)
+    report.look(query, writer.batches, writer.total, last=True)
+
+
+def _finish(query: StreamingQuery, writer: Writer) -> None:
+    """Let the batch in hand end, let Spark note it, and stop the query."""
+    with writer.busy:
+        writer.stopping = True
+        until = time.monotonic() + COMMIT_SECONDS
+        while query.isActive and time.monotonic() < until and _batch(query) < writer.last:
+            time.sleep(0.02)
+    query.stop()
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else progress["batchId"]

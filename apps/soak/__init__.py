@@ -1,0 +1,45 @@
+"""A topology made to be killed: its outputs and states are checked against a fold of its input.
+
+From the environment: SOAK (name prefix of its topics and group), SEQUITUR_BROKER, SEQUITUR_DATADIR,
+SEQUITUR_GUARANTEE. Input is re-keyed by the stream in the body.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from topology import Emit, Event, Inspector, Topology, Upsert
+from topology.faust import compile
+
+PREFIX = os.environ.get("SOAK", "soak")
+PARTITIONS = 4
+
+topology = Topology(PREFIX)
+source = topology.source(
+    f"{PREFIX}.in",
+    inspector=Inspector(stream="stream", sequence="seq"),
+    name="in",
+    partitions=PARTITIONS,
+)
+
+
+def fold(total: int, amount: int) -> int:
+    """The running total of a stream: any event missed, repeated or out of order changes it."""
+    return (total * 31 + amount) % 1_000_000_007
+
+
+@topology.view("ledger", of=source, buffer=16)
+def ledger(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
+    """Keeps the running total in the stream's state, a row per stream."""
+    state["total"] = fold(state.get("total", 0), event.content["amount"])
+    values = {"seq": event.sequence, "total": state["total"]}
+    yield Upsert("ledger", key={"stream": event.stream}, values=values)
+
+
+@topology.view("copies", of=source)
+async def copies(event: Event) -> AsyncIterator[Emit]:
+    """Sends every event on, by a handler that is awaited."""
+    yield Emit(f"{PREFIX}.copied", event.stream, event.message.value)
+
+
+app = compile(topology, group=PREFIX)

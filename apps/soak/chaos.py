@@ -1,0 +1,207 @@
+"""Run a soak: fill the input, run workers, do them harm, and wait until all input is processed."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+
+from apps.soak.workload import Workload
+
+
+@dataclass
+class Soak:
+    """A soak on a broker, with a name of its own and a folder for its workers' data and logs."""
+
+    broker: str
+    prefix: str
+    folder: Path
+    guarantee: str = "exactly_once"
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    began: dict[str, int] = field(default_factory=dict)
+
+    def fill(self, work: Workload) -> None:
+        """Write the input."""
+        topic = f"{self.prefix}.in"
+        admin = AdminClient({"bootstrap.servers": self.broker})
+        for made in admin.create_topics([NewTopic(topic, 4, 1)]).values():
+            made.result()
+        producer = Producer({"bootstrap.servers": self.broker, "linger.ms": 20})
+        for at, (key, value) in enumerate(work.messages):
+            producer.produce(topic, value, key)
+            if at % 10_000 == 9_999:
+                producer.flush()
+        producer.flush()
+
+    def start(self, name: str) -> None:
+        """Start a worker, or start it again."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **os.environ,
+            "SOAK": self.prefix,
+            "SEQUITUR_BROKER": self.broker,
+            "SEQUITUR_DATADIR": str(self.data(name)),
+            "SEQUITUR_GUARANTEE": self.guarantee,
+            "SEQUITUR_SESSION_TIMEOUT": "6",
+            "SEQUITUR_INSTANCE": name,
+        }
+        command = [sys.executable, "-m", "faust", "-A", "apps.soak", "worker", "-l", "info"]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.began[name] = log.tell()
+            self.workers[name] = subprocess.Popen(
+                [*command, "--without-web"], env=environment, stdout=log, stderr=log
+            )
+
+    def data(self, name: str) -> Path:
+        """A worker's data folder."""
+        return self.folder / name
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        worker = self.workers.pop(name, None)
+        if worker is not None:
+            worker.kill()
+            worker.wait()
+
+    def ready(self, name: str, seconds: float = 60) -> None:
+        """Wait until a worker has restored its tables and works. Raises TimeoutError."""
+        until = time.monotonic() + seconds
+        while b"Worker ready" not in (self.folder / f"{name}.log").read_bytes()[self.began[name] :]:
+            if time.monotonic() > until:
+                raise TimeoutError(f"worker {name} is not ready after {seconds} s; see its log")
+            time.sleep(0.2)
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP: the group will take the worker for dead, and it will not know."""
+        self.workers[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT: a zombie with a step in hand."""
+        self.workers[name].send_signal(signal.SIGCONT)
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; returns the exit status, and kills what does not stop."""
+        worker = self.workers.pop(name)
+        worker.send_signal(signal.SIGTERM)
+        try:
+            return worker.wait(30)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+            return -9
+
+    def stop_all(self) -> dict[str, int]:
+        return {name: self.stop(name) for name in list(self.workers)}
+
+    def forget(self, name: str) -> None:
+        """Delete a dead worker's data folder."""
+        shutil.rmtree(self.data(name), ignore_errors=True)
+
+    def compact(self) -> None:
+        """Have the changelogs' closed segments compacted at once, and segments closed soon."""
+        admin = AdminClient({"bootstrap.servers": self.broker})
+        settings = {
+            "segment.ms": "1000",
+            "min.cleanable.dirty.ratio": "0.001",
+            "max.compaction.lag.ms": "1000",
+            "delete.retention.ms": "1000",
+        }
+        resources = [
+            ConfigResource(
+                ConfigResource.Type.TOPIC,
+                f"{self.prefix}-{view}-changelog",
+                incremental_configs=[
+                    ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+                    for name, value in settings.items()
+                ],
+            )
+            for view in ("ledger", "copies")
+        ]
+        for done in admin.incremental_alter_configs(resources).values():
+            done.result()
+
+    def lag(self) -> int:
+        """Messages that are not processed to the end, over the input and by-stream topics."""
+        for _ in range(20):
+            with suppress(KafkaException):
+                return self._lag()
+            time.sleep(0.5)
+        return self._lag()
+
+    def _lag(self) -> int:
+        consumer = Consumer({"bootstrap.servers": self.broker, "group.id": self.prefix})
+        try:
+            lag = 0
+            for topic in (f"{self.prefix}.in", f"{self.prefix}.in.by-stream"):
+                known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+                partitions = [TopicPartition(topic, number) for number in known]
+                for done in consumer.committed(partitions, timeout=10):
+                    first, end = consumer.get_watermark_offsets(done, timeout=10)
+                    lag += end - max(done.offset, first)
+            return lag
+        finally:
+            consumer.close()
+
+    def wait(self, seconds: float, done: Callable[[], bool] | None = None) -> None:
+        """Wait until all input is processed. Raises TimeoutError, RuntimeError if a worker ends."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            for name, worker in self.workers.items():
+                if worker.poll() is not None:
+                    raise RuntimeError(f"worker {name} ended with {worker.returncode}; see its log")
+            if self.lag() == 0 and (done is None or done()):
+                return
+            time.sleep(0.5)
+        raise TimeoutError(f"{self.lag()} messages are not processed after {seconds} s")
+
+
+def let_work(soak: Soak, messages: int, seconds: float) -> None:
+    """Let the workers process that many messages more, or work that long."""
+    until, target = time.monotonic() + seconds, soak.lag() - messages
+    while time.monotonic() < until and soak.lag() > max(target, 0):
+        time.sleep(0.05)
+
+
+def harm(soak: Soak, chance: random.Random, names: list[str]) -> str:
+    """Do one thing to one of the workers; returns what was done."""
+    name = chance.choice(names)
+    what = chance.choices(["kill", "kill and forget", "stop", "damage"], [6, 2, 1, 1])[0]
+    if what == "stop":
+        if name in soak.workers:
+            soak.stop(name)
+    else:
+        soak.kill(name)
+    if what == "kill and forget":
+        soak.forget(name)
+    if what == "damage":
+        damage(soak.data(name), chance)
+    soak.start(name)
+    return f"{what} {name}"
+
+
+def damage(folder: Path, chance: random.Random) -> None:
+    """Truncate or overwrite a file of a worker's tables."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+    for path in chance.sample(files, min(3, len(files))):
+        size = path.stat().st_size
+        if chance.random() < 0.5:
+            os.truncate(path, size // 2)
+        else:
+            with path.open("r+b") as file:
+                file.seek(chance.randrange(size))
+                file.write(b"\xa5" * 64)

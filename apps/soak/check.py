@@ -1,0 +1,161 @@
+"""Check a soak's outputs, changelogs and tables against what its input comes to."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import orjson
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from apps.soak.workload import Workload
+from stores.rocksdb import RocksTable
+from topology.counts import Counts, decode_counts
+from topology.progress import last_of
+from topology.rows import COUNTS, decode_progress
+
+
+def read(broker: str, topic: str) -> Iterator[Message]:
+    """All committed records of a topic, partition by partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": "soak-check",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            ended = False
+            while not ended:
+                for message in consumer.consume(5000, 0.3):
+                    if message.error():
+                        ended = True
+                    else:
+                        yield message
+    finally:
+        consumer.close()
+
+
+def check(
+    broker: str,
+    prefix: str,
+    work: Workload,
+    datadir: Path | None = None,
+    *,
+    once: bool = True,
+    compacted: bool = False,
+) -> list[str]:
+    """What is wrong, in words; an empty list if all is as it should be.
+
+    once: whether outputs may not repeat; without it a repeat is right if it says what was said
+    before. datadir: of a stopped worker, to compare its tables. compacted: whether the changelogs'
+    rows of the time a table stands at may be gone, so that only its rows of now are compared.
+    """
+    wrong = check_ledger(broker, prefix, work, once) + check_copies(broker, prefix, work, once)
+    for view in ("ledger", "copies"):
+        changelog = list(read(broker, f"{prefix}-{view}-changelog"))
+        wrong += check_rows(view, fold(changelog), work, once)
+        if datadir is not None:
+            wrong += check_tables(view, changelog, datadir / prefix / view, compacted)
+    return wrong
+
+
+def check_ledger(broker: str, prefix: str, work: Workload, once: bool) -> list[str]:
+    """The ledger's output: each stream 1, 2, 3 … once, and the right total at its end."""
+    bodies = (orjson.loads(message.value() or b"") for message in read(broker, f"{prefix}.ledger"))
+    said = ((b["stream"], b["sequence"], b["changes"][0]["values"]["total"]) for b in bodies)
+    return _sequence_errors("ledger", said, dict(work.totals), once)
+
+
+def check_copies(broker: str, prefix: str, work: Workload, once: bool) -> list[str]:
+    """The copies: each stream 1, 2, 3 … once, to its end."""
+    bodies = (orjson.loads(message.value() or b"") for message in read(broker, f"{prefix}.copied"))
+    said = ((b["stream"], b["seq"], None) for b in bodies)
+    return _sequence_errors(
+        "copies", said, {s: (e, None) for s, (e, _) in work.totals.items()}, once
+    )
+
+
+def _sequence_errors(
+    name: str,
+    said: Iterator[tuple[str, int, int | None]],
+    ends: Mapping[str, tuple[int, int | None]],
+    once: bool,
+) -> list[str]:
+    wrong: list[str] = []
+    heard: dict[str, list[int | None]] = defaultdict(list)
+    for stream, sequence, total in said:
+        before = heard[stream]
+        if sequence == len(before) + 1:
+            before.append(total)
+        elif once or not 0 < sequence <= len(before) or before[sequence - 1] != total:
+            wrong.append(f"{name}: {stream} has {sequence} ({total}) after {len(before)}")
+    for stream, (last, total) in ends.items():
+        found = heard[stream]
+        if len(found) != last or found[-1] != total:
+            wrong.append(f"{name}: {stream} ends at {len(found)}, not at {last} with {total}")
+    return wrong
+
+
+def fold(changelog: Iterable[Message]) -> dict[tuple[int, bytes], bytes]:
+    """(partition, key) → value, as a changelog's records make it."""
+    rows: dict[tuple[int, bytes], bytes] = {}
+    for message in changelog:
+        at = (message.partition() or 0, message.key() or b"")
+        if message.value() is None:
+            rows.pop(at, None)
+        else:
+            rows[at] = message.value() or b""
+    return rows
+
+
+def check_rows(
+    view: str, rows: dict[tuple[int, bytes], bytes], work: Workload, once: bool
+) -> list[str]:
+    """A view's state: every stream at its end, nothing waiting, all that came accounted for."""
+    wrong: list[str] = []
+    streams: dict[str, int] = {}
+    sums = Counts()
+    for (_, key), value in rows.items():
+        if key == COUNTS:
+            sums = sums + decode_counts(value)
+        elif key[:1] == b"b":
+            wrong.append(f"{view}: {key!r} still waits")
+        else:
+            progress, state = decode_progress(value)
+            stream = key[1:].decode()
+            streams[stream] = last_of(progress)
+            if state is not None and orjson.loads(state)["total"] != work.totals[stream][1]:
+                wrong.append(f"{view}: the state of {stream} is {state!r}")
+    expected = {stream: last for stream, (last, _) in work.totals.items()}
+    if streams != expected:
+        wrong.append(f"{view}: progress differs in {len(streams.items() ^ expected.items())} rows")
+    distinct = sum(expected.values())
+    if (once and sums.received != len(work.messages)) or sums.accounted != sums.received:
+        wrong.append(f"{view}: {len(work.messages)} messages came, the counts say {sums}")
+    if sums.processed != distinct:
+        wrong.append(f"{view}: {distinct} events were to process, the counts say {sums}")
+    return wrong
+
+
+def check_tables(view: str, changelog: list[Message], folder: Path, compacted: bool) -> list[str]:
+    """Each RocksDB table holds exactly what its changelog holds up to the offset it stands at."""
+    wrong: list[str] = []
+    for path in sorted(folder.iterdir()) if folder.exists() else ():
+        table = RocksTable(path)
+        held, end = dict(table.scan(b"a", b"\xff" * 64)), table.offset or 0
+        table.close()
+        partition = int(path.name)
+        logged = fold(
+            m
+            for m in changelog
+            if m.partition() == partition and (compacted or (m.offset() or 0) < end)
+        )
+        expected = {key: value for (_, key), value in logged.items()}
+        if held != expected:
+            count = len(held.items() ^ expected.items())
+            wrong.append(f"{view}: table {partition} differs from its changelog in {count} rows")
+    return wrong

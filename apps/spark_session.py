@@ -1,0 +1,49 @@
+"""A Spark session: the one that spark-submit configured, or a quiet local one."""
+
+import logging
+import os
+import sys
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from apps.local import jars, jvm
+
+SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What calls of Spark raise; the last two where its JVM has ended."""
+
+_LOCAL = {
+    "spark.master": f"local[{os.cpu_count() or 1}]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    "spark.log.level": "ERROR",
+}
+
+
+def spark_session(name: str) -> SparkSession:
+    """Return the session of this process.
+
+    Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
+    reachable from this machine only, with the JVM and the Kafka connector that `scripts/setup`
+    installed; where it did not, with those of the environment (JAVA_HOME, PYSPARK_SUBMIT_ARGS).
+    """
+    # Each failure in a callback is also raised, and told once.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return SparkSession.builder.appName(name).getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))
+    if jars.installed(jars.CONNECTOR):
+        os.environ.update(jvm.spark_env())
+        conf.set("spark.jars", jars.spark_jars())
+    # A signal to the process group is for Python, which then stops the JVM in order; it also ends
+    # when Python does, in whatever way.
+    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+    SparkContext(conf=conf, gateway=gateway)
+    return SparkSession.builder.getOrCreate()

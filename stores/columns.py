@@ -1,0 +1,106 @@
+"""Names and types of a read store's tables and columns, the same for every store.
+
+A column has a kind: what its values are. A declared column has its declared kind; a column that is
+inferred gets one from its first value that is not null. Values are fitted to the kind or refused:
+
+| kind | takes | written as |
+|---|---|---|
+| `int` | integers of 64 bits, true and false as 1 and 0, 5.0 as 5 | integer |
+| `float` | numbers | floating point |
+| `str` | anything; what is no text becomes its JSON | text |
+| `bool` | true, false, 1, 0 | true or false |
+| `Number` | integers of 64 bits and floating point | as it is |
+| `object` | anything | as it is, what is nested as JSON |
+
+`Number` is inferred from a number; `object` is a type of a table that was made by hand.
+"""
+
+from typing import Any
+
+import orjson
+
+NAME_BYTES = 63
+"""The longest name that every store takes: PostgreSQL's limit."""
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+
+
+class Refused(ValueError):
+    """A record that cannot be applied; the text is the reason, kept with the record."""
+
+
+class Number:
+    """The kind of a column that holds integers and floating point alike."""
+
+
+Kind = type
+"""One of str, int, float, bool, Number, object."""
+
+
+def checked_name(what: str, name: object) -> str:
+    """The name, if every store takes it when quoted. Raises Refused."""
+    if not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES or "\0" in name:
+        raise Refused(f"{what} {name!r}: a name is a text of 1 to {NAME_BYTES} bytes without NUL")
+    return name
+
+
+def checked_table_name(name: object) -> str:
+    """The name, if a table of the user's may have it. Raises Refused."""
+    checked = checked_name("table", name)
+    if checked.startswith("_") or checked.lower().startswith("sqlite_"):
+        raise Refused(f"table {checked!r}: names that start with _ or sqlite_ are the store's own")
+    return checked
+
+
+def infer(value: Any) -> Kind:
+    """The kind of a column whose first value is `value`, which is not None."""
+    kind = value.__class__
+    if kind is bool:
+        return bool
+    return Number if kind is int or kind is float else str
+
+
+def infer_key(value: Any) -> Kind:
+    """The kind of a key column whose first value is `value`. Raises Refused for null and nested."""
+    kind: Kind = value.__class__
+    if kind not in (str, int, float, bool):
+        raise Refused(f"key value {shown(value)}: a key is text, number, true or false")
+    return kind
+
+
+def fit(value: Any, kind: Kind) -> Any:
+    """The value (as JSON has it, not None) as a column of this kind holds it. Raises Refused."""
+    given = value.__class__
+    if given is int and not INT_MIN <= value <= INT_MAX and kind in (int, Number, object):
+        raise Refused(f"{shown(value)} has more than 64 bits")
+    if given is kind:
+        return value
+    if kind is str:
+        return as_json(value)
+    if kind is int:
+        if given is bool:
+            return int(value)
+        if given is float and value.is_integer() and INT_MIN <= value < INT_MAX:
+            return int(value)
+    elif kind is float:
+        if given is int:
+            return float(value)
+    elif kind is bool:
+        if given is int and value in (0, 1):
+            return bool(value)
+    elif kind is Number:
+        if given is int or given is float:
+            return value
+    else:
+        return as_json(value) if given is dict or given is list else value
+    raise Refused(f"{shown(value)} is no {kind.__name__.lower()}")
+
+
+def as_json(value: Any) -> str:
+    """A value that is no text, as text."""
+    return orjson.dumps(value).decode()
+
+
+def shown(value: Any) -> str:
+    """A value in a reason, not too long."""
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."

@@ -1,0 +1,154 @@
+"""A view's table in RocksDB: one database per view and partition, standing at a changelog offset.
+
+The changelog topic is the log: RocksDB's own write-ahead log is off, and the changelog offset is in
+the same write batch as the rows it stands for. After a crash a database is therefore at some
+earlier commit, never between two, and what is missing is read from the changelog.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteOptions,
+)
+
+Row = tuple[bytes, bytes | None]
+
+OFFSET = b"\0offset"
+"""The key of the changelog offset; it sorts before every row."""
+FORMAT = b"\0format"
+CURRENT_FORMAT = b"1"
+
+CACHE_BYTES = 64 << 20
+WRITE_BUFFER_BYTES = 8 << 20
+
+_cache: list[Cache] = []
+
+
+def _options() -> Options:
+    if not _cache:
+        _cache.append(Cache(CACHE_BYTES))
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(3)
+    options.set_max_open_files(256)
+    options.set_keep_log_file_num(2)
+    options.set_compression_type(DBCompressionType.lz4())
+    table = BlockBasedOptions()
+    table.set_block_cache(_cache[0])
+    table.set_bloom_filter(10, False)
+    table.set_cache_index_and_filter_blocks(True)
+    options.set_block_based_table_factory(table)
+    return options
+
+
+class TableError(RuntimeError):
+    """The database cannot be read or written; what it held can be rebuilt from the changelog."""
+
+
+class RocksTable:
+    """The rows of one view in one partition, in the folder `path`.
+
+    A folder that RocksDB cannot open, or of another format, is deleted: the caller sees `offset` is
+    None and rebuilds it. Raises TableError if it cannot be opened at all, BlockingIOError while
+    another process has it open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = self._open()
+        except BlockingIOError:
+            raise
+        except Exception:
+            self._delete()
+            try:
+                self._db = self._open()
+            except Exception as error:
+                raise TableError(f"cannot open the table in {path}: {error}") from error
+        self.offset = self._read_offset()
+
+    def _open(self) -> Rdict:
+        try:
+            return Rdict(str(self.path), options=_options(), access_type=AccessType.read_write())
+        except Exception as error:
+            text = str(error).lower()
+            if "lock" in text and "corrupt" not in text:
+                raise BlockingIOError(
+                    f"the table in {self.path} is open in another process; "
+                    "give every worker a data folder of its own (SEQUITUR_DATADIR)"
+                ) from error
+            raise
+
+    def _read_offset(self) -> int | None:
+        """The changelog offset that comes next, None for an empty table."""
+        try:
+            if self._db.get(FORMAT) == CURRENT_FORMAT and (found := self._db.get(OFFSET)):
+                return int(found)
+        except Exception as error:
+            raise TableError(f"cannot read the table in {self.path}: {error}") from error
+        return None
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise TableError(f"cannot read the table in {self.path}: {error}") from error
+        return value
+
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            rows = self._db.iter()
+            rows.seek(first)
+            while rows.valid() and (key := rows.key()) < end:
+                yield key, rows.value()
+                rows.next()
+        except (GeneratorExit, TableError):
+            raise
+        except Exception as error:
+            raise TableError(f"cannot read the table in {self.path}: {error}") from error
+
+    def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in rows:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        if offset is not None:
+            put(OFFSET, b"%d" % offset)
+            put(FORMAT, CURRENT_FORMAT)
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            raise TableError(f"cannot write the table in {self.path}: {error}") from error
+        if offset is not None:
+            self.offset = offset
+
+    def clear(self) -> None:
+        """Delete everything and start empty."""
+        self._db.close()
+        self._delete()
+        self._db = self._open()
+        self.offset = None
+
+    def _delete(self) -> None:
+        if self.path.exists():
+            shutil.rmtree(self.path)
+
+    def close(self) -> None:
+        """Close the database, flushed, so that a restart need not read the changelog again."""
+        self._db.close()

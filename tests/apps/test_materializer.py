@@ -1,0 +1,136 @@
+"""The materializer's own parts, without Spark: what it is told, what it counts, what it refuses."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from apps.kafka_options import OptionError
+from apps.materializer import load_topology, main
+from apps.materializer_report import lag
+from apps.materializing import Settings, Stopped, Writer
+from stores.sink import StoreError
+from stores.sqlite_sink import SqliteSink
+from tests.contracts.sink import ORDERS, TOPIC, order
+
+
+@pytest.mark.parametrize(
+    "place", ["apps.flights.topology:topology", "apps.flights.topology", "apps.flights:topology"]
+)
+def test_a_topology_is_found(place: str) -> None:
+    assert load_topology(place).name == "flights"
+
+
+@pytest.mark.parametrize("place", ["no.such:topology", "apps.flights.topology:BOARD", "", "json:x"])
+def test_a_topology_that_is_not_there_is_refused(place: str) -> None:
+    with pytest.raises(OptionError, match="topology"):
+        load_topology(place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--topics", "a b"], "topic 'a b'"),
+        (["--topics", "a", "--store", "mysql://me:hush@host/db"], "mysql://…@host/db"),
+        (["--topics", "a", "--kafka-option", "subscribe=x"], "subscribe"),
+        (["--topology", "no.such:topology"], "no.such:topology"),
+    ],
+)
+def test_a_mistake_ends_with_status_1_and_its_reason(
+    arguments: list[str], says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main([*arguments, "--checkpoint", str(tmp_path)]) == 1
+    (record,) = caplog.records
+    assert says in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--checkpoint", "x"],
+        ["--topics", "a"],
+        ["--topics", "a", "--topology", "b", "--checkpoint", "x"],
+        ["--topics", "a", "--checkpoint", "x", "--max-rows-per-trigger", "0"],
+        ["--topics", "a", "--checkpoint", "x", "--trigger-interval", "-1"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_status_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_settings_do_not_show_kafka_options() -> None:
+    assert "hush" not in repr(Settings("b", ["t"], "c", kafka={"kafka.ssl.key.password": "hush"}))
+
+
+class _Frame:
+    """As much of a batch's data frame as a writer looks at."""
+
+    def __init__(self, *records: tuple[str, int, int, bytes | None]) -> None:
+        self.records = records
+        self.sparkSession = SimpleNamespace(sparkContext=self)
+
+    def getLocalProperty(self, name: str) -> str:
+        assert name == "sql.streaming.queryId"
+        return "query"
+
+    def toArrow(self) -> pa.Table:
+        topics, partitions, offsets, values = zip(*self.records, strict=True)
+        columns = {
+            "topic": pa.array(topics, pa.string()),
+            "partition": pa.array(partitions, pa.int32()),
+            "offset": pa.array(offsets, pa.int64()),
+            "value": pa.array(values, pa.binary()),
+        }
+        return pa.table(columns)
+
+
+def _frame(*records: tuple[str, int, int, bytes | None]) -> Any:
+    return cast(Any, _Frame(*records))
+
+
+def test_a_writer_applies_batches_and_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:
+        writer = Writer(sink)
+        writer(_frame(order(0, 1), order(1, 2)), 0)
+        with caplog.at_level(logging.WARNING):
+            writer(_frame(order(1, 2), order(2, 2), (TOPIC, 0, 3, None)), 1)
+        total = writer.total
+        assert (total.records, total.applied, total.replayed) == (5, 2, 1)
+        assert (total.duplicates, total.dead, writer.batches, writer.last) == (1, 1, 2, 1)
+        assert sink.last_batch("query") == 1
+        assert f"{TOPIC}/0 offset 3: the record has no value" in caplog.text
+
+
+def test_a_writer_keeps_the_error_of_a_batch(tmp_path: Path) -> None:
+    with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:
+        writer = Writer(sink)
+        with pytest.raises(StoreError):
+            writer(_frame(order(0, 1)), 5)
+        assert isinstance(writer.error, StoreError)
+        assert (writer.batches, writer.last) == (0, -1)
+
+
+def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
+    with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:
+        writer = Writer(sink)
+        writer.stopping = True
+        with pytest.raises(Stopped):
+            writer(_frame(order(0, 1)), 0)
+        assert sink.progress() == []
+        assert writer.error is None
+
+
+def test_lag_is_what_the_last_batch_left() -> None:
+    source = {
+        "latestOffset": '{"a": {"0": 10, "1": 5}, "b": {"0": 3}}',
+        "endOffset": '{"a": {"0": 8, "1": 5}}',
+    }
+    assert lag(source) == 5
+    assert lag({"latestOffset": None, "endOffset": "null"}) == 0

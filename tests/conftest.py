@@ -1,0 +1,109 @@
+"""What all tests share: the run's one Kafka broker, and names that no other test uses."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from apps.local import home
+from apps.local.broker import Broker
+
+# Set by the process that hands tests to xdist's workers, so that they share its broker.
+_ADDRESS = "SEQUITUR_TEST_BROKER"
+_run_broker = pytest.StashKey["_RunBroker"]()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """The broker of this test run; tests neither stop it nor rely on what others left in it."""
+
+    address: str
+
+
+class _RunBroker:
+    """A broker in a temporary folder, for as long as the run takes."""
+
+    def __init__(self) -> None:
+        home.HOME.mkdir(exist_ok=True)
+        self._folder = tempfile.TemporaryDirectory(dir=home.HOME, prefix="test-broker-")
+        self._broker = Broker(Path(self._folder.name, "broker"))
+        try:
+            self.address = self._broker.start().address
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def stop(self) -> None:
+        self._broker.stop()
+        self._folder.cleanup()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config.option, "numprocesses", None) and "not integration" not in (
+        config.option.markexpr
+    ):
+        config.stash[_run_broker] = _RunBroker()
+        os.environ[_ADDRESS] = config.stash[_run_broker].address
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _run_broker in config.stash:
+        config.stash[_run_broker].stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the slow tests begin first, so that xdist's workers end at about the same time."""
+    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[BrokerAddress]:
+    """A running broker: `.address` is `host:port`.
+
+    It makes no topics by itself: see the fixtures `topic` and `create_topics`.
+    """
+    if _ADDRESS in os.environ:
+        yield BrokerAddress(os.environ[_ADDRESS])
+        return
+    run_broker = _RunBroker()
+    yield BrokerAddress(run_broker.address)
+    run_broker.stop()
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """word → a name for a topic, group or application that nothing else uses."""
+    return lambda word: f"{word}-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def create_topics(broker: BrokerAddress) -> Callable[[dict[str, int]], None]:
+    """{name: partitions} → these topics, once they are there."""
+
+    def create(names: dict[str, int]) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        made = admin.create_topics([NewTopic(name, count, 1) for name, count in names.items()])
+        for future in made.values():
+            future.result(30)
+
+    return create
+
+
+@pytest.fixture
+def topic(
+    create_topics: Callable[[dict[str, int]], None], unique: Callable[[str], str]
+) -> Callable[..., str]:
+    """(word, partitions=1) → the name of a new topic that no other test uses."""
+
+    def create(word: str, partitions: int = 1) -> str:
+        name = unique(word)
+        create_topics({name: partitions})
+        return name
+
+    return create

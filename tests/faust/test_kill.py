@@ -1,0 +1,87 @@
+"""Workers are killed, stopped, paused, damaged: outputs and states come out as if they were not."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.soak.chaos import Soak, harm, let_work
+from apps.soak.check import check
+from apps.soak.workload import Workload, workload
+from tests.conftest import BrokerAddress
+
+pytestmark = pytest.mark.integration
+
+STREAMS = 200
+
+
+@pytest.fixture
+def soaks(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[..., Soak]]:
+    """Make soaks on the run's broker; whatever still runs at the end is killed."""
+    made: list[Soak] = []
+
+    def make(guarantee: str = "exactly_once") -> Soak:
+        soak = Soak(broker.address, unique("soak"), tmp_path, guarantee)
+        made.append(soak)
+        return soak
+
+    yield make
+    for soak in made:
+        for name in list(soak.workers):
+            soak.kill(name)
+
+
+def run(soak: Soak, work: Workload, seed: int, harms: int, names: list[str]) -> None:
+    """Process `work` while `harms` bad things happen to the workers, and stop them in order."""
+    chance = random.Random(seed)
+    soak.fill(work)
+    for name in names:
+        soak.start(name)
+    for _ in range(harms):
+        let_work(soak, chance.randrange(2 * len(work.messages) // harms), 12)
+        harm(soak, chance, names)
+    soak.wait(120)
+    # A worker that was started a moment ago may not even have a handler for SIGTERM yet.
+    assert set(soak.stop_all().values()) <= {0, -15}
+
+
+def test_exactly_once_over_kills_of_two_workers(soaks: Callable[..., Soak]) -> None:
+    soak, work = soaks(), workload(60_000, STREAMS, seed=1)
+    run(soak, work, 1, 14, ["a", "b"])
+    assert check(soak.broker, soak.prefix, work, soak.data("a")) == []
+
+
+def test_exactly_once_over_kills_of_a_single_worker(soaks: Callable[..., Soak]) -> None:
+    soak, work = soaks(), workload(50_000, STREAMS, seed=2)
+    run(soak, work, 2, 8, ["a"])
+    assert check(soak.broker, soak.prefix, work, soak.data("a")) == []
+
+
+def test_at_least_once_over_kills_repeats_nothing_but_what_it_said(
+    soaks: Callable[..., Soak],
+) -> None:
+    soak, work = soaks("at_least_once"), workload(50_000, STREAMS, seed=3)
+    run(soak, work, 3, 8, ["a", "b"])
+    assert check(soak.broker, soak.prefix, work, soak.data("b"), once=False) == []
+
+
+def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
+    soaks: Callable[..., Soak],
+) -> None:
+    soak, work = soaks(), workload(60_000, STREAMS, seed=4)
+    soak.fill(work)
+    soak.start("a")
+    let_work(soak, len(work.messages) // 4, 30)
+    soak.pause("a")
+    soak.start("b")
+    # The group's session timeout is 6 s: by then b has all partitions, and works on.
+    time.sleep(7)
+    let_work(soak, len(work.messages) // 4, 20)
+    soak.resume("a")
+    soak.wait(120)
+    assert set(soak.stop_all().values()) == {0}
+    assert check(soak.broker, soak.prefix, work) == []

@@ -1,0 +1,35 @@
+"""The same line of a Kafka client is logged once in a while."""
+
+import logging
+
+import pytest
+
+from topology.faust import quiet
+
+
+def test_a_line_that_comes_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("topology.faust.quiet.time.monotonic", lambda: now)
+    gate = quiet.OnceInAWhile()
+
+    def said(text: str) -> str | None:
+        record = logging.LogRecord("aiokafka", logging.ERROR, "", 0, "%s", (text,), None)
+        return record.getMessage() if gate.filter(record) else None
+
+    assert [said("gone"), said("gone"), said("other"), said("gone")] == [
+        "gone",
+        None,
+        "other",
+        None,
+    ]
+    now = quiet.SECONDS + 1
+    assert said("gone") == "gone (and 2 times more)"
+    assert said("gone") is None
+
+
+def test_the_filter_is_put_on_once() -> None:
+    quiet.quieten()
+    quiet.quieten()
+    for name in quiet.LOGGERS:
+        found = logging.getLogger(name).filters
+        assert sum(isinstance(each, quiet.OnceInAWhile) for each in found) == 1

@@ -1,0 +1,112 @@
+"""What is relied on of Faust and aiokafka beyond their promises: an upgrade may move it."""
+
+import inspect
+from importlib.metadata import version
+from typing import Any
+
+import faust
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import NewTopic
+from aiokafka.producer.message_accumulator import BatchBuilder
+from faust.app.base import App
+from faust.channels import Channel
+from faust.tables import recovery
+from faust.tables.manager import TableManager
+from faust.tables.recovery import Recovery
+from faust.transport.consumer import Consumer, ThreadDelegateConsumer
+from faust.transport.drivers import aiokafka as driver
+from mode.utils.queues import FlowControlEvent, ThrowableQueue
+
+import apps.passthrough
+from topology.faust import transport
+
+
+def test_the_versions_are_the_ones_that_were_tried() -> None:
+    assert version("faust-streaming") == "0.15.3"
+    assert version("mode-streaming") == "0.7.1"
+    assert version("aiokafka") == "0.14.0"
+    assert version("rocksdict") == "0.3.29"
+
+
+def test_an_app_makes_its_transport_and_its_table_manager_where_they_are_replaced() -> None:
+    app = apps.passthrough.app
+    assert isinstance(app, faust.App)
+    assert isinstance(app.transport, transport.Transport)
+    assert app.transport.Consumer is transport.Consumer
+    assert isinstance(app.tables, transport.TableManager)
+    assert "_new_transport" in vars(App)
+
+
+def test_the_table_manager_makes_its_recovery_and_stops_as_expected() -> None:
+    assert isinstance(vars(TableManager)["recovery"], property)
+    assert inspect.iscoroutinefunction(TableManager.on_stop)
+    source = inspect.getsource(TableManager)
+    for name in ("_recovery", "_changelogs", "changelog_queue"):
+        assert name in source
+
+
+def test_recovery_is_told_of_a_rebalance_and_ends_where_the_engine_starts() -> None:
+    assert list(inspect.signature(Recovery.on_rebalance).parameters) == [
+        "self", "assigned", "revoked", "newly_assigned", "generation_id",
+    ]  # fmt: skip
+    assert list(inspect.signature(Recovery.on_recovery_completed).parameters) == [
+        "self", "generation_id",
+    ]  # fmt: skip
+    assert "self.tables._changelogs.get" in inspect.getsource(Recovery.on_rebalance)
+    assert "self.on_recovery_completed)(generation_id)" in inspect.getsource(recovery)
+
+
+def test_the_consumer_pauses_and_resumes_through_methods_that_can_be_narrowed() -> None:
+    assert list(inspect.signature(Consumer.resume_partitions).parameters) == ["self", "tps"]
+    assert list(inspect.signature(driver.Consumer.verify_event_path).parameters) == [
+        "self", "now", "tp",
+    ]  # fmt: skip
+    assert "_ensure_consumer" in vars(driver.AIOKafkaConsumerThread)
+    assert "_commit" in vars(ThreadDelegateConsumer)
+    assert "should_stop" in inspect.getsource(App._on_partitions_revoked)
+    assert "on_partitions_revoked.send" in inspect.getsource(App._on_partitions_revoked)
+
+
+async def test_a_poll_is_counted_by_the_fetch_context() -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    consumer._closed = True
+    before = consumer._subscription.fetcher_idle_time
+    with consumer._subscription.fetch_context():
+        assert consumer._subscription.fetcher_idle_time == 0
+    assert consumer._subscription.fetcher_idle_time <= max(before, 1)
+    assert "_subscriptions" in inspect.getsource(driver.AIOKafkaConsumerThread._fetch_records)
+
+
+def test_the_batch_builder_takes_positional_arguments_and_tells_when_it_is_full() -> None:
+    batch = BatchBuilder(1000, 0, is_transactional=1)
+    append, at = batch._builder.append, 0
+    while append(at, 5, b"key", b"v" * 100, [("h", b"x")]) is not None:
+        at += 1
+    assert 5 < at < 10
+    batch._relative_offset = at
+    batch.close()
+    assert batch.record_count() == at
+    large = BatchBuilder(1000, 0)
+    assert large._builder.append(0, 5, b"key", b"v" * 5000, []) is not None
+
+
+async def test_a_producer_waits_apart_for_a_transaction_and_for_a_broker() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", retry_backoff_ms=10)
+    assert producer.client._retry_backoff == 0.01
+    producer.client._retry_backoff = 0.1
+    assert producer._sender._retry_backoff == 0.01
+    producer._closed = True
+
+
+def test_a_topic_can_ask_for_the_brokers_default_replication() -> None:
+    topic = NewTopic("t", 1, 1)
+    topic.replication_factor = -1
+    assert topic.replication_factor == -1
+
+
+def test_a_channel_clones_itself_and_its_queue_can_be_its_own() -> None:
+    assert isinstance(vars(Channel)["queue"], property)
+    assert "_clone_args" in vars(Channel)
+    queue: Any = ThrowableQueue(flow_control=FlowControlEvent(initially_suspended=False))
+    queue.put_nowait(1)
+    assert queue.get_nowait() == 1

@@ -1,0 +1,66 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from apps.local import setup
+from apps.local.home import ROOT
+
+
+def test_a_second_set_up_has_nothing_to_do() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts" / "setup"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Everything is set up in ")
+
+
+def test_a_python_that_does_not_fit_is_refused_with_a_remedy() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts" / "setup"],
+        env=os.environ | {"PYTHON": "/no/such/python"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "PYTHON=/no/such/python is not a Python 3.11 or newer\n  Remedy:" in done.stderr
+
+
+def test_packages_whose_installation_was_killed_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    for name in ("whole", "half"):
+        (packages / f"{name}-1.dist-info").mkdir(parents=True)
+        (packages / f"{name}-1.dist-info" / "METADATA").touch()
+    (packages / "whole-1.dist-info" / "RECORD").touch()
+    assert [folder.name for folder in setup._half_made_packages()] == ["half-1.dist-info"]
+
+
+def test_an_environment_that_was_moved_or_half_made_is_not_taken_for_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = tmp_path / ".complete"
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    monkeypatch.setattr(setup, "_COMPLETE", complete)
+    assert not setup._environment_complete()
+    complete.write_text("/elsewhere")
+    assert not setup._environment_complete()
+    complete.write_text(str(tmp_path))
+    assert setup._environment_complete()
+
+
+def test_a_stamp_of_other_inputs_or_a_damaged_one_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = tmp_path / "setup.json"
+    monkeypatch.setattr(setup, "_STAMP", stamp)
+    assert not setup._ready()
+    for text in ("", "[]", "{}", '{"key": "of another pyproject.toml"}'):
+        stamp.write_text(text)
+        assert not setup._ready()
+    stamp.write_text(f'{{"key": "{setup._key()}"}}')
+    assert setup._ready()

@@ -1,0 +1,80 @@
+"""RocksTable: rows and offset together, and files that are not what they were."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stores.rocksdb import RocksTable
+
+ROWS = [(b"p%04d" % number, b"%d" % number) for number in range(2000)]
+
+
+def everything(table: RocksTable) -> dict[bytes, bytes]:
+    return dict(table.scan(b"a", b"\xff"))
+
+
+def test_rows_and_offset_are_read_back(tmp_path: Path) -> None:
+    table = RocksTable(tmp_path / "view" / "0")
+    assert (table.offset, table.get(b"p0001")) == (None, None)
+    table.write(ROWS, 17)
+    table.write([(b"p0001", None), (b"p0002", b"x")], 19)
+    table.close()
+    again = RocksTable(tmp_path / "view" / "0")
+    assert (again.offset, again.get(b"p0001"), again.get(b"p0002")) == (19, None, b"x")
+    assert [key for key, _ in again.scan(b"p0003", b"p0006")] == [b"p0003", b"p0004", b"p0005"]
+    assert len(everything(again)) == 1999
+    again.clear()
+    assert (again.offset, everything(again)) == (None, {})
+    again.close()
+
+
+def test_a_table_that_is_open_elsewhere_is_named_with_the_remedy(tmp_path: Path) -> None:
+    table = RocksTable(tmp_path / "0")
+    with pytest.raises(BlockingIOError, match="a data folder of its own"):
+        RocksTable(tmp_path / "0")
+    table.close()
+
+
+@pytest.mark.parametrize("how", ["truncated", "overwritten", "garbage"])
+def test_damaged_files_make_an_empty_table_or_the_same_one_never_another(
+    tmp_path: Path, how: str
+) -> None:
+    table = RocksTable(tmp_path / "0")
+    table.write(ROWS, 17)
+    table.close()
+    for path in (tmp_path / "0").iterdir():
+        if how == "truncated":
+            os.truncate(path, path.stat().st_size // 2)
+        elif how == "overwritten":
+            path.write_bytes(b"\xa5" * path.stat().st_size)
+        elif path.name == "CURRENT":
+            path.write_bytes(b"nonsense")
+    again = RocksTable(tmp_path / "0")
+    assert (again.offset, everything(again)) in ((None, {}), (17, dict(ROWS)))
+    again.close()
+
+
+def test_a_killed_process_leaves_a_table_at_an_earlier_commit_never_between_two(
+    tmp_path: Path,
+) -> None:
+    program = f"""
+import os, sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from stores.rocksdb import RocksTable
+table = RocksTable(Path({str(tmp_path / "0")!r}))
+for unit in range(1, 3000):
+    now = b"%d" % unit
+    table.write([(b"p%d" % (unit % 7), now), (b"c", now), (b"x", b"y" * 9000)], unit)
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
+    table = RocksTable(tmp_path / "0")
+    assert table.offset is not None
+    assert 0 < table.offset < 2999
+    assert table.get(b"c") == b"%d" % table.offset
+    assert table.get(b"p%d" % (table.offset % 7)) == b"%d" % table.offset
+    table.close()

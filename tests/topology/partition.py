@@ -1,0 +1,136 @@
+"""A partition that runs batch by batch, and can crash: the engine's task without any runtime."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import orjson
+
+from stores.memory import MemoryTable
+from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous
+from topology.stream_task import StreamTask
+from topology.unit import CommitUnit
+from topology.view_task import ViewTask
+
+INSPECTOR = Inspector(stream="stream", sequence="sequence", kind="kind")
+
+
+def board(event: Event, state: dict[str, Any]) -> Any:
+    """A row per stream whose columns depend on the order in which events were handled."""
+    state["count"] = state.get("count", 0) + 1
+    state["trail"] = (state.get("trail", 7) * 31 + event.sequence) % 1_000_003
+    yield Upsert("board", key={"id": event.stream}, values={"last": event.sequence, **state})
+    yield Emit("log", event.stream, {"sequence": event.sequence})
+
+
+def shop(
+    *, start: int = 1, step: int = 1, handler: Any = board, keyed: bool = True, **policies: Any
+) -> Topology:
+    """Topology `shop`: source `orders`, view `board`."""
+    topology = Topology("shop")
+    orders = topology.source(
+        "orders", inspector=INSPECTOR, sequence=contiguous(start, step), keyed=keyed
+    )
+    topology.view("board", of=orders, handler=handler, **policies)
+    return topology
+
+
+class Written(NamedTuple):
+    """A record as a commit unit has it."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: list[tuple[str, bytes]]
+
+
+class Partition:
+    """Partition 0 of a topology's only source: its task, and what commits made durable.
+
+    drain: the most events that a step releases from buffers, where it is not the default. now: the
+    wall clock (ms).
+    """
+
+    def __init__(self, topology: Topology, *, drain: int | None = None) -> None:
+        self.topology = topology
+        self.drain = drain
+        self.now = 0
+        self.tables = {name: MemoryTable() for name in topology.views}
+        self.written: dict[str, list[Written]] = defaultdict(list)
+        self.reports: list[str] = []
+        self.malformed = self.unknown = 0
+        self.crash()
+
+    def crash(self) -> None:
+        """Lose what is not durable, and start anew from the rows."""
+        (source,) = self.topology.sources.values()
+        self.task = StreamTask(self.topology, source, 0, self.tables)
+        if self.drain is not None:
+            for view in self.task.views.values():
+                view.ordering = replace(view.ordering, drain=self.drain)
+
+    def process(self, batch: Sequence[Record], horizon: int | None = None) -> CommitUnit:
+        """One step, of which nothing is durable yet."""
+        return self.task.process(batch, self.now, horizon)
+
+    def feed(self, batch: Sequence[Record], horizon: int | None = None) -> None:
+        """A step that is committed, and those that finish its drain."""
+        self.commit(self.process(batch, horizon))
+        while self.task.unfinished:
+            self.commit(self.process([], horizon))
+
+    def advance(self, now: int) -> None:
+        """All that arrived by `now` was fed: give up the gaps that are due."""
+        self.now = now
+        if self.task.due <= now:
+            self.feed([], now)
+
+    def live(self, moments: Iterable[tuple[int, Sequence[Sequence[Record]]]]) -> "Partition":
+        """Feed each moment's batches at its time, and let the clock act after it."""
+        for at, batches in moments:
+            self.now = at
+            for batch in batches:
+                self.feed(batch)
+            self.advance(at)
+        return self
+
+    def commit(self, unit: CommitUnit) -> None:
+        for view, rows in unit.rows.items():
+            self.tables[view].write(rows)
+        for outputs in (unit.colocated, unit.keyed):
+            for topic, written in outputs.items():
+                self.written[topic] += [Written(*out) for out in written]
+        self.reports += unit.reports
+        self.malformed += unit.malformed
+        self.unknown += unit.unknown
+
+    def view(self, name: str = "board") -> ViewTask:
+        return self.task.views[name]
+
+    def values(self, topic: str) -> list[Any]:
+        """The JSON values written to a topic."""
+        return [orjson.loads(out.value or b"null") for out in self.written[topic]]
+
+    def by_key(self, topic: str) -> dict[bytes | None, list[Written]]:
+        """The records written to a topic, per key as they stand there."""
+        found: dict[bytes | None, list[Written]] = defaultdict(list)
+        for out in self.written[topic]:
+            found[out.key].append(out)
+        return dict(found)
+
+    def handled(self, name: str = "board") -> dict[str, list[int]]:
+        """Stream → the sequences in the view's output topic, as they stand there."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for value in self.values(f"{self.topology.name}.{name}"):
+            found[value["stream"]].append(value["sequence"])
+        return dict(found)
+
+    def waiting(self, stream: str, name: str = "board") -> list[int]:
+        """The sequences of a stream that wait, as their rows have them."""
+        events = self.view(name).spilled(stream, -(2**63), 2**63 - 1)
+        return [event.sequence for event in events]
+
+    def durable(self) -> dict[str, dict[bytes, bytes]]:
+        """View → all rows of its table."""
+        return {name: dict(table.rows) for name, table in self.tables.items()}

@@ -1,0 +1,179 @@
+"""Mistakes for the simulator to find: in the protocol, as other runners, and in the engine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from topology.rows import COUNTS
+from topology.sequencer import Step, step
+from topology.store import Row
+from topology.stream_task import StreamTask
+from topology.testing.horizon import Horizon
+from topology.testing.runner import PartitionRunner
+from topology.unit import CommitUnit
+from topology.view_task import ViewTask
+
+
+class TableBeforeCommit(PartitionRunner):
+    def commit_exactly_once(self, unit: CommitUnit) -> Iterator[str]:
+        ends = {
+            view: len(self.world.log.partition(self.world.changelog(view, unit.partition)).records)
+            for view in unit.rows
+        }
+        yield from self.write_tables(unit, ends)
+        yield from super().commit_exactly_once(unit)
+
+
+class TableWithoutOffset(PartitionRunner):
+    """The offset is written by itself, before the rows."""
+
+    def write_tables(self, unit: CommitUnit, ends: dict[str, int]) -> Iterator[str]:
+        for view, rows in unit.rows.items():
+            self.tables[view].write([], ends.get(view))
+            yield "table"
+            self.tables[view].write(rows)
+            yield "table"
+
+
+class TableNotRestored(PartitionRunner):
+    def restore(self) -> Iterator[str]:
+        for view in self.world.topology.views_of(self.source):
+            self.tables[view.name] = self.worker.table(view.name, self.place[1])
+            yield "restoring"
+
+
+class OutputsOutsideTheTransaction(PartitionRunner):
+    def commit_exactly_once(self, unit: CommitUnit) -> Iterator[str]:
+        for place, records in self.outputs(unit):
+            self.world.log.append(place, records)
+            yield "outputs"
+        unit.colocated.clear()
+        unit.keyed.clear()
+        yield from super().commit_exactly_once(unit)
+
+
+class ReKeyedOutsideTheTransaction(OutputsOutsideTheTransaction):
+    def commit_exactly_once(self, unit: CommitUnit) -> Iterator[str]:
+        if self.by_stream:
+            yield from PartitionRunner.commit_exactly_once(self, unit)
+        else:
+            yield from super().commit_exactly_once(unit)
+
+
+class NotFenced(PartitionRunner):
+    def transactional_id(self) -> str:
+        return f"{self.worker.name}-{super().transactional_id()}"
+
+
+class RestoredBeforeFencing(PartitionRunner):
+    def start(self) -> Iterator[str]:
+        if self.by_stream:
+            yield from self.restore()
+            self.task = self.build()
+        self.producer = self.world.log.producer(self.transactional_id())
+        yield "fenced"
+        self.position = self.committed = self.world.log.offsets.get(self.place, 0)
+
+
+class OffsetReadBeforeFencing(PartitionRunner):
+    def start(self) -> Iterator[str]:
+        before = self.world.log.offsets.get(self.place, 0)
+        yield "read"
+        yield from super().start()
+        self.position = self.committed = before
+
+
+class MemoryKept(PartitionRunner):
+    """A partition that starts again on the same worker goes on with what it had in memory."""
+
+    def build(self) -> StreamTask:
+        kept: dict[Any, Any] = self.worker.__dict__.setdefault("kept", {})
+        found: StreamTask = kept.setdefault(self.place, None) or super().build()
+        kept[self.place] = found
+        return found
+
+
+class OffsetBeforeChangelog(PartitionRunner):
+    def commit_at_least_once(self, unit: CommitUnit) -> Iterator[str]:
+        if unit.next_offset is not None:
+            self.worker.uncommitted[self.place] = unit.next_offset
+        yield from super().commit_at_least_once(unit)
+
+
+class ChangelogBeforeOutputs(PartitionRunner):
+    def commit_at_least_once(self, unit: CommitUnit) -> Iterator[str]:
+        for view, rows in self.changes(unit):
+            self.world.log.append(self.world.changelog(view, unit.partition), rows)
+            yield "changelog"
+        yield from super().commit_at_least_once(unit)
+
+
+class _Now(Horizon):
+    def reached(self, position: int) -> int | None:
+        return self.world.log.now
+
+
+class GivenUpByTheClock(PartitionRunner):
+    def make_horizon(self) -> Horizon:
+        return _Now(self.world, self.source, self.place)
+
+
+class _OnlyWhatShows(Horizon):
+    def end(self) -> int:
+        return self.world.log.partition(self.place).end
+
+
+class GivenUpBeforeAllShows(PartitionRunner):
+    """What is re-keyed and committed, but does not show yet, is taken for not there."""
+
+    def make_horizon(self) -> Horizon:
+        return _OnlyWhatShows(self.world, self.source, self.place)
+
+
+class RowByRow(PartitionRunner):
+    """At least once: a changelog whose unit does not fit one record batch."""
+
+    def changes(self, unit: CommitUnit) -> Iterator[tuple[str, list[Any]]]:
+        for view, rows in super().changes(unit):
+            for row in rows:
+                yield view, [row]
+
+
+_buffer_rows = ViewTask._buffer_rows
+_load = ViewTask._load
+
+
+def buffered_is_not_stored(self: ViewTask, result: Step) -> list[Row]:
+    return [row for row in _buffer_rows(self, result) if row[1] is None]
+
+
+def released_stays(self: ViewTask, result: Step) -> list[Row]:
+    return [row for row in _buffer_rows(self, result) if row[1] is not None]
+
+
+def drain_ends_with_a_restart(self: ViewTask) -> None:
+    _load(self)
+    self.unfinished = []
+
+
+def deadlines_end_with_a_restart(self: ViewTask) -> None:
+    _load(self)
+    self.timers = type(self.timers)()
+
+
+def counts_end_with_a_restart(self: ViewTask) -> None:
+    _load(self)
+    if self.table.get(COUNTS):
+        self.counts = type(self.counts)()
+
+
+def an_event_in_a_large_batch_is_dropped(
+    ordering: Any, state: Any, timers: Any, events: Any, **more: Any
+) -> Step:
+    return step(ordering, state, timers, list(events)[:5], **more)
+
+
+def an_event_that_waits_is_dropped(*arguments: Any, **more: Any) -> Step:
+    result = step(*arguments, **more)
+    if len(result.buffered) > 1:
+        result.buffered.pop()
+    return result

@@ -1,0 +1,173 @@
+"""TopologyTestDriver: what a user tests a topology with."""
+
+import functools
+from typing import Any
+
+import pytest
+
+import topology as package
+from tests.topology.handled import driver_of, order
+from tests.topology.partition import INSPECTOR, board
+from topology import Delete, Event, Topology, TopologyTestDriver, Upsert, skip
+from topology.sequencer import Ordering
+
+
+def test_the_driver_is_exported() -> None:
+    assert package.TopologyTestDriver is TopologyTestDriver
+    assert "TopologyTestDriver" in package.__all__
+    for name in package.__all__:
+        assert getattr(package, name)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        getattr(package, "Nothing")  # noqa: B009
+
+
+def test_piped_values_may_be_bytes_json_or_null() -> None:
+    driver = driver_of(board)
+    for value in (order(1), b'{"stream": "a", "sequence": 2, "kind": "k"}', None):
+        driver.pipe("orders", value)
+    assert driver.last("board", "a") == 2
+    assert len(driver.read("shop.malformed")) == 1
+
+
+def test_key_headers_and_timestamp_reach_the_handler() -> None:
+    events: list[Event] = []
+    driver = driver_of(events.append)
+    driver.pipe("orders", order(1), key="ü", headers=[("h", b"1")], timestamp=77)
+
+    message = events[0].message
+    assert (message.topic, message.key, message.timestamp) == ("orders", "ü".encode(), 77)
+    assert list(message.headers) == [("h", b"1")]
+
+
+def test_without_a_timestamp_a_message_arrives_now() -> None:
+    events: list[Event] = []
+    driver = driver_of(events.append)
+    driver.advance(2.5)
+    driver.pipe("orders", order(1))
+    assert events[0].arrived == driver.now == 1_000_000_002_500
+
+
+def test_a_topic_is_read_from_where_it_was_read_to() -> None:
+    driver = driver_of(board)
+    driver.pipe("orders", order(1))
+    assert [value["sequence"] for value in driver.read_json("shop.board")] == [1]
+    assert driver.read("shop.board") == []
+    driver.pipe("orders", order(2))
+    (record,) = driver.read("shop.board")
+    assert (record.topic, record.offset) == ("shop.board", 1)
+    assert driver.read("nothing") == []
+
+
+def test_a_table_is_what_the_row_changes_make_of_it() -> None:
+    def handler(event: Event) -> list[Upsert | Delete]:
+        if event.kind == "Cancelled":
+            return [Delete("t", {"id": event.stream}), Delete("t", {"id": "other"})]
+        return [Upsert("t", {"id": event.stream}, {f"c{event.sequence}": event.sequence})]
+
+    driver = driver_of(handler)
+    driver.pipe("orders", order(1))
+    driver.pipe("orders", order(2))
+    driver.pipe("orders", order(1, stream="b"))
+    assert driver.table("t") == {
+        ("a",): {"id": "a", "c1": 1, "c2": 2},
+        ("b",): {"id": "b", "c1": 1},
+    }
+    driver.pipe("orders", order(3, kind="Cancelled"))
+    assert driver.table("t") == {("b",): {"id": "b", "c1": 1}}
+    assert driver.table("nothing") == {}
+
+
+def test_the_columns_of_a_key_may_be_written_in_any_order() -> None:
+    def handler(event: Event) -> list[Upsert]:
+        both = {"x": 1, "y": 2} if event.sequence % 2 else {"y": 2, "x": 1}
+        return [Upsert("t", both, {"n": event.sequence})]
+
+    driver = driver_of(handler)
+    driver.pipe("orders", order(1))
+    driver.pipe("orders", order(2))
+    assert list(driver.table("t").values()) == [{"x": 1, "y": 2, "n": 2}]
+
+
+def test_changing_a_table_that_was_looked_at_changes_nothing() -> None:
+    driver = driver_of(board)
+    driver.pipe("orders", order(1))
+    driver.table("board")[("a",)]["last"] = 99
+    driver.table("board").clear()
+    assert driver.table("board")[("a",)]["last"] == 1
+
+
+def test_buffers_and_view_state_can_be_looked_at() -> None:
+    driver = driver_of(board, buffer=4)
+    for sequence in (1, 3, 5, 9):
+        driver.pipe("orders", order(sequence))
+    assert driver.last("board", "a") == 1
+    assert driver.buffer("board", "a") == {3: 3, 1: 5}
+    assert driver.counts("board").waiting == 3
+    assert (driver.last("board", "new"), driver.buffer("board", "new")) == (0, {})
+
+
+def test_the_clock_moves_only_when_told_to() -> None:
+    driver = driver_of(board, gap=skip(after=5))
+    driver.pipe("orders", order(2))
+    driver.advance(4.999)
+    assert driver.last("board", "a") == 0
+    driver.advance(0.001)
+    assert driver.last("board", "a") == 2
+    assert driver.counts("board").skipped == 1
+
+
+def test_a_restart_keeps_what_was_durable() -> None:
+    driver = driver_of(board, gap=skip(after=5))
+    for sequence in (1, 3, 4):
+        driver.pipe("orders", order(sequence))
+    before = driver.counts("board"), driver.buffer("board", "a"), driver.state("board", "a")
+    driver.restart()
+    after = driver.counts("board"), driver.buffer("board", "a"), driver.state("board", "a")
+    assert after == before
+    driver.advance(5)
+    assert driver.last("board", "a") == 4
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_drain_of_several_steps_is_over_when_pipe_returns(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def quiet(event: Event) -> None:
+        return None
+
+    monkeypatch.setattr("topology.view.Ordering", functools.partial(Ordering, drain=2))
+    driver = driver_of(board if kind == "plain" else quiet, buffer=3)
+    for sequence in range(10, 0, -1):
+        driver.pipe("orders", order(sequence))
+
+    assert driver.last("board", "a") == 10
+    assert driver.counts("board").processed == 10
+
+
+def test_what_the_topology_does_not_have_is_named_with_what_it_has() -> None:
+    driver = driver_of(board)
+    with pytest.raises(KeyError, match=r"'payments' is no source of 'shop'.*'orders'"):
+        driver.pipe("payments", {})
+    for look in (driver.counts, lambda name: driver.last(name, "a")):
+        with pytest.raises(KeyError, match=r"'bord' is not in 'shop'.*'board'"):
+            look("bord")
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_several_sources_and_views_run_in_one_driver(keyed: bool) -> None:
+    topology = Topology("shop")
+
+    def view_of(name: str) -> Any:
+        return lambda event: [Upsert(name, {"id": event.stream}, {"n": event.sequence})]
+
+    for name in ("orders", "payments"):
+        source = topology.source(name, inspector=INSPECTOR, keyed=keyed)
+        for view in ("one", "two"):
+            topology.view(f"{name}_{view}", of=source, handler=view_of(f"{name}_{view}"))
+    driver = TopologyTestDriver(topology)
+    driver.pipe("orders", order(1), key="a")
+    driver.pipe("payments", order(1, stream="b"), key="b")
+
+    for view in ("one", "two"):
+        assert driver.table(f"orders_{view}") == {("a",): {"id": "a", "n": 1}}
+        assert driver.table(f"payments_{view}") == {("b",): {"id": "b", "n": 1}}

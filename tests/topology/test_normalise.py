@@ -1,0 +1,181 @@
+"""Stream ids and counting numbers: one form, whatever the source calls them."""
+
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology import Malformed
+from topology.normalise import joined_stream_id, sequence_number, stream_id
+
+GUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+TEXTS = st.text(max_size=30)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        GUID,
+        GUID.upper(),
+        GUID.replace("-", ""),
+        "{" + GUID + "}",
+        "{" + GUID.upper() + "}",
+        "{" + GUID.replace("-", "") + "}",
+        "urn:uuid:" + GUID,
+        "URN:UUID:" + GUID.upper(),
+        "Urn:Uuid:" + GUID.replace("-", ""),
+        GUID.encode(),
+        uuid.UUID(GUID),
+    ],
+    ids=str,
+)
+def test_every_form_of_a_guid_is_one_stream(form: object) -> None:
+    assert stream_id(form) == GUID
+
+
+@given(guid=st.uuids())
+def test_any_guid_is_one_stream_in_any_form(guid: uuid.UUID) -> None:
+    forms = [str(guid), guid.hex.upper(), guid.urn, guid.urn.upper(), "{" + str(guid) + "}"]
+    assert {stream_id(form) for form in forms} == {str(guid)}
+
+
+@pytest.mark.parametrize("text", [GUID[:-1], GUID + "0", "g" + GUID[1:], "x" * 36, "{" + GUID])
+def test_what_only_resembles_a_guid_stays_as_it_is(text: str) -> None:
+    assert stream_id(text) in (text, GUID)
+
+
+@pytest.mark.parametrize(
+    ("value", "stream"),
+    [
+        ("N123", "N123"),
+        (" N123 ", " N123 "),
+        ("n123", "n123"),
+        (0, "0"),
+        (-5, "-5"),
+        (2**63, str(2**63)),
+        (2**64 - 1, str(2**64 - 1)),
+        ("007", "007"),
+        ("Zürich ✈", "Zürich ✈"),
+        ("Zürich".encode(), "Zürich"),
+        ("a\0b", "a\0b"),
+        ("x" * 512, "x" * 512),
+    ],
+)
+def test_texts_and_ints_are_kept(value: object, stream: str) -> None:
+    assert stream_id(value) == stream
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "null"),
+        ("", "empty"),
+        (b"", "empty"),
+        (True, "bool"),
+        (2.0, "float"),
+        ({}, "dict"),
+        ([1], "list"),
+        (b"\xff\xfe", "UTF-8"),
+        ("\ud800", "Unicode"),
+        ("x" * 513, "513"),
+        (10**600, "601"),
+        (10**6000, "the stream"),
+    ],
+    ids=lambda value: repr(value)[:20] if not isinstance(value, int) else "int",
+)
+def test_what_cannot_name_a_stream_is_malformed_with_the_reason(value: object, reason: str) -> None:
+    with pytest.raises(Malformed, match=reason) as error:
+        stream_id(value)
+    assert "the stream" in str(error.value)
+
+
+@given(one=st.lists(TEXTS, min_size=1, max_size=4), other=st.lists(TEXTS, min_size=1, max_size=4))
+def test_different_combinations_of_fields_are_different_streams(
+    one: list[str], other: list[str]
+) -> None:
+    one, other = [text or "-" for text in one], [text or "-" for text in other]
+    try:
+        normal = [stream_id(text) for text in one], [stream_id(text) for text in other]
+    except Malformed:
+        return
+    same = joined_stream_id(one) == joined_stream_id(other)
+    assert same == (normal[0] == normal[1])
+
+
+@given(fields=st.lists(st.sampled_from(["a", "b", "|", "%", "%7C", "%25", "a|b"]), min_size=2))
+def test_separators_inside_fields_do_not_move_the_borders(fields: list[str]) -> None:
+    found = joined_stream_id(fields).split("|")
+    assert [part.replace("%7C", "|").replace("%25", "%") for part in found] == fields
+
+
+@given(number=st.integers(-(2**63), 2**63 - 1))
+def test_a_number_orders_as_int_text_or_bytes(number: int) -> None:
+    forms = [number, str(number), f" {number} ", str(number).encode(), f"{number:+d}"]
+    assert {sequence_number(form) for form in forms} == {number}
+
+
+@pytest.mark.parametrize("value", [3.0, "003", "+3", b"3"])
+def test_other_ways_to_write_three(value: object) -> None:
+    assert sequence_number(value) == 3
+    assert sequence_number(value, "number") == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (2**63, "64 bits"),
+        (-(2**63) - 1, "64 bits"),
+        (str(2**63), "64 bits"),
+        ("9" * 30, "not a number"),
+        (1e300, "64 bits"),
+        (2.5, "timestamp"),
+        (float("nan"), "the sequence"),
+        (float("inf"), "the sequence"),
+        ("", "not a number"),
+        ("abc", "not a number"),
+        ("1e3", "not a number"),
+        ("٣", "not a number"),
+        ("1_000", "not a number"),
+        ("0x10", "not a number"),
+        (b"\xff", "not a number"),
+        ([], "list"),
+        ({}, "dict"),
+        (10**6000, "64 bits"),
+    ],
+    ids=lambda value: repr(value)[:20] if not isinstance(value, int) else "int",
+)
+def test_what_does_not_count_is_malformed_with_the_reason(value: object, reason: str) -> None:
+    with pytest.raises(Malformed, match=reason) as error:
+        sequence_number(value)
+    assert "the sequence" in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
+ANYTHING: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    TEXTS,
+    st.binary(max_size=40),
+    st.uuids(),
+    st.dates(),
+    st.lists(st.integers(), max_size=2),
+    st.from_regex(r"(?i)\A(urn:uuid:)?\{?[0-9a-f-]{30,40}\}?\Z"),
+    st.from_regex(r"\A[0-9T:.Z+-]{1,30}\Z"),
+)
+
+
+@given(value=ANYTHING, kind=st.sampled_from(["auto", "number", "timestamp"]))
+def test_anything_at_all_is_normalised_or_malformed(value: Any, kind: Any) -> None:
+    with suppress(Malformed):
+        assert 0 < len(stream_id(value)) <= 512
+        assert stream_id(value).encode()
+    with suppress(Malformed):
+        assert -(2**63) <= sequence_number(value, kind) < 2**63

@@ -1,0 +1,56 @@
+"""Sequitur's topology DSL and engine: declare sources and views, and see their events in order."""
+
+from typing import TYPE_CHECKING, Any
+
+from topology.changes import Delete, Emit, Upsert
+from topology.counts import Counts
+from topology.describe import Description
+from topology.errors import DeclarationError, HandlerError, Malformed
+from topology.event import Event, Message, Record
+from topology.fields import header, key
+from topology.inspector import Inspected, Inspector
+from topology.policies import advance, contiguous, skip, spill, wait
+from topology.source import Source
+from topology.table import Table
+from topology.topology import Topology
+from topology.view import View
+
+if TYPE_CHECKING:
+    from topology.testing import TopologyTestDriver
+
+__all__ = [
+    "Counts",
+    "DeclarationError",
+    "Delete",
+    "Description",
+    "Emit",
+    "Event",
+    "HandlerError",
+    "Inspected",
+    "Inspector",
+    "Malformed",
+    "Message",
+    "Record",
+    "Source",
+    "Table",
+    "Topology",
+    "TopologyTestDriver",
+    "Upsert",
+    "View",
+    "advance",
+    "contiguous",
+    "header",
+    "key",
+    "skip",
+    "spill",
+    "wait",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The test driver, only when asked for: the core itself needs no store."""
+    if name == "TopologyTestDriver":
+        from topology.testing import TopologyTestDriver
+
+        return TopologyTestDriver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,47 @@
+"""The places a message can end in, counted per view and partition, durable with the progress."""
+
+from dataclasses import dataclass, fields
+
+import orjson
+
+
+@dataclass(slots=True)
+class Counts:
+    """Events that came to a view, by where they are now; `received` is the sum of all places.
+
+    processed: handled in order. passed: in order, of a kind that the view does not accept.
+    duplicate: discarded. waiting: in a buffer. late: after their sequence was skipped. failed: the
+    handler failed, and the error log has them. Apart from the sum: skipped, the sequences that were
+    given up; conflicts, duplicates whose body differs from that of the waiting event.
+    """
+
+    received: int = 0
+    processed: int = 0
+    passed: int = 0
+    duplicate: int = 0
+    waiting: int = 0
+    late: int = 0
+    failed: int = 0
+    skipped: int = 0
+    conflicts: int = 0
+
+    @property
+    def accounted(self) -> int:
+        """The sum of the places; it equals `received`."""
+        places = self.processed + self.passed + self.duplicate + self.waiting
+        return places + self.late + self.failed
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+
+
+def encode_counts(counts: Counts) -> bytes:
+    return orjson.dumps(counts)
+
+
+def decode_counts(row: bytes | None) -> Counts:
+    """The counts of a row; zeros where there is none."""
+    if row is None:
+        return Counts()
+    known = {f.name for f in fields(Counts)}
+    return Counts(**{k: v for k, v in orjson.loads(row).items() if k in known})

@@ -1,0 +1,162 @@
+"""A topology as data, as text, and as a Mermaid diagram."""
+
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDescription:
+    """topics → by_stream; keyed sources have no hop between."""
+
+    name: str
+    topics: tuple[str, ...]
+    inspector: str
+    sequence: str
+    keyed: bool
+    by_stream: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDescription:
+    """One view: what it reads, its policies, and where its changes go."""
+
+    name: str
+    source: str
+    handler: str
+    accepts: tuple[str, ...] | None
+    buffer: int
+    gap: str
+    full: str
+    error: str
+    stateful: bool
+    output: str
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Everything a reader needs to know of a topology."""
+
+    name: str
+    sources: tuple[SourceDescription, ...]
+    views: tuple[ViewDescription, ...]
+    side_topics: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain dictionaries, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"Topology {self.name}"]
+        for source in self.sources:
+            hop = "keyed by stream" if source.keyed else f"re-keyed to {source.by_stream}"
+            lines += [
+                f"  Source {source.name}: {', '.join(source.topics)} ({hop}, "
+                f"{source.partitions} partitions)",
+                f"    {source.inspector}, {source.sequence}",
+            ]
+            for view in self.views:
+                if view.source != source.name:
+                    continue
+                kinds = "all kinds" if view.accepts is None else ", ".join(view.accepts)
+                lines += [
+                    f"    View {view.name}: {view.handler} of {kinds}"
+                    f"{', with state' if view.stateful else ''}",
+                    f"      buffer {view.buffer}, gap {view.gap}, full {view.full}, "
+                    f"error {view.error}",
+                    f"      → {view.output}"
+                    + (f" → tables {', '.join(view.tables)}" if view.tables else ""),
+                ]
+        lines.append(f"  Side topics: {', '.join(self.side_topics)}")
+        return "\n".join(lines)
+
+    def mermaid(self) -> str:
+        """A Mermaid flowchart, for a page or a pull request."""
+        lines, _id = ["flowchart LR"], _Ids()
+        for source in self.sources:
+            inspected = _id("by", source.by_stream)
+            for topic in source.topics:
+                lines.append(f'  {_id("t", topic)}[/"{topic}"/]')
+            if not source.keyed:
+                lines.append(f'  {inspected}[/"{source.by_stream}"/]')
+                for topic in source.topics:
+                    lines.append(f"  {_id('t', topic)} -- inspect --> {inspected}")
+            else:
+                inspected = _id("t", source.topics[0])
+            for view in self.views:
+                if view.source == source.name:
+                    node, output = _id("v", view.name), _id("o", view.output)
+                    lines.append(f'  {node}["{view.name}<br/>buffer {view.buffer}, {view.gap}"]')
+                    lines.append(f'  {output}[/"{view.output}"/]')
+                    lines.append(f"  {inspected} --> {node} --> {output}")
+                    for table in view.tables:
+                        lines.append(f'  {output} --> {_id("r", table)}[("{table}")]')
+        return "\n".join(dict.fromkeys(lines))
+
+
+def describe(topology: "Topology") -> Description:
+    """Describe a topology."""
+    sources = tuple(
+        SourceDescription(
+            name=source.name,
+            topics=source.topics,
+            inspector=getattr(source.inspector, "__name__", None) or repr(source.inspector),
+            sequence=_call(source.sequence),
+            keyed=source.keyed,
+            by_stream=source.by_stream,
+            partitions=source.partitions,
+        )
+        for source in topology.sources.values()
+    )
+    views = tuple(
+        ViewDescription(
+            name=view.name,
+            source=view.of.name,
+            handler=getattr(view.handler, "__name__", type(view.handler).__name__),
+            accepts=None if view.accepts is None else tuple(sorted(view.accepts)),
+            buffer=view.buffer,
+            gap=_call(view.gap),
+            full=_call(view.full),
+            error=_call(view.error),
+            stateful=view.stateful,
+            output=view.output,
+            tables=tuple(table.name for table in view.tables),
+        )
+        for view in topology.views.values()
+    )
+    side = (
+        topology.malformed_topic,
+        topology.unknown_topic,
+        topology.late_topic,
+        topology.errors_topic,
+    )
+    return Description(topology.name, sources, views, side)
+
+
+def _call(policy: Any) -> str:
+    values = ", ".join(f"{name}={_number(value)}" for name, value in asdict(policy).items())
+    return f"{type(policy).__name__.lower()}({values})"
+
+
+def _number(value: Any) -> str:
+    return str(int(value)) if value == int(value) else str(value)
+
+
+class _Ids:
+    """Ids that Mermaid takes; names that differ have ids that differ."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def __call__(self, prefix: str, name: str) -> str:
+        found = first = f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', name)}"
+        count = 1
+        while self._names.setdefault(found, name) != name:
+            count += 1
+            found = f"{first}_{count}"
+        return found

@@ -1,0 +1,60 @@
+"""A message as it arrives, and the event that an inspector makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Message(Protocol):
+    """What the engine reads of a message; aiokafka's ConsumerRecord has this shape already."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+@dataclass(slots=True)
+class Record:
+    """A message held by Sequitur itself: in a buffer row, in the test driver.
+
+    `timestamp` is in milliseconds since the epoch, as Kafka counts.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
+    timestamp: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """A message that an inspector understood.
+
+    stream: the entity's id, normalised to text.
+    sequence: orders the events of the stream.
+    kind: what happened, or None where the format has no kinds.
+    content: the decoded body, as the inspector made it; all views see the same: do not change it.
+    message: the message itself, with its original topic, partition and offset.
+    arrived: when the view's partition took it in, by the wall clock in milliseconds.
+    """
+
+    stream: str
+    sequence: int
+    kind: str | None
+    content: Any
+    message: Message
+    arrived: int = 0

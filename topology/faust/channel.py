@@ -1,0 +1,64 @@
+"""The channel through which an agent gets its work: one item per batch, never per event."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from faust.channels import Channel
+from mode.utils.queues import FlowControlEvent, ThrowableQueue
+
+Work = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Item:
+    """Work for an agent; `done` tells when it is finished, or why it failed."""
+
+    work: Work
+    done: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    async def run(self) -> None:
+        """Do the work; a failure goes to whoever waits for it, not to the agent."""
+        try:
+            await self.work()
+        except Exception as error:
+            if not self.done.done():
+                self.done.set_exception(error)
+        else:
+            if not self.done.done():
+                self.done.set_result(None)
+
+
+class WorkChannel(Channel):  # type: ignore[type-arg]
+    """An in-memory channel, named after the topic whose batches it brings.
+
+    All clones share one queue, which a rebalance neither suspends nor clears: the engine itself
+    sees to it that nothing computed under an old assignment is kept.
+    """
+
+    def __init__(self, app: Any, topic: str, shared: Any = None, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
+        self.topic = topic
+        self._shared: list[ThrowableQueue[Item]] = [] if shared is None else shared
+
+    @property
+    def queue(self) -> "ThrowableQueue[Item]":
+        if not self._shared:
+            flow = FlowControlEvent(initially_suspended=False)
+            self._shared.append(ThrowableQueue(flow_control=flow))
+        return self._shared[0]
+
+    def _clone_args(self) -> dict[str, Any]:
+        return {**super()._clone_args(), "topic": self.topic, "shared": self._shared}
+
+    def get_topic_name(self) -> str:
+        return self.topic
+
+    async def do(self, work: Work) -> None:
+        """Have the agent do `work`, and wait until it is done. Raises what the work raises."""
+        item = Item(work)
+        self.queue.put_nowait(item)
+        await item.done

@@ -1,0 +1,40 @@
+"""What a worker takes from its environment: SEQUITUR_BROKER, SEQUITUR_DATADIR and so on."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Guarantee = Literal["exactly_once", "at_least_once"]
+
+
+class Settings(BaseSettings):
+    """Settings of a worker; each is also an argument of `compile`, which wins.
+
+    broker: host:port, or several joined by ';'. datadir: folder of the RocksDB tables; each worker
+    on a machine needs its own. group: consumer group and prefix of transactional ids and changelog
+    topics, the topology's name unless given. guarantee: exactly_once holds outputs, state and
+    offsets in one Kafka transaction; at_least_once may repeat outputs after a crash, with the same
+    key, view and sequence. batch: records per step and partition. fetch_bytes: per partition.
+    session_timeout: seconds until a dead worker's partitions move. instance: a name that stays with
+    the worker over restarts (Kafka's static membership), so that one that comes back in time gets
+    its partitions back at once. replication: of the topics that
+    are created, -1 for the broker's default.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="SEQUITUR_", extra="forbid")
+
+    broker: str = "127.0.0.1:9092"
+    datadir: str = ".sequitur/data"
+    group: str | None = None
+    guarantee: Guarantee = "exactly_once"
+    batch: int = Field(default=4000, ge=1, le=50_000)
+    fetch_bytes: int = Field(default=4 << 20, ge=1 << 10)
+    session_timeout: float = Field(default=10.0, gt=0)
+    instance: str | None = None
+    replication: int = Field(default=-1, ge=-1)
+
+    @field_validator("broker")
+    @classmethod
+    def _without_scheme(cls, value: str) -> str:
+        return value.replace("kafka://", "").replace(",", ";")

@@ -1,0 +1,204 @@
+"""Call a view's handler for events that are ready, and put what it yields into a commit unit."""
+
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from topology.changes import Delete, Emit, Upsert, check_change, check_message
+from topology.errors import HandlerError, described
+from topology.event import Event
+from topology.unit import NO_HEADERS, CommitUnit, Out
+from topology.view import View
+
+OUTPUT_LIMIT = 1_000_000
+"""Bytes of a record's value; Kafka's own default limit is a little more."""
+REPORT_LIMIT = 40_000
+"""Characters of a traceback or body in the error log; the rest is at the position it names."""
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+
+class Handling:
+    """One view's handling of one step: outputs into the unit, stream states and failures counted.
+
+    state_of: stream → its dictionary as JSON before this step, or None. states: stream → the same
+    after it, for the streams that were handled.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        errors_topic: str,
+        unit: CommitUnit,
+        state_of: Callable[[str], bytes | None],
+    ) -> None:
+        self.view = view
+        self.unit = unit
+        self.errors_topic = errors_topic
+        self.state_of = state_of
+        self.states: dict[str, bytes] = {}
+        self.live: dict[str, Any] = {}
+        self.processed = self.passed = self.failed = 0
+        self.view_header = ("view", view.name.encode())
+        self.outputs: list[Out] = []
+        self.topics: set[str] = set()
+
+    def run(self, ready: Iterable[Event]) -> None:
+        """Handle events with a plain handler."""
+        view, write, fail = self.view, self.write, self.fail
+        handler, accepts = view.handler, view.accepts
+        processed = passed = 0
+        state = self.state if view.stateful else None
+        for event in ready:
+            if accepts is not None and event.kind not in accepts:
+                passed += 1
+                continue
+            try:
+                items = handler(event) if state is None else handler(event, state(event.stream))
+                write(event, () if items is None else items)
+                processed += 1
+            except Exception as error:
+                fail(event, error)
+        self.processed += processed
+        self.passed += passed
+
+    async def arun(self, ready: Iterable[Event]) -> None:
+        """Handle events with a handler that has to be awaited, one after the other."""
+        view = self.view
+        accepts, stateful = view.accepts, view.stateful
+        for event in ready:
+            if accepts is not None and event.kind not in accepts:
+                self.passed += 1
+                continue
+            try:
+                arguments = (event, self.state(event.stream)) if stateful else (event,)
+                result = view.handler(*arguments)
+                if hasattr(result, "__aiter__"):
+                    items = [item async for item in result]
+                else:
+                    items = list(await result or ())
+                self.write(event, items)
+                self.processed += 1
+            except Exception as error:
+                self.fail(event, error)
+
+    def state(self, stream: str) -> dict[str, Any]:
+        """The stream's dictionary, for the handler to read and change.
+
+        Read from its JSON for every event, so that a handler sees the same wherever a batch ends,
+        and nothing of an event that failed.
+        """
+        raw = self.states.get(stream) or self.state_of(stream)
+        self.live = state = {} if raw is None else orjson.loads(raw)
+        return state
+
+    def write(self, event: Event, items: Iterable[Any]) -> None:
+        """Take over what the handler yields for one event, all of it or nothing."""
+        changes: list[Upsert | Delete] = []
+        emits: list[tuple[dict[str, list[Out]], str, Out]] = []
+        for item in items:
+            kind = item.__class__
+            if kind is Upsert or kind is Delete:
+                check_change(item)
+                changes.append(item)
+            elif kind is Emit:
+                emits.append(self.emitted(event, item))
+            else:
+                raise HandlerError(
+                    f"the handler yielded a {kind.__name__}; yield Upsert, Delete or Emit"
+                )
+        # The handler has ended only now: the dictionary is as it leaves it.
+        state = orjson.dumps(self.live) if self.view.stateful else None
+        if state is not None and len(state) > OUTPUT_LIMIT:
+            raise _too_large("the stream's state", state)
+        if changes:
+            sequence = event.sequence
+            body = {
+                "view": self.view.name,
+                "stream": event.stream,
+                "sequence": sequence,
+                "changes": changes,
+            }
+            headers = [self.view_header, ("sequence", b"%d" % sequence)]
+            value = orjson.dumps(body, option=_OPTIONS)
+            if len(value) > OUTPUT_LIMIT:
+                raise _too_large("the event's row changes", value)
+            self.outputs.append((event.stream.encode(), value, event.arrived, headers))
+        for outputs, topic, out in emits:
+            outputs[topic].append(out)
+        if state is not None:
+            self.states[event.stream] = state
+
+    def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
+        """(which of the unit's outputs, topic, record) of a message."""
+        key, value = item.key, item.value
+        if key is event.message.key and self.view.of.keyed:
+            colocated = key is not None
+        else:
+            if isinstance(key, str):
+                key = key.encode()
+            colocated = key == event.stream.encode()
+        if item.topic not in self.topics or item.headers or not isinstance(key, bytes | None):
+            check_message(item)
+            self.topics.add(item.topic)
+        if value is not None:
+            if value.__class__ is not bytes:
+                value = orjson.dumps(value, option=_OPTIONS)
+            if len(value) > OUTPUT_LIMIT:
+                raise _too_large(f"the message for topic {item.topic!r}", value)
+        headers = list(item.headers) if item.headers else NO_HEADERS
+        outputs = self.unit.colocated if colocated else self.unit.keyed
+        return outputs, item.topic, (key, value, event.arrived, headers)
+
+    def fail(self, event: Event, error: Exception) -> None:
+        """Log the failure to the error log topic; the stream's state is as before the event."""
+        self.failed += 1
+        message = event.message
+        position = {
+            "topic": message.topic,
+            "partition": message.partition,
+            "offset": message.offset,
+        }
+        trace = _readable(_traceback(error))
+        report = {
+            "view": self.view.name,
+            "stream": event.stream,
+            "sequence": event.sequence,
+            "kind": None if event.kind is None else _readable(event.kind),
+            "position": position,
+            "error": _readable(described(error)),
+            "traceback": trace,
+            "done": "advance",
+            "value": None
+            if message.value is None
+            else _readable(message.value.decode("utf-8", "replace")),
+        }
+        out = (event.stream.encode(), orjson.dumps(report), event.arrived, [self.view_header])
+        self.unit.keyed[self.errors_topic].append(out)
+        self.unit.reports.append(
+            f"view {self.view.name}: stream {event.stream} sequence {event.sequence} "
+            f"({message.topic}/{message.partition} offset {message.offset}) failed and is passed: "
+            f"{trace}"
+        )
+
+    def finish(self) -> None:
+        """Hand the row changes over to the unit."""
+        if self.outputs:
+            self.unit.colocated[self.view.output] += self.outputs
+
+
+def _too_large(what: str, value: bytes) -> HandlerError:
+    return HandlerError(f"{what} has {len(value)} bytes; the limit is {OUTPUT_LIMIT}")
+
+
+def _traceback(error: Exception) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+
+
+def _readable(text: str) -> str:
+    """Text that JSON can hold, whatever an exception or a body contains."""
+    return text[:REPORT_LIMIT].encode("utf-8", "backslashreplace").decode()

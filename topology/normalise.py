@@ -1,0 +1,133 @@
+"""One form for every stream id and every sequence, whatever the source calls them."""
+
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from topology.errors import Malformed
+
+SequenceType = Literal["auto", "number", "timestamp"]
+
+_GUID = re.compile(
+    r"(?:urn:uuid:)?\{?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\}?", re.I
+)
+_GUID_LENGTHS = frozenset((32, 34, 36, 38, 41, 45))
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_STREAM_LIMIT = 512
+"""Characters in a stream id; longer ones are a sign of a wrong field path."""
+
+
+def stream_id(value: Any) -> str:
+    """One text for a stream's id: GUIDs in lower case with hyphens, ints in decimal.
+
+    Raises Malformed for what cannot name a stream: null, empty, true/false, fractions, objects.
+    """
+    kind = value.__class__
+    if kind is str:
+        size = len(value)
+        if size in _GUID_LENGTHS and _GUID.fullmatch(value):
+            return str(uuid.UUID(value.lower()))
+        if 0 < size <= _STREAM_LIMIT:
+            text: str = value
+            if not text.isascii() and text != text.encode("utf-8", "replace").decode():
+                raise Malformed("the stream is not Unicode text")
+            return text
+        if not size:
+            raise Malformed("the stream is empty")
+        raise Malformed(f"the stream has {size} characters; the limit is {_STREAM_LIMIT}")
+    if kind is int:
+        if _LOWEST <= value <= _HIGHEST:
+            return str(value)
+        if value.bit_length() > 4 * _STREAM_LIMIT:
+            raise Malformed(f"the stream is an int of {value.bit_length()} bits")
+        return stream_id(str(value))
+    if kind is bytes:
+        try:
+            return stream_id(value.decode())
+        except UnicodeDecodeError:
+            raise Malformed("the stream is not UTF-8") from None
+    if kind is uuid.UUID:
+        return str(value)
+    if value is None:
+        raise Malformed("the stream is null")
+    raise Malformed(f"the stream is a {kind.__name__}; it must be text, an int or a GUID")
+
+
+def joined_stream_id(values: Sequence[Any]) -> str:
+    """One text for an id of several fields: joined by '|', which is escaped inside a field."""
+    return "|".join(stream_id(v).replace("%", "%25").replace("|", "%7C") for v in values)
+
+
+def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
+    """An int that orders: counting numbers as they are, timestamps as microseconds since 1970.
+
+    auto: ints and numeric strings are numbers, ISO 8601 strings are timestamps. number: nothing
+    but numbers. timestamp: ISO 8601, or epoch seconds, milliseconds, microseconds or nanoseconds,
+    told apart by size. Raises Malformed with the reason.
+    """
+    if value.__class__ is int and kind != "timestamp":
+        if _LOWEST <= value <= _HIGHEST:
+            number: int = value
+            return number
+        raise Malformed("the sequence does not fit into 64 bits")
+    if value is None:
+        raise Malformed("the sequence is null")
+    if isinstance(value, bool):
+        raise Malformed(f"the sequence is {str(value).lower()}; it must be a number")
+    if kind == "timestamp":
+        return _timestamp(value)
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return sequence_number(int(text))
+        if kind == "auto" and "-" in text[1:]:
+            return _timestamp(text)
+        raise Malformed(f"the sequence {value[:80]!r} is not a number")
+    if isinstance(value, float) and value.is_integer():
+        return sequence_number(int(value))
+    if isinstance(value, float):
+        raise Malformed(
+            f"the sequence {value!r} has a fraction; if it is a time, "
+            "declare the inspector with sequence_type='timestamp'"
+        )
+    raise Malformed(f"the sequence is a {type(value).__name__}; it must be a number")
+
+
+def _timestamp(value: Any) -> int:
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return _epoch_to_micros(int(text))
+        try:
+            return _epoch_to_micros(float(text))
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise Malformed(f"the sequence {value[:80]!r} is not an ISO 8601 time") from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    if isinstance(value, int | float):
+        return _epoch_to_micros(value)
+    raise Malformed(f"the sequence is a {type(value).__name__}; it must be a time")
+
+
+def _epoch_to_micros(value: int | float) -> int:
+    size = abs(value)
+    if size != size or size >= 1e20:
+        raise Malformed("the sequence is a number that is not a time")
+    if size < 1e11:
+        return round(value * 1_000_000)
+    if size < 1e14:
+        return round(value * 1_000)
+    return round(value) if size < 1e17 else int(value) // 1_000

@@ -1,0 +1,76 @@
+"""How far a view is in a stream: the last processed sequence, and what waits behind a gap."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from topology.event import Event
+from topology.ring import RingBuffer
+
+SKIPPED_KEPT = 32
+"""Ranges of given-up sequences remembered per stream; they tell late from duplicate."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """The progress of a stream that waits, or that has skipped; any other stream's is an int.
+
+    last: the last processed sequence. ring: the events that wait, or None. spilled: how many wait
+    as rows beyond the ring; those up to sequence `loaded` are in it already. since: when the gap in
+    front of them was noticed (ms). skipped: ranges (first, last) that were given up, newest last.
+    """
+
+    last: int
+    ring: RingBuffer | None = None
+    spilled: int = 0
+    since: int = 0
+    loaded: int = 0
+    skipped: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait, in the ring and beyond it."""
+        return (len(self.ring) if self.ring else 0) + self.spilled
+
+    def copy(self) -> "Progress":
+        return replace(self, ring=self.ring.copy() if self.ring else None)
+
+    def plain(self) -> "int | Progress":
+        """Itself, without an empty ring; an int if there is nothing more to say than `last`."""
+        if self.ring is not None and not self.ring:
+            self.ring = None
+        if self.ring is None and not self.spilled and not self.skipped:
+            return self.last
+        return self
+
+    def add_skipped(self, first: int, last: int) -> None:
+        self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]
+
+    def has_skipped(self, sequence: int) -> bool:
+        """Whether `sequence` was given up, and has not come since."""
+        return any(first <= sequence <= last for first, last in self.skipped)
+
+    def strike_skipped(self, sequence: int, step: int) -> None:
+        """Strike off a sequence that came late: its next copy is a duplicate."""
+        for at, (first, last) in enumerate(self.skipped):
+            if first <= sequence <= last:
+                rest = [(first, sequence - step)] if first < sequence else []
+                rest += [(sequence + step, last)] if sequence < last else []
+                self.skipped = (*self.skipped[:at], *rest, *self.skipped[at + 1 :])[-SKIPPED_KEPT:]
+                return
+
+
+class State(Protocol):
+    """What the sequencer reads of a view's state; it never writes to it."""
+
+    @property
+    def progress(self) -> Callable[[str], "int | Progress"]:
+        """Stream → progress; a stream not seen before is at `start - step`."""
+
+    def spilled(self, stream: str, first: int, last: int) -> Iterable[Event]:
+        """The stream's events that wait as rows, with first ≤ sequence ≤ last, in sequence."""
+
+
+def last_of(progress: "int | Progress") -> int:
+    """The last processed sequence."""
+    return progress if isinstance(progress, int) else progress.last

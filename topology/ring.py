@@ -1,0 +1,48 @@
+"""The buffer of one (view, stream): a ring whose slot is the sequence mod the size."""
+
+from collections.abc import Iterator
+
+from topology.event import Event
+
+
+class RingBuffer:
+    """Holds events that wait for their predecessors; only filled slots take memory.
+
+    size: slots. step: the distance of neighbouring sequences. With size 16 and 42 processed, 43 is
+    expected at slot 11, and 45 waits at slot 13.
+    """
+
+    __slots__ = ("size", "slots", "step")
+
+    def __init__(self, size: int, step: int = 1, slots: dict[int, Event] | None = None) -> None:
+        self.size = size
+        self.step = step
+        self.slots: dict[int, Event] = {} if slots is None else slots
+
+    def slot(self, sequence: int) -> int:
+        """The slot that `sequence` belongs to."""
+        return sequence // self.step % self.size
+
+    def reaches(self, last: int, sequence: int) -> bool:
+        """Whether `sequence` fits into the ring while `last` is the last processed one."""
+        return sequence - last <= self.size * self.step
+
+    def get(self, sequence: int) -> Event | None:
+        """The event that waits at the slot of `sequence`, or None."""
+        return self.slots.get(self.slot(sequence))
+
+    def put(self, event: Event) -> None:
+        self.slots[self.slot(event.sequence)] = event
+
+    def pop(self, sequence: int) -> Event | None:
+        return self.slots.pop(self.slot(sequence), None)
+
+    def copy(self) -> "RingBuffer":
+        return RingBuffer(self.size, self.step, self.slots.copy())
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __iter__(self) -> Iterator[Event]:
+        """The waiting events in sequence."""
+        return iter(sorted(self.slots.values(), key=lambda event: event.sequence))

@@ -1,0 +1,106 @@
+"""How a view's state is written as rows: the changelog topic and RocksDB hold exactly these.
+
+| key | value |
+|---|---|
+| `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, "since": …, "state": …}` |
+| `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
+| `c` | the view's counts in this partition, as JSON |
+
+A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
+"""
+
+import struct
+from typing import Any
+
+import orjson
+
+from topology.event import Record
+from topology.progress import Progress
+
+COUNTS = b"c"
+BUFFERS = (b"b", b"c")
+"""The key range of all waiting events."""
+
+_BIAS = 2**63
+_SEQUENCE = struct.Struct(">Q")
+
+
+def progress_key(stream: str) -> bytes:
+    return b"p" + stream.encode()
+
+
+def buffer_key(stream: str, sequence: int) -> bytes:
+    return b"b" + stream.encode() + b"\0" + _SEQUENCE.pack(sequence + _BIAS)
+
+
+def split_buffer_key(key: bytes) -> tuple[str, int]:
+    """(stream, sequence) of a waiting event's key."""
+    return key[1:-9].decode(), _SEQUENCE.unpack(key[-8:])[0] - _BIAS
+
+
+def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
+    """The row of a stream; `state` is the stream's dictionary as JSON, None where it has none."""
+    if progress.__class__ is int and state is None:
+        return b"%d" % progress
+    row: dict[str, Any] = {"last": progress if isinstance(progress, int) else progress.last}
+    if isinstance(progress, Progress):
+        if progress.skipped:
+            row["skipped"] = progress.skipped
+        if progress.waiting:
+            row["since"] = progress.since
+    if state is not None:
+        row["state"] = orjson.Fragment(state)
+    return orjson.dumps(row)
+
+
+def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
+    """(progress without its waiting events, the stream's dictionary as JSON or None)."""
+    if row[:1] != b"{":
+        return int(row), None
+    found = orjson.loads(row)
+    state = orjson.dumps(found["state"]) if "state" in found else None
+    skipped = tuple((first, last) for first, last in found.get("skipped", ()))
+    since = found.get("since", 0)
+    if skipped or since:
+        return Progress(found["last"], since=since, skipped=skipped), state
+    return found["last"], state
+
+
+def encode_message(message: Any, arrived: int) -> bytes:
+    """A waiting event's message: one line of JSON about it, then its value."""
+    key = message.key
+    about = [
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        arrived,
+        None if key is None else key.decode("latin-1"),
+        [
+            (name, None if value is None else value.decode("latin-1"))
+            for name, value in message.headers
+        ],
+        message.value is None,
+    ]
+    return orjson.dumps(about) + b"\n" + (message.value or b"")
+
+
+def decode_message(row: bytes) -> tuple[Record, int]:
+    """(message, when it arrived)."""
+    line, _, value = row.partition(b"\n")
+    topic, partition, offset, timestamp, arrived, key, headers, null = orjson.loads(line)
+    record = Record(
+        topic,
+        partition,
+        offset,
+        None if key is None else key.encode("latin-1"),
+        None if null else value,
+        tuple((name, _header(text)) for name, text in headers),
+        timestamp,
+    )
+    return record, arrived
+
+
+def _header(text: Any) -> Any:
+    """Kafka lets a header's value be null."""
+    return text if text is None else text.encode("latin-1")

@@ -1,0 +1,20 @@
+"""What the engine needs of a view's table: a sorted map of bytes, one per view and partition."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+Row = tuple[bytes, bytes | None]
+"""A row to write: key and value; None deletes it."""
+
+
+class PartitionTable(Protocol):
+    """The rows of one view in one partition, as of the last commit unit."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of `key`, or None."""
+
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The rows with first ≤ key < end, by key."""
+
+    def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
+        """Write rows at once, and with them the changelog offset that they bring the table to."""

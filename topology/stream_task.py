@@ -1,0 +1,167 @@
+"""One partition of a source: inspects each message once, and runs the views."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from topology.errors import Malformed
+from topology.event import Event, Message, Record
+from topology.source import Source
+from topology.store import PartitionTable
+from topology.topology import Topology
+from topology.unit import CommitUnit
+from topology.view_task import ViewTask
+
+ORIGIN, ORIGIN_KEY, REASON = "sequitur-origin", "sequitur-key", "sequitur-reason"
+"""Headers: topic/partition/offset/timestamp a message had; its own key; why it is malformed."""
+
+
+class StreamTask:
+    """The views of one source over one partition of their input.
+
+    tables: view name → its table for this partition.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        source: Source,
+        partition: int,
+        tables: Mapping[str, PartitionTable],
+    ) -> None:
+        self.topology = topology
+        self.source = source
+        self.partition = partition
+        self.views = {
+            view.name: ViewTask(
+                view,
+                tables[view.name],
+                late_topic=topology.late_topic,
+                errors_topic=topology.errors_topic,
+            )
+            for view in topology.views_of(source)
+        }
+
+    @property
+    def due(self) -> float:
+        """The earliest deadline of a gap in any view (ms), infinite if there is none."""
+        return min((task.due for task in self.views.values()), default=float("inf"))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a view has a drain to go on with before it takes more."""
+        return any(task.unfinished for task in self.views.values())
+
+    def inspect(self, records: Iterable[Message], unit: CommitUnit, now: int) -> list[Event]:
+        """Make events of messages; what none can be made of goes to its topic, by way of `unit`."""
+        inspect, start, add = (
+            self.source.inspect,
+            self.source.sequence.start,
+            self.source.sequence.step,
+        )
+        restore = not self.source.keyed
+        events: list[Event] = []
+        append = events.append
+        for record in records:
+            message = original(record) if restore else record
+            try:
+                found = inspect(message)
+                if found is None:
+                    unknown(self.topology, self.source, message, unit, now)
+                    continue
+                stream, sequence, kind, content = found
+                if sequence < start or (add != 1 and (sequence - start) % add):
+                    raise Malformed(
+                        f"the sequence {sequence} is not one of {start}, {start + add}, …"
+                    )
+            except Malformed as reason:
+                malformed(self.topology, message, unit, reason, now)
+                continue
+            append(Event(stream, sequence, kind, content, message, now))
+        return events
+
+    def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
+        """Open a unit with a batch of this partition's records, read at `now` (ms)."""
+        unit = CommitUnit(self.source.by_stream, self.partition)
+        if records:
+            unit.next_offset = records[-1].offset + 1
+        return unit, self.inspect(records, unit, now)
+
+    def process(
+        self, records: Sequence[Message], now: int, horizon: int | None = None
+    ) -> CommitUnit:
+        """One step of all views, for handlers that are plain functions.
+
+        now: the wall clock. horizon: a time by which all that had arrived has been read, if a gap
+        may be given up; see `sequencer.step`.
+        """
+        unit, events = self.begin(records, now)
+        for task in self.views.values():
+            task.run(events, unit, horizon)
+        return unit
+
+
+class RekeyTask:
+    """Re-keys one partition of a source's topics to the by-stream topic. It has no state."""
+
+    def __init__(self, topology: Topology, source: Source) -> None:
+        self.topology = topology
+        self.source = source
+
+    def process(self, records: Sequence[Message], now: int) -> CommitUnit:
+        """One step: each message once, to the by-stream, unknown or malformed topic."""
+        last = records[-1]
+        unit = CommitUnit(last.topic, last.partition, last.offset + 1)
+        by_stream = unit.keyed[self.source.by_stream]
+        inspect = self.source.inspect
+        for record in records:
+            try:
+                found = inspect(record)
+            except Malformed as reason:
+                malformed(self.topology, record, unit, reason, now)
+                continue
+            if found is None:
+                unknown(self.topology, self.source, record, unit, now)
+                continue
+            headers = [*record.headers, (ORIGIN, _origin(record))]
+            if record.key is not None:
+                headers.append((ORIGIN_KEY, record.key))
+            # The record is new, for retention and for whoever reads the topic; the message's own
+            # timestamp is in its origin.
+            by_stream.append((found[0].encode(), record.value, now, headers))
+        return unit
+
+
+def original(record: Message) -> Message:
+    """The message as its source had it, from its record in the by-stream topic."""
+    headers = list(record.headers)
+    key: bytes | None = None
+    if headers and headers[-1][0] == ORIGIN_KEY:
+        key = headers.pop()[1]
+    if not headers or headers[-1][0] != ORIGIN:
+        return record
+    topic, partition, offset, timestamp = headers.pop()[1].decode().split("/")
+    return Record(topic, int(partition), int(offset), key, record.value, headers, int(timestamp))
+
+
+def malformed(
+    topology: Topology, message: Message, unit: CommitUnit, reason: Malformed, now: int
+) -> None:
+    """Send a message to the malformed topic, with the reason."""
+    text = str(reason).encode("utf-8", "backslashreplace")[:4000]
+    headers = [*message.headers, (REASON, text), (ORIGIN, _origin(message))]
+    unit.keyed[topology.malformed_topic].append((message.key, message.value, now, headers))
+    unit.malformed += 1
+
+
+def unknown(
+    topology: Topology, source: Source, message: Message, unit: CommitUnit, now: int
+) -> None:
+    """Pass an unknown message by, or send it to the unknown topic if the source says so."""
+    unit.unknown += 1
+    if source.unknown == "topic":
+        headers = [*message.headers, (ORIGIN, _origin(message))]
+        unit.keyed[topology.unknown_topic].append((message.key, message.value, now, headers))
+
+
+def _origin(message: Message) -> bytes:
+    place = f"{message.topic}/{message.partition}/{message.offset}/{message.timestamp}"
+    return place.encode()

@@ -1,0 +1,15 @@
+"""The test kit: run a topology in-process, with the engine that runs it in production."""
+
+from topology.testing.driver import TopologyTestDriver
+from topology.testing.messages import Delivery, Sent, numbered
+from topology.testing.simulator import Report, SimulationError, Simulator
+
+__all__ = [
+    "Delivery",
+    "Report",
+    "Sent",
+    "SimulationError",
+    "Simulator",
+    "TopologyTestDriver",
+    "numbered",
+]

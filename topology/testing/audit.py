@@ -1,0 +1,145 @@
+"""Compare what a simulated run left behind with what its input comes to."""
+
+from collections import defaultdict
+
+from topology.counts import Counts
+from topology.policies import Skip
+from topology.testing.arrived import Arrived, Reader
+from topology.testing.audit_shared import SharedTopics
+from topology.testing.audit_state import StreamState, state_errors
+from topology.testing.fold import Expected, fold
+from topology.testing.schedule import Schedule
+from topology.topology import Topology
+from topology.view import View
+
+REMEMBERED = 100_000
+"""Folds kept from one run to the next."""
+
+Outputs = list[tuple[int, bytes]]
+"""(sequence, value) of a stream's records in a view's output topic, as they stand there."""
+
+
+class Audit:
+    """Says what is wrong with runs that have come to rest; remembers folds from run to run."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._reader = Reader()
+        self._folds: dict[tuple[str, str, tuple[int, ...]], Expected] = {}
+
+    def errors(self, run: Schedule) -> list[str]:
+        """What is wrong, in words; nothing if all promises are kept."""
+        if len(self._folds) > REMEMBERED:
+            self._reader, self._folds = Reader(), {}
+        once = run.world.guarantee == "exactly_once"
+        wrong: list[str] = []
+        shared = SharedTopics(run)
+        for source in self.topology.sources.values():
+            arrived = self._reader.read(run.world, source, once=once)
+            wrong += arrived.wrong
+            shared.malformed += arrived.malformed
+            shared.unknown += arrived.unknown if source.unknown == "topic" else 0
+            for view in self.topology.views_of(source):
+                wrong += self._view(run, view, arrived, shared)
+        return wrong + shared.errors()
+
+    def _view(self, run: Schedule, view: View, arrived: Arrived, shared: SharedTopics) -> list[str]:
+        world, order = run.world, view.of.sequence
+        skips = isinstance(view.gap, Skip)
+        wrong: list[str] = []
+        outputs = _outputs(run, view)
+        sums = [Counts(received=number) for number in arrived.received]
+        states: list[dict[str, StreamState]] = [{} for _ in sums]
+        for stream, events in arrived.streams.items():
+            late = shared.late.pop((view.name, stream), set())
+            if skips:
+                handled = sorted(events.keys() - late)
+                wrong += _early(view, stream, late, arrived)
+            else:
+                handled, at = [], order.start
+                while at in events:
+                    handled.append(at)
+                    at += order.step
+            last = handled[-1] if handled else order.start - order.step
+            waiting = set() if skips else events.keys() - set(handled)
+            expected = self._expected(view, stream, tuple([events[at] for at in handled]))
+            key = stream.encode()
+            found = outputs.pop(key, [])
+            if found != expected.outputs:
+                wrong += _differences(run, view, stream, found, expected.outputs)
+            shared.expect(view, stream, expected)
+            run.handled += expected.processed
+            run.failed += len(expected.failed)
+            partition = world.partition_of(key)
+            states[partition][stream] = StreamState(last, waiting, expected)
+            counts = sums[partition]
+            counts.processed += expected.processed
+            counts.passed += expected.passed
+            counts.failed += len(expected.failed)
+            counts.waiting += len(waiting)
+            counts.late += len(late)
+            counts.skipped += (last - order.start + order.step) // order.step - len(handled)
+        wrong += [f"{view.output}: stream {key!r} never came" for key in outputs]
+        for partition, counts in enumerate(sums):
+            wrong += state_errors(run, view, partition, counts, states[partition])
+        return wrong
+
+    def _expected(self, view: View, stream: str, numbers: tuple[int, ...]) -> Expected:
+        """The fold of the messages with these numbers."""
+        key = (view.name, stream, numbers)
+        found = self._folds.get(key)
+        if found is None:
+            messages = self._reader.messages
+            found = self._folds[key] = fold(view, [messages[number] for number in numbers])
+        return found
+
+
+def _outputs(run: Schedule, view: View) -> dict[bytes, Outputs]:
+    found: dict[bytes, Outputs] = defaultdict(list)
+    for number in range(run.world.partitions):
+        for key, value, _, headers in run.world.log.partition((view.output, number)).committed():
+            found[key or b""].append((int(headers[1][1] or b""), value or b""))
+    return found
+
+
+def _differences(
+    run: Schedule, view: View, stream: str, found: Outputs, wanted: Outputs
+) -> list[str]:
+    """How a stream's output differs from what it should be.
+
+    At least once, a repeat is right if it says the same. Where a crash undid that a gap was given
+    up it may not; then what is said last is what counts.
+    """
+    where = f"{view.output}: stream {stream}"
+    if run.world.guarantee == "at_least_once":
+        said: dict[int, bytes] = {}
+        for sequence, value in found:
+            if isinstance(view.gap, Skip):
+                said.pop(sequence, None)
+            elif said.get(sequence, value) != value:
+                return [f"{where} says {value!r} after {said[sequence]!r}"]
+            said[sequence] = value
+        found = list(said.items())
+        if found == wanted:
+            return []
+    sequences, right = [at for at, _ in found], [at for at, _ in wanted]
+    if sequences != right:
+        return [f"{where} has the sequences {sequences}, not {right}"]
+    say, want = next((s[1], w[1]) for s, w in zip(found, wanted, strict=True) if s != w)
+    return [f"{where} says {say!r}, not {want!r}"]
+
+
+def _early(view: View, stream: str, late: set[int], arrived: Arrived) -> list[str]:
+    """What was given up before its time."""
+    assert isinstance(view.gap, Skip)
+    after, since, wrong = round(view.gap.after * 1000), arrived.since, []
+    for sequence in late:
+        behind = [since[stream, at] for at in arrived.streams[stream] if at > sequence]
+        if not behind or (stream, sequence) not in since:
+            wrong.append(f"{view.name}: {stream} {sequence} is late, but was in no gap")
+        elif (waited := since[stream, sequence] - min(behind)) < after:
+            wrong.append(
+                f"{view.name}: {stream} {sequence} is late, though it came {waited} ms after the "
+                f"first event behind it, and the gap had {after} ms"
+            )
+    return wrong

@@ -1,0 +1,112 @@
+"""Compare the topics that several views write to with what they should hold."""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import orjson
+
+from topology.policies import Skip
+from topology.testing.fold import Expected
+from topology.testing.log import LogPartition
+from topology.testing.schedule import Schedule
+from topology.view import View
+
+Key = tuple[str, bytes | None]
+"""(topic, record key)."""
+
+
+class SharedTopics:
+    """The side topics, and those that handlers send messages to.
+
+    late: (view, stream) → the sequences in the late topic. malformed, unknown: how many messages
+    should be in those topics.
+    """
+
+    def __init__(self, run: Schedule) -> None:
+        self.run = run
+        self.topology = run.world.topology
+        self.once = run.world.guarantee == "exactly_once"
+        self.exact = self.once or not any(
+            isinstance(view.gap, Skip) for view in self.topology.views.values()
+        )
+        """Whether a record may come again only if it says the same."""
+        self.malformed = self.unknown = 0
+        self.late: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self._failed: Counter[tuple[str, str, int]] = Counter()
+        self._emits: dict[Key, list[list[Any]]] = defaultdict(list)
+        self._wrong: list[str] = []
+        for partition in self._partitions(self.topology.late_topic):
+            for key, _, _, headers in partition.committed():
+                view, sequence = headers[-2][1] or b"", int(headers[-1][1] or b"")
+                seen = self.late[view.decode(), (key or b"").decode()]
+                if sequence in seen and self.once:
+                    self._wrong.append(f"{self.topology.late_topic}: {key!r} {sequence} is twice")
+                seen.add(sequence)
+
+    def expect(self, view: View, stream: str, expected: Expected) -> None:
+        """Note what a stream in a view should add to the topics."""
+        for sequence in expected.failed:
+            self._failed[view.name, stream, sequence] += 1
+        if expected.emits:
+            by_key: dict[Key, list[Any]] = defaultdict(list)
+            for topic, key, value, headers in expected.emits:
+                by_key[topic, key].append((value, headers))
+            for where, records in by_key.items():
+                self._emits[where].append(records)
+
+    def errors(self) -> list[str]:
+        """What is wrong, in words."""
+        wrong, names = self._wrong, self.topology
+        wrong += [f"{view}: stream {stream} is late, but never came" for view, stream in self.late]
+        numbers = {names.malformed_topic: self.malformed, names.unknown_topic: self.unknown}
+        for topic, number in numbers.items():
+            found = sum(len(partition.committed()) for partition in self._partitions(topic))
+            if found != number if self.once else found < number:
+                wrong.append(f"{topic} has {found} records, not {number}")
+        return wrong + self._failure_errors() + self._emit_errors()
+
+    def _partitions(self, topic: str) -> list[LogPartition]:
+        found = self.run.world.log.partitions
+        return [p for n in range(self.run.world.partitions) if (p := found.get((topic, n)))]
+
+    def _failure_errors(self) -> list[str]:
+        found: Counter[tuple[str, str, int]] = Counter()
+        for partition in self._partitions(self.topology.errors_topic):
+            for _, value, _, _ in partition.committed():
+                report = orjson.loads(value or b"")
+                found[report["view"], report["stream"], report["sequence"]] += 1
+        wanted = self._failed
+        if self.once:
+            right = found == wanted
+        else:
+            right = found.keys() == wanted.keys() if self.exact else found.keys() >= wanted.keys()
+        return [] if right else [f"{dict(found)} failed as logged, not {dict(wanted)}"]
+
+    def _emit_errors(self) -> list[str]:
+        """Under each key: in order if one stream of one view sends there, else all of them."""
+        world, wanted, wrong = self.run.world, self._emits, []
+        inputs = {topic for source in self.topology.sources.values() for topic in source.topics}
+        fed = {topic for topic, _ in wanted} & inputs
+        for topic, (key, value, _, headers) in self.run.arrivals if fed else ():
+            if topic in fed:
+                wanted[topic, key].append([(value, tuple(headers))])
+        own = inputs - fed | world.own
+        found: dict[Key, list[Any]] = defaultdict(list)
+        for (topic, _), partition in world.log.partitions.items():
+            if topic not in own:
+                for key, value, _, headers in partition.committed():
+                    found[topic, key].append((value, tuple(headers)))
+        for (topic, key), origins in wanted.items():
+            records = found.pop((topic, key), [])
+            if not self.once:
+                said, want = set(records), {each for origin in origins for each in origin}
+                right = said == want if self.exact else said >= want
+            elif len(origins) == 1:
+                right = records == origins[0]
+            else:
+                right = Counter(records) == Counter(each for one in origins for each in one)
+            if not right:
+                wrong.append(f"{topic}: key {key!r} has {records}, not {origins}")
+        if self.exact:
+            wrong += [f"{topic}: nothing is to be under key {key!r}" for topic, key in found]
+        return wrong

@@ -1,0 +1,114 @@
+"""Compare a view's state in one partition with what it should be: changelog, table and memory."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from topology.counts import Counts, decode_counts
+from topology.progress import Progress, last_of
+from topology.rows import COUNTS, decode_progress, split_buffer_key
+from topology.testing.fold import Expected
+from topology.testing.schedule import Schedule
+from topology.view import View
+
+
+@dataclass(slots=True)
+class StreamState:
+    """Where a stream should be in a view. waiting: the sequences that wait."""
+
+    last: int
+    waiting: set[int]
+    expected: Expected
+
+
+def state_errors(
+    run: Schedule,
+    view: View,
+    partition: int,
+    counts: Counts,
+    streams: dict[str, StreamState],
+) -> list[str]:
+    """What is wrong with a view's state in a partition, in words.
+
+    counts: what they should be, but for `received` where events come again, and `duplicate`.
+    """
+    world, place = run.world, (view.of.by_stream, partition)
+    rows: dict[bytes, bytes] = {}
+    for key, value, _, _ in world.log.partition(world.changelog(view.name, partition)).committed():
+        if value is None:
+            rows.pop(key or b"", None)
+        else:
+            rows[key or b""] = value
+    owner = run.owner[place]
+    assert owner is not None
+    runner = owner.runners[place]
+    assert runner is not None
+    assert runner.task is not None
+    task = runner.task.views[view.name]
+
+    wrong: list[str] = []
+    held_rows = owner.table(view.name, partition).rows
+    if held_rows != rows and not _only_stale(held_rows, rows, streams):
+        wrong.append("the table is not what its changelog holds")
+    stored = decode_counts(rows.pop(COUNTS, None))
+    wrong += _count_errors(counts, stored, world.guarantee == "exactly_once")
+    if task.counts != stored:
+        wrong.append(f"the counts in memory are {task.counts}, in the table {stored}")
+
+    waits: dict[str, set[int]] = defaultdict(set)
+    progress: dict[str, tuple[int, bytes | None]] = {}
+    for key, row in rows.items():
+        if key[:1] == b"b":
+            stream, sequence = split_buffer_key(key)
+            waits[stream].add(sequence)
+        else:
+            found, state = decode_progress(row)
+            progress[key[1:].decode()] = last_of(found), state
+    for stream, wanted in streams.items():
+        at, state = progress.pop(stream, (None, None))
+        held = task.progress(stream)
+        if at != wanted.last or last_of(held) != wanted.last:
+            wrong.append(
+                f"{stream} is at {at} in the table and {last_of(held)} in memory, "
+                f"not at {wanted.last}"
+            )
+        waiting = waits.pop(stream, set())
+        in_memory = held.waiting if isinstance(held, Progress) else 0
+        if waiting != wanted.waiting or in_memory != len(waiting):
+            wrong.append(
+                f"of {stream} {sorted(waiting)} wait in the table and {in_memory} in memory, "
+                f"not {sorted(wanted.waiting)}"
+            )
+        if state != wanted.expected.state:
+            wrong.append(f"{stream} has the state {state!r}, not {wanted.expected.state!r}")
+    wrong += [f"stream {stream} never came" for stream in {**waits, **progress}]
+    return [f"{view.name}/{partition}: {each}" for each in wrong]
+
+
+def _only_stale(
+    held: dict[bytes, bytes], logged: dict[bytes, bytes], streams: dict[str, StreamState]
+) -> bool:
+    """Whether a table has no more than its changelog and rows of events that were processed.
+
+    A table that was away for long misses deletions that compaction removed from the changelog.
+    """
+    if any(held.get(key) != row for key, row in logged.items()):
+        return False
+    for key in held.keys() - logged.keys():
+        if key[:1] != b"b":
+            return False
+        stream, sequence = split_buffer_key(key)
+        if stream not in streams or sequence > streams[stream].last:
+            return False
+    return True
+
+
+def _count_errors(wanted: Counts, stored: Counts, once: bool) -> list[str]:
+    received = wanted.received
+    wrong: list[str] = []
+    if stored.received != received if once else stored.received < received:
+        wrong.append(f"{received} events came, the counts say {stored.received}")
+    wanted.received, wanted.conflicts = stored.received, stored.conflicts
+    wanted.duplicate = wanted.received - wanted.accounted
+    if stored != wanted:
+        wrong.append(f"the counts are {stored}, not {wanted}")
+    return wrong

@@ -1,0 +1,107 @@
+"""The workers of a simulation: who has which partition, who believes so, and whose turn it is."""
+
+from collections.abc import Iterator
+
+from topology.testing.log import Fenced, TopicPartition
+from topology.testing.runner import PartitionRunner
+from topology.testing.worker import Worker, World
+
+
+class Cluster:
+    """Workers and the assignment of partitions to them.
+
+    owner: who has a partition, None while nobody does. active: all that runs, zombies included.
+    trace: (what, who, detail) of each action, and with `verbose` of each step.
+    """
+
+    def __init__(
+        self, world: World, workers: int, runner: type[PartitionRunner], *, verbose: bool = False
+    ) -> None:
+        self.world = world
+        self.workers = [Worker(f"worker {number}") for number in range(workers)]
+        self.places = world.places()
+        self.owner: dict[TopicPartition, Worker | None] = dict.fromkeys(self.places)
+        self.active: list[PartitionRunner] = []
+        self.trace: list[tuple[str, str, str]] = []
+        self.steps = 0
+        self._runner = runner
+        self._verbose = verbose
+
+    def advance(self, runner: PartitionRunner, count: int) -> int:
+        """Let a partition take steps; it fails if it is fenced."""
+        taken = 0
+        try:
+            taken = runner.advance(count)
+            self.trace.append(("run", runner.name, runner.at))
+        except Fenced:
+            self.trace.append(("fenced", runner.name, f"after {runner.at}"))
+            self.active.remove(runner)
+            runner.worker.runners[runner.place] = None
+            taken = 1
+        self.steps += taken
+        return taken
+
+    def start(self, worker: Worker, place: TopicPartition, *, owns: bool = True) -> None:
+        """Start a partition on a worker, which stops what it still runs of it."""
+        self.stop(worker, place, finish=False)
+        source, by_stream = self.places[place]
+        runner = self._runner(self.world, worker, place, source, by_stream)
+        if self._verbose:
+            runner.steps = self._told(runner)
+        worker.runners[place] = runner
+        self.active.append(runner)
+        if owns:
+            self.owner[place] = worker
+        self.trace.append(("start", runner.name, ""))
+
+    def stop(self, worker: Worker, place: TopicPartition, *, finish: bool) -> None:
+        """Stop a partition: finish the step in hand or drop it. The tables are flushed."""
+        runner = worker.runners.pop(place, None)
+        if runner is not None:
+            if finish and not runner.between:
+                while not runner.between and self.advance(runner, 1):
+                    if worker.runners.pop(place, runner) is None:
+                        break
+            if runner in self.active:
+                self.active.remove(runner)
+            self.trace.append(("stop", runner.name, runner.at))
+        offset = worker.uncommitted.pop(place, None)
+        if offset is not None and self.owner[place] is worker:
+            self.world.log.offsets[place] = offset
+        worker.close(self.places[place][0], self.world.topology, place[1])
+
+    def commit_offsets(self, worker: Worker) -> None:
+        """At least once: the group takes offsets of the partitions that are the worker's."""
+        offsets, worker.uncommitted = worker.uncommitted, {}
+        for place, offset in offsets.items():
+            if self.owner[place] is worker:
+                self.world.log.offsets[place] = offset
+
+    def settle(self, name: str, markers: int) -> None:
+        """Go on with a decided transaction, or let an open one expire."""
+        log = self.world.log
+        if log.decided(name):
+            log.settle(name, markers)
+        else:
+            log.expire(name)
+
+    def recover(self) -> None:
+        """Let every worker know its partitions, and every partition have a worker that runs it."""
+        for name in self.world.log.unfinished():
+            self.settle(name, 1000)
+        for worker in self.workers:
+            self.commit_offsets(worker)
+            for place, runner in list(worker.runners.items()):
+                if self.owner[place] is not worker:
+                    self.stop(worker, place, finish=True)
+                elif runner is None:
+                    self.start(worker, place)
+        for number, (place, owner) in enumerate(list(self.owner.items())):
+            if owner is None:
+                self.start(self.workers[number % len(self.workers)], place)
+
+    def _told(self, runner: PartitionRunner) -> Iterator[str]:
+        """The runner's steps, each with a line in the trace."""
+        for step in runner.run():
+            self.trace.append(("  step", runner.name, f"{step}: {runner}"))
+            yield step

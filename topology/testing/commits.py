@@ -1,0 +1,94 @@
+"""How a simulated partition makes a unit durable: step by step, in the live runtime's order."""
+
+from collections.abc import Iterator
+
+from topology.testing.disk import FakeTable
+from topology.testing.log import Producer, TopicPartition
+from topology.testing.worker import Worker, World
+from topology.unit import NO_HEADERS, CommitUnit, Out
+
+
+class Commits:
+    """Commits the units of one input partition; between two steps anything may go wrong.
+
+    producer: the partition's own, once it is started. tables: of its views. committed: the input
+    offset up to which all is durable.
+    """
+
+    def __init__(self, world: World, worker: Worker, place: TopicPartition) -> None:
+        self.world = world
+        self.worker = worker
+        self.place = place
+        self.producer: Producer | None = None
+        self.tables: dict[str, FakeTable] = {}
+        self.committed = 0
+
+    def commit(self, unit: CommitUnit) -> Iterator[str]:
+        """Make a unit durable, then write the tables."""
+        if not unit:
+            return
+        if self.world.guarantee == "exactly_once":
+            yield from self.commit_exactly_once(unit)
+        else:
+            yield from self.commit_at_least_once(unit)
+        if unit.next_offset is not None:
+            self.committed = unit.next_offset
+        yield "done"
+
+    def commit_exactly_once(self, unit: CommitUnit) -> Iterator[str]:
+        """One transaction holds it all; the tables follow."""
+        producer, ends = self.producer, {}
+        assert producer is not None
+        producer.begin()
+        yield "begun"
+        for place, records in self.outputs(unit):
+            producer.send(place, records)
+            yield "outputs"
+        for view, rows in self.changes(unit):
+            ends[view] = producer.send(self.world.changelog(view, unit.partition), rows)
+            yield "changelog"
+        if unit.next_offset is not None:
+            producer.send_offsets([(self.place, unit.next_offset)])
+            yield "offsets"
+        producer.commit()
+        yield "prepared"
+        yield from self.write_tables(unit, ends)
+
+    def commit_at_least_once(self, unit: CommitUnit) -> Iterator[str]:
+        """Outputs, then changelog rows, then tables; offsets with the next heartbeat."""
+        log, ends = self.world.log, {}
+        for place, records in self.outputs(unit):
+            log.append(place, records)
+            yield "outputs"
+        for view, rows in self.changes(unit):
+            ends[view] = log.append(self.world.changelog(view, unit.partition), rows)
+            yield "changelog"
+        if unit.next_offset is not None:
+            self.worker.uncommitted[self.place] = unit.next_offset
+        yield from self.write_tables(unit, ends)
+
+    def write_tables(self, unit: CommitUnit, ends: dict[str, int]) -> Iterator[str]:
+        """Write the rows, with the changelog offset behind them."""
+        for view, rows in unit.rows.items():
+            self.tables[view].write(rows, ends.get(view))
+            yield "table"
+
+    def outputs(self, unit: CommitUnit) -> Iterator[tuple[TopicPartition, list[Out]]]:
+        """The unit's outputs by the partition they go to."""
+        for topic, records in unit.colocated.items():
+            yield (topic, unit.partition), records
+        sides = self.world.sides
+        for topic, records in unit.keyed.items():
+            if topic in sides:
+                yield (topic, 0), records
+                continue
+            by_partition: dict[int, list[Out]] = {}
+            for record in records:
+                by_partition.setdefault(self.world.partition_of(record[0]), []).append(record)
+            for partition, part in by_partition.items():
+                yield (topic, partition), part
+
+    def changes(self, unit: CommitUnit) -> Iterator[tuple[str, list[Out]]]:
+        """The unit's rows as changelog records, by view."""
+        for view, rows in unit.rows.items():
+            yield view, [(key, value, 0, NO_HEADERS) for key, value in rows]

@@ -1,0 +1,63 @@
+"""What a view should come to: its handler called once per event, in sequence, and nothing else.
+
+No buffers, batches, rows or commits: this is what the engine's results are compared with.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from topology.event import Event, Message
+from topology.handling import Handling
+from topology.testing.awaited import complete
+from topology.unit import CommitUnit
+from topology.view import View
+
+Emitted = tuple[str, bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
+"""(topic, key, value, headers)."""
+
+
+@dataclass(slots=True)
+class Expected:
+    """One stream in one view. outputs: (sequence, value) of its records, in sequence.
+
+    emits: the messages to other topics, in order. state: its dictionary as JSON, None if it has
+    none. failed: the sequences whose handler failed.
+    """
+
+    outputs: list[tuple[int, bytes]] = field(default_factory=list)
+    emits: list[Emitted] = field(default_factory=list)
+    state: bytes | None = None
+    failed: list[int] = field(default_factory=list)
+    processed: int = 0
+    passed: int = 0
+
+
+def fold(view: View, messages: Iterable[Message]) -> Expected:
+    """The fold of a stream's messages, which are in sequence and of which none is malformed."""
+    result = Expected()
+    for message in messages:
+        found = view.of.inspect(message)
+        assert found is not None
+        stream, sequence, kind, content = found
+        event = Event(stream, sequence, kind, content, message, message.timestamp)
+        unit = CommitUnit(message.topic, message.partition)
+        states = {stream: result.state}
+        handling = Handling(view, "", unit, states.get)
+        if view.is_async:
+            complete(handling.arun([event]))
+        else:
+            handling.run([event])
+        handling.finish()
+        result.processed += handling.processed
+        result.passed += handling.passed
+        result.state = handling.states.get(stream, result.state)
+        if handling.failed:
+            result.failed.append(sequence)
+            continue
+        for _, value, _, _ in unit.colocated.pop(view.output, ()):
+            result.outputs.append((sequence, value or b""))
+        for topics in (unit.colocated, unit.keyed):
+            for topic, records in topics.items():
+                for key, value, _, headers in records:
+                    result.emits.append((topic, key, value, tuple(headers)))
+    return result

@@ -1,0 +1,219 @@
+"""A fake of Kafka for one group: partitions, transactions and fencing, offsets, compaction.
+
+Offsets count as Kafka's do: a transaction's marker takes one in every partition it wrote to, and
+compaction leaves holes. Readers see committed records only, up to the first open transaction.
+"""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from topology.unit import Out
+
+TopicPartition = tuple[str, int]
+"""(topic, partition)."""
+
+
+class Fenced(RuntimeError):
+    """A newer producer has the transactional id; nothing that the older one does takes effect."""
+
+
+class Transaction:
+    """What one transactional producer has written since it began.
+
+    decided: the coordinator has noted the commit; no crash can undo it. markers: the partitions
+    that do not show it yet; None stands for the group's offsets.
+    """
+
+    __slots__ = ("decided", "markers", "offsets", "written")
+
+    def __init__(self) -> None:
+        self.written: dict[LogPartition, list[range]] = {}
+        self.offsets: dict[TopicPartition, int] = {}
+        self.decided = False
+        self.markers: list[LogPartition | None] = []
+
+
+class LogPartition:
+    """One partition. records: by offset; None where a reader finds nothing. appended: when (ms)."""
+
+    __slots__ = ("appended", "open", "records")
+
+    def __init__(self) -> None:
+        self.records: list[Out | None] = []
+        self.appended: list[int] = []
+        self.open: dict[Transaction, int] = {}
+
+    @property
+    def end(self) -> int:
+        """The offset up to which committed records can be read: Kafka's last stable offset."""
+        return min(self.open.values()) if self.open else len(self.records)
+
+    def append(self, records: Sequence[Out], now: int) -> int:
+        """Append records. Returns the offset behind the last."""
+        self.records += records
+        self.appended += [now] * len(records)
+        return len(self.records)
+
+    def read(self, position: int, limit: int, end: int | None = None) -> tuple[list[int], int]:
+        """Offsets of up to `limit` committed records from `position`, and the position behind."""
+        records, end = self.records, self.end if end is None else end
+        found: list[int] = []
+        while position < end and len(found) < limit:
+            if records[position] is not None:
+                found.append(position)
+            position += 1
+        while position < end and records[position] is None:
+            position += 1
+        return found, position
+
+    def committed(self) -> list[Out]:
+        """All records that a reader sees, in order."""
+        return [record for record in self.records[: self.end] if record is not None]
+
+    def compact(self, *, tombstones: bool = False) -> None:
+        """Keep the last record per key; `tombstones` removes deletions too, as Kafka does later."""
+        records, end = self.records, self.end
+        seen: set[bytes | None] = set()
+        for offset in range(end - 1, -1, -1):
+            record = records[offset]
+            if record is None:
+                continue
+            key, value = record[:2]
+            if key in seen or (tombstones and value is None and offset < end - 1):
+                records[offset] = None
+            seen.add(key)
+
+    def mark(self, transaction: Transaction, committed: bool, now: int) -> None:
+        """Write the transaction's marker."""
+        del self.open[transaction]
+        if not committed:
+            for part in transaction.written[self]:
+                for offset in part:
+                    self.records[offset] = None
+        self.records.append(None)
+        self.appended.append(now)
+
+
+class FakeLog:
+    """All topics of a cluster, and one group's committed offsets. now: its clock (ms).
+
+    chance: shuffles the order in which a committed transaction shows in its partitions.
+    """
+
+    def __init__(self, chance: Random | None = None, now: int = 0) -> None:
+        self.now = now
+        self.offsets: dict[TopicPartition, int] = {}
+        self.partitions: dict[TopicPartition, LogPartition] = {}
+        self._chance = chance or Random(0)
+        self._epochs: dict[str, int] = {}
+        self._transactions: dict[str, Transaction] = {}
+
+    def partition(self, place: TopicPartition) -> LogPartition:
+        """A partition; it is made when first asked for."""
+        found = self.partitions.get(place)
+        if found is None:
+            found = self.partitions[place] = LogPartition()
+        return found
+
+    def append(self, place: TopicPartition, records: Sequence[Out]) -> int:
+        """Append records outside of any transaction. Returns the offset behind the last."""
+        return self.partition(place).append(records, self.now)
+
+    def producer(self, name: str) -> "Producer":
+        """A producer for the transactional id `name`: ends what an older one left, and fences it.
+
+        What is decided is committed; what is open is aborted.
+        """
+        self.finish(name)
+        epoch = self._epochs[name] = self._epochs.get(name, 0) + 1
+        return Producer(self, name, epoch)
+
+    def unfinished(self) -> list[str]:
+        """Transactional ids whose transaction is open, or does not show everywhere yet."""
+        return list(self._transactions)
+
+    def decided(self, name: str) -> bool:
+        """Whether the transaction of `name` is sure to be committed."""
+        return self._transactions[name].decided
+
+    def settle(self, name: str, markers: int) -> None:
+        """Let a decided transaction show in some more of its partitions."""
+        transaction = self._transactions[name]
+        pending = transaction.markers
+        for partition in [pending.pop() for _ in range(min(markers, len(pending)))]:
+            if partition is None:
+                self.offsets.update(transaction.offsets)
+            else:
+                partition.mark(transaction, True, self.now)
+        if not pending:
+            del self._transactions[name]
+
+    def finish(self, name: str) -> None:
+        """End the transaction of `name`: show it everywhere if it is decided, else abort it."""
+        transaction = self._transactions.get(name)
+        if transaction is None:
+            return
+        if transaction.decided:
+            self.settle(name, len(transaction.markers))
+        else:
+            for partition in transaction.written:
+                partition.mark(transaction, False, self.now)
+            del self._transactions[name]
+
+    def expire(self, name: str) -> None:
+        """The broker's time limit for an open transaction: aborts it and fences its producer."""
+        if not self._transactions[name].decided:
+            self._epochs[name] += 1
+        self.finish(name)
+
+
+class Producer:
+    """A transactional producer. Every call raises Fenced once a newer one has its id."""
+
+    __slots__ = ("_log", "epoch", "name")
+
+    def __init__(self, log: FakeLog, name: str, epoch: int) -> None:
+        self._log = log
+        self.name = name
+        self.epoch = epoch
+
+    def begin(self) -> None:
+        """Begin a transaction; waits until the one before shows everywhere, as Kafka does."""
+        self._check()
+        self._log.finish(self.name)
+        self._log._transactions[self.name] = Transaction()
+
+    def send(self, place: TopicPartition, records: Sequence[Out]) -> int:
+        """Write records. Returns the offset behind the last."""
+        transaction = self._open()
+        partition = self._log.partition(place)
+        first = len(partition.records)
+        partition.open.setdefault(transaction, first)
+        end = partition.append(records, self._log.now)
+        transaction.written.setdefault(partition, []).append(range(first, end))
+        return end
+
+    def send_offsets(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Commit input offsets with the transaction."""
+        self._open().offsets.update(offsets)
+
+    def commit(self) -> None:
+        """Decide the commit. It shows in some partitions, and in the rest by `FakeLog.settle`."""
+        transaction, chance = self._open(), self._log._chance
+        transaction.decided = True
+        markers = transaction.markers = [*transaction.written]
+        chance.shuffle(markers)
+        if transaction.offsets:
+            markers.insert(0 if chance.random() < 0.5 else len(markers), None)
+        self._log.settle(self.name, int(chance.random() * (len(markers) + 1)))
+
+    def _check(self) -> None:
+        if self._log._epochs[self.name] != self.epoch:
+            raise Fenced(f"{self.name} has a newer producer")
+
+    def _open(self) -> Transaction:
+        self._check()
+        transaction = self._log._transactions.get(self.name)
+        if transaction is None or transaction.decided:
+            raise RuntimeError(f"{self.name} has begun no transaction")
+        return transaction

@@ -1,0 +1,138 @@
+"""What a simulation lets arrive: the user's messages, some late, some twice, some never."""
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+
+from topology.errors import Malformed
+from topology.event import Record
+from topology.inspector import Inspector
+from topology.source import Source
+from topology.topology import Topology
+from topology.unit import Out
+
+
+class Sent(NamedTuple):
+    """A message that a producer sends. value: bytes as they are, None, or anything for JSON.
+
+    key: by default the stream where the source is keyed, else none.
+    """
+
+    topic: str
+    value: Any
+    key: str | bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+Messages = Sequence[Any] | Callable[[int], Iterable[Any]]
+"""`Sent`s, or tuples of the same shape such as (topic, value), in the order they were sent; or a
+function that makes them from a seed."""
+
+
+Arrivals = Sequence[tuple[str, Out]]
+"""(topic, record), in order."""
+
+
+def written(topology: Topology, messages: Iterable[Any]) -> Arrivals:
+    """(topic, record) of messages as a user gives them. Raises KeyError for an unknown topic."""
+    sources = {topic: source for source in topology.sources.values() for topic in source.topics}
+    found: list[tuple[str, Out]] = []
+    for at, item in enumerate(messages):
+        topic, value, key, headers = Sent(*item)
+        source = sources.get(topic)
+        if source is None:
+            known = ", ".join(map(repr, sources))
+            raise KeyError(f"topic {topic!r} is no source of {topology.name!r}; it has {known}")
+        if value is not None and not isinstance(value, bytes):
+            value = orjson.dumps(value)
+        if isinstance(key, str):
+            key = key.encode()
+        if key is None and source.keyed:
+            key = _stream(source, Record(topic, 0, at, None, value, headers))
+        found.append((topic, (key, value, at, list(headers))))
+    return found
+
+
+def _stream(source: Source, message: Record) -> bytes | None:
+    try:
+        found = source.inspect(message)
+    except Malformed:
+        return None
+    return None if found is None else found[0].encode()
+
+
+class Delivery(NamedTuple):
+    """How likely a message arrives late (by up to `reach` places), twice, or never."""
+
+    late: float = 0.2
+    twice: float = 0.1
+    never: float = 0.02
+    reach: int = 12
+
+    def arrange(self, sent: Arrivals, chance: Random) -> Arrivals:
+        """The messages in order of arrival."""
+        random, (late, twice, never, reach) = chance.random, self
+        arriving: list[tuple[float, int]] = []
+        for at in range(len(sent)):
+            fate = random() - never
+            if fate < 0:
+                continue
+            arriving.append((at + random() * reach if fate < late else at, at))
+            if random() < twice:
+                arriving.append((at + random() * reach, at))
+        arriving.sort()
+        return [sent[at] for _, at in arriving]
+
+
+def numbered(topology: Topology, events: int = 24, streams: int = 3) -> Callable[[int], list[Sent]]:
+    """Messages made up from the sources' inspectors: seed → numbered events of a few streams.
+
+    Raises ValueError for a source whose inspector does not say what a body looks like.
+    """
+    sources = list(topology.sources.values())
+    kinds = {source.name: _kinds(topology, source) for source in sources}
+
+    def messages(seed: int) -> list[Sent]:
+        chance = Random(seed)
+        last: dict[tuple[str, str], int] = {}
+        made: list[Sent] = []
+        for _ in range(events):
+            source = chance.choice(sources)
+            inspector, order = source.inspector, source.sequence
+            assert isinstance(inspector, Inspector)
+            stream = f"s{chance.randrange(streams)}"
+            at = last.get((source.name, stream), order.start - order.step) + order.step
+            last[source.name, stream] = at
+            body: dict[str, Any] = {}
+            for path in inspector.stream:
+                _put(body, str(path), stream)
+            _put(body, str(inspector.sequence), at)
+            if inspector.kind is not None:
+                _put(body, str(inspector.kind), chance.choice(kinds[source.name]))
+            made.append(Sent(chance.choice(source.topics), body))
+        return made
+
+    return messages
+
+
+def _kinds(topology: Topology, source: Source) -> list[str]:
+    """The kinds that the source's views accept, and one more."""
+    inspector = source.inspector
+    if isinstance(inspector, Inspector):
+        fields = [*inspector.stream, inspector.sequence, inspector.kind]
+        if all(field is None or (isinstance(field, str) and "[" not in field) for field in fields):
+            accepts = [view.accepts or () for view in topology.views_of(source)]
+            return ["other", *sorted({kind for kinds in accepts for kind in kinds})]
+    raise ValueError(
+        f"source {source.name!r}: its inspector does not say what a body looks like; "
+        "give messages of your own"
+    )
+
+
+def _put(body: dict[str, Any], path: str, value: Any) -> None:
+    *folders, last = path.split(".")
+    for folder in folders:
+        body = body.setdefault(folder, {})
+    body[last] = value

@@ -1,0 +1,195 @@
+"""One input partition on a simulated worker: the live runtime's protocol, one step at a time.
+
+`run` is a generator: between two of its steps the process may die, lose the partition or stall,
+and any other worker may run. It does what `topology.faust` does, in the same order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from topology.event import Record
+from topology.source import Source
+from topology.stream_task import RekeyTask, StreamTask
+from topology.testing.awaited import complete
+from topology.testing.commits import Commits
+from topology.testing.horizon import Horizon
+from topology.testing.log import TopicPartition
+from topology.testing.worker import Worker, World
+from topology.unit import CommitUnit
+
+RESTORED = 5
+"""Changelog records that a restoring table takes at once."""
+
+BETWEEN = frozenset(("new", "fenced", "restoring", "started", "done", "idle", "waits"))
+"""The steps after which nothing is in hand that could be finished."""
+
+
+class PartitionRunner(Commits):
+    """Runs one partition until it is dropped, or raises Fenced.
+
+    at: the last step that was taken. task: the engine's, once started.
+    """
+
+    def __init__(
+        self, world: World, worker: Worker, place: TopicPartition, source: Source, by_stream: bool
+    ) -> None:
+        super().__init__(world, worker, place)
+        self.source = source
+        self.by_stream = by_stream
+        self.name = f"{worker.name}: {place[0]}/{place[1]}"
+        self.at = "new"
+        self.unit: CommitUnit | None = None
+        self.task: StreamTask | None = None
+        self.rekey = RekeyTask(world.topology, source)
+        self.input = world.log.partition(place)
+        self.position = 0
+        self.horizon = self.make_horizon()
+        self.steps = self.run()
+
+    def advance(self, count: int) -> int:
+        """Take up to `count` steps, fewer if there is nothing to do. Returns how many.
+
+        Raises Fenced, and whatever the engine raises.
+        """
+        taken = 0
+        for at in islice(self.steps, count):
+            self.at = at
+            if at == "idle" or at == "waits":
+                break
+            taken += 1
+        return taken
+
+    @property
+    def between(self) -> bool:
+        """Whether no step of the engine is in hand."""
+        return self.at in BETWEEN
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is something to read."""
+        return self.position < self.input.end
+
+    @property
+    def due(self) -> float:
+        """The earliest deadline of a gap (ms), infinite if there is none."""
+        return float("inf") if self.task is None else self.task.due
+
+    def __str__(self) -> str:
+        found = f"read to {self.position}, committed {self.committed}"
+        if self.unit is None or self.between:
+            return found
+        outputs = {**self.unit.colocated, **self.unit.keyed}
+        written = [f"{len(records)} to {topic}" for topic, records in outputs.items() if records]
+        rows = [f"{len(rows)} rows of {view}" for view, rows in self.unit.rows.items()]
+        return f"{found}; next {self.unit.next_offset}, {', '.join(written + rows)}"
+
+    # -- the life of a partition
+
+    def run(self) -> Iterator[str]:
+        """Start, then fetch, compute and commit, for ever. Yields the name of each step taken."""
+        yield from self.start()
+        while True:
+            task = self.task
+            if task is not None and task.unfinished:
+                unit = self.take([])
+                yield "computed"
+                yield from self.commit(unit)
+                continue
+            records = self.fetch()
+            if records:
+                yield "fetched"
+                unit = self.take(records)
+                yield "computed"
+                yield from self.commit(unit)
+            due = task is not None and task.due <= self.world.log.now
+            fired = self.fire() if due else None
+            if not records and self.position > self.committed:
+                fired = fired or CommitUnit(*self.place)
+                fired.next_offset = self.position
+            if fired is not None:
+                yield "fired"
+                yield from self.commit(fired)
+            elif not records:
+                yield "waits" if due else "idle"
+
+    def start(self) -> Iterator[str]:
+        """Fence, restore, find the committed offset: in this order, as each relies on the last."""
+        if self.world.guarantee == "exactly_once":
+            self.producer = self.world.log.producer(self.transactional_id())
+            yield "fenced"
+        if self.by_stream:
+            yield from self.restore()
+            self.task = self.build()
+        self.position = self.committed = self.world.log.offsets.get(self.place, 0)
+        yield "started"
+
+    def transactional_id(self) -> str:
+        """Of the partition, whoever has it."""
+        return "{}-{}".format(*self.place)
+
+    def make_horizon(self) -> Horizon:
+        """The barrier before this partition gives up a gap."""
+        return Horizon(self.world, self.source, self.place)
+
+    def build(self) -> StreamTask:
+        """The engine's task, from the restored tables."""
+        world, partition = self.world, self.place[1]
+        task = StreamTask(world.topology, self.source, partition, self.tables)
+        if world.drain is not None:
+            for view in task.views.values():
+                view.ordering = replace(view.ordering, drain=world.drain)
+        return task
+
+    def restore(self) -> Iterator[str]:
+        """Bring the views' tables to the changelog's end."""
+        world, partition = self.world, self.place[1]
+        for view in world.topology.views_of(self.source):
+            changelog = world.log.partition(world.changelog(view.name, partition))
+            table = self.tables[view.name] = self.worker.table(view.name, partition)
+            end = changelog.end
+            if table.offset is None or table.offset > end:
+                table.clear()
+            at = table.offset or 0
+            while at < end:
+                found, at = changelog.read(at, RESTORED, end)
+                rows = [(out[0] or b"", out[1]) for i in found if (out := changelog.records[i])]
+                table.write(rows, at)
+                yield "restoring"
+            table.write([], end)
+
+    # -- a step of the engine
+
+    def fetch(self) -> list[Record]:
+        """The next records, at most a batch."""
+        world, (topic, partition) = self.world, self.place
+        records = self.input.records
+        if self.position >= len(records):
+            return []
+        limit = 1 + int(world.chance.random() * world.batch)
+        found, self.position = self.input.read(self.position, limit)
+        return [
+            Record(topic, partition, at, out[0], out[1], out[3], out[2])
+            for at in found
+            if (out := records[at])
+        ]
+
+    def take(self, records: list[Record], horizon: int | None = None) -> CommitUnit:
+        """The unit of a batch."""
+        task, now = self.task, self.world.log.now
+        if task is None:
+            self.unit = self.rekey.process(records, now)
+            return self.unit
+        unit, events = task.begin(records, now)
+        self.unit = unit
+        for view in task.views.values():
+            if view.view.is_async:
+                complete(view.arun(events, unit, horizon))
+            else:
+                view.run(events, unit, horizon)
+        return unit
+
+    def fire(self) -> CommitUnit | None:
+        """The unit of gaps that are due, if they may be given up."""
+        horizon = self.horizon.reached(self.position)
+        return None if horizon is None or self.due > horizon else self.take([], horizon)

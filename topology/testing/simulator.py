@@ -1,0 +1,182 @@
+"""Simulator: a topology under crashes, rebalances and duplicates, each schedule made by a seed."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from topology.testing.audit import Audit
+from topology.testing.log import FakeLog
+from topology.testing.messages import Arrivals, Delivery, Messages, written
+from topology.testing.runner import PartitionRunner
+from topology.testing.schedule import Schedule
+from topology.testing.worker import Guarantee, World
+from topology.topology import Topology
+
+START = 1_000_000_000_000
+"""The clock at the start of every run (ms)."""
+TOLD = 60
+"""Lines of the trace that a failure shows."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What runs did. crashed: at which steps workers died, and how often.
+
+    messages: that arrived, twice ones twice. handled, failed: events by what their handlers made
+    of them, over all views. steps: that partitions took. trace: of the last run, (what, who,
+    detail).
+    """
+
+    seeds: int = 0
+    messages: int = 0
+    handled: int = 0
+    failed: int = 0
+    actions: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    crashed: Counter[str] = field(default_factory=Counter)
+    trace: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __add__(self, other: "Report") -> "Report":
+        return Report(
+            self.seeds + other.seeds,
+            self.messages + other.messages,
+            self.handled + other.handled,
+            self.failed + other.failed,
+            self.actions + other.actions,
+            self.steps + other.steps,
+            self.seconds + other.seconds,
+            self.crashed + other.crashed,
+            other.trace,
+        )
+
+    def __str__(self) -> str:
+        crashes = ", ".join(f"{count} {step}" for step, count in self.crashed.most_common())
+        seconds, speed = self.seconds, ""
+        if seconds:
+            speed = f" in {seconds:.1f} s: {self.seeds / seconds:.0f} schedules/s"
+        return (
+            f"{self.seeds} schedules, {self.messages} messages, {self.steps} steps{speed}\n"
+            f"{self.handled} events handled, {self.failed} failed in their handlers\n"
+            f"partitions lost to a crash, by the step they were at: {crashes or 'none'}"
+        )
+
+
+class SimulationError(AssertionError):
+    """A schedule broke a promise.
+
+    seed: replays it. wrong: what is wrong, in words. trace: (what, who, detail) of its actions.
+    """
+
+    def __init__(self, seed: int, wrong: list[str], trace: list[tuple[str, str, str]]) -> None:
+        self.seed = seed
+        self.wrong = wrong
+        self.trace = trace
+        more = f"\n  … and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+        super().__init__(
+            f"seed {seed}:\n  " + "\n  ".join(wrong[:10]) + more + "\n\n"
+            f"the last of its {len(trace)} actions (replay(seed) tells each step):\n"
+            + told(trace[-TOLD:])
+        )
+
+
+class Simulator:
+    """Runs a topology's engine against a fake log, clock, disks and assignment.
+
+    messages: what producers send, or a function that makes it from a seed. workers: processes.
+    partitions: of every input. batch: the most records of a fetch. drain: the most events that a
+    step releases out of buffers, None for the engine's limit. delivery: how often messages are
+    late, twice or lost. zombies: whether workers may go on with partitions that are others' by now;
+    only a transaction can fence them, so at least once comes without them. runner: the protocol;
+    another one shows that a mistake in it would be found.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        messages: Messages,
+        *,
+        guarantee: Guarantee = "exactly_once",
+        workers: int = 2,
+        partitions: int = 2,
+        batch: int = 8,
+        drain: int | None = None,
+        delivery: Delivery | None = None,
+        zombies: bool | None = None,
+        runner: type[PartitionRunner] = PartitionRunner,
+    ) -> None:
+        self.topology = topology
+        self.guarantee: Guarantee = guarantee
+        self.workers = workers
+        self.partitions = partitions
+        self.batch = batch
+        self.drain = drain
+        self.delivery = delivery or Delivery()
+        self.zombies = guarantee == "exactly_once" if zombies is None else zombies
+        self.runner = runner
+        self._messages = messages
+        self._written = None if callable(messages) else written(topology, messages)
+        self._audit = Audit(topology)
+
+    def run(self, seeds: int | Iterable[int]) -> Report:
+        """Run a seed, or several. Raises SimulationError for the first that breaks a promise."""
+        report, began = Report(), time.perf_counter()
+        for seed in (seeds,) if isinstance(seeds, int) else seeds:
+            report += _reported(self._run(seed))
+        report.seconds = time.perf_counter() - began
+        return report
+
+    def replay(self, seed: int) -> Report:
+        """Run a seed exactly as it ran before, with each single step in the trace."""
+        return _reported(self._run(seed, verbose=True))
+
+    def _run(self, seed: int, *, verbose: bool = False) -> Schedule:
+        chance = Random(seed)
+        world = World(
+            self.topology,
+            FakeLog(chance, START),
+            chance,
+            self.guarantee,
+            self.partitions,
+            self.batch,
+            self.drain,
+        )
+        arrivals = self.delivery.arrange(self._sent(seed), chance)
+        schedule = Schedule(
+            world, arrivals, self.workers, self.runner, zombies=self.zombies, verbose=verbose
+        )
+        try:
+            schedule.run()
+            wrong = self._audit.errors(schedule)
+        except Exception as error:
+            wrong = [f"{type(error).__name__}: {error}"]
+            raise SimulationError(seed, wrong, schedule.trace) from error
+        if wrong:
+            raise SimulationError(seed, wrong, schedule.trace)
+        return schedule
+
+    def _sent(self, seed: int) -> Arrivals:
+        if self._written is not None:
+            return self._written
+        assert callable(self._messages)
+        return written(self.topology, self._messages(seed))
+
+
+def _reported(schedule: Schedule) -> Report:
+    return Report(
+        1,
+        schedule.arrived,
+        schedule.handled,
+        schedule.failed,
+        len(schedule.trace),
+        schedule.steps,
+        crashed=schedule.crashed,
+        trace=schedule.trace,
+    )
+
+
+def told(trace: Iterable[tuple[str, str, str]]) -> str:
+    """A trace as text, an action per line."""
+    return "\n".join(f"{what:10}{who:36} {detail}".rstrip() for what, who, detail in trace)

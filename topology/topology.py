@@ -1,0 +1,251 @@
+"""Topology: sources and views, declared as values."""
+
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
+
+from topology.describe import Description, describe
+from topology.errors import DeclarationError
+from topology.inspector import Inspector, InspectorFunction, compile_inspector
+from topology.names import checked_name, checked_topic
+from topology.policies import (
+    Advance,
+    Contiguous,
+    Full,
+    Gap,
+    OnError,
+    OnUnknown,
+    Skip,
+    Spill,
+    Wait,
+    contiguous,
+)
+from topology.source import Source
+from topology.table import Table
+from topology.view import Handler, View, handler_shape
+
+
+class Topology:
+    """A named graph of sources and views; a runtime runs it, `describe()` shows it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = checked_name("topology", name)
+        self._sources: dict[str, Source] = {}
+        self._views: dict[str, View] = {}
+
+    def source(
+        self,
+        topic: str | Sequence[str],
+        *,
+        inspector: Inspector | InspectorFunction,
+        sequence: Contiguous | None = None,
+        name: str | None = None,
+        keyed: bool = False,
+        partitions: int = 4,
+        unknown: OnUnknown = "pass",
+    ) -> Source:
+        """Declare a source.
+
+        topic: one topic, or several whose events are merged by stream. inspector: an Inspector or a
+        function of a message. sequence: how events count, `contiguous()` unless given. keyed: the
+        topic's records are keyed by stream already. partitions: of the views' input; for a keyed
+        source the number that the topic has. unknown: what to do with messages that the inspector
+        does not know: 'pass', or 'topic' for `<topology>.unknown`.
+        """
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        if not topics:
+            raise DeclarationError("source(topic=()): name at least one topic")
+        for each in topics:
+            checked_topic(each)
+            if each in {view.output for view in self._views.values()}:
+                raise DeclarationError(
+                    f"topic {each!r} is the output of one of the topology's own views; "
+                    "read it in a topology of its own"
+                )
+            other = next((s for s in self._sources.values() if each in s.topics), None)
+            if other is not None:
+                raise DeclarationError(
+                    f"topic {each!r} belongs to source {other.name!r} already; "
+                    "declare one source and give its views different `accepts`"
+                )
+        name = checked_name("source", topics[0] if name is None else name)
+        if name in self._sources:
+            raise DeclarationError(f"source {name!r} exists twice; give one of them a `name`")
+        if keyed and len(topics) > 1:
+            raise DeclarationError(
+                f"source {name!r}: keyed=True takes one topic; several are merged by re-keying, "
+                "so leave keyed out"
+            )
+        if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+            raise DeclarationError(f"source {name!r}: partitions={partitions!r} must be at least 1")
+        if sequence is None:
+            sequence = contiguous()
+        if not isinstance(sequence, Contiguous):
+            raise DeclarationError(f"source {name!r}: sequence={sequence!r}; use contiguous(…)")
+        if unknown not in ("pass", "topic"):
+            raise DeclarationError(f"source {name!r}: unknown={unknown!r}; use 'pass' or 'topic'")
+        source = Source(
+            name=name,
+            topology=self.name,
+            topics=topics,
+            inspector=inspector,
+            inspect=compile_inspector(inspector),
+            sequence=sequence,
+            keyed=keyed,
+            partitions=partitions,
+            unknown=unknown,
+        )
+        self._sources[name] = source
+        return source
+
+    def view(
+        self,
+        name: str,
+        *,
+        of: Source | str,
+        handler: Handler | None = None,
+        accepts: Iterable[str] | None = None,
+        buffer: int = 64,
+        gap: Gap | None = None,
+        full: Full | None = None,
+        error: OnError | None = None,
+        tables: Iterable[Table] = (),
+    ) -> Callable[[Handler], Handler]:
+        """Declare a view, as a decorator of its handler or with `handler=…`.
+
+        of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
+        buffer: slots of each stream's ring. gap: `wait()` or `skip(after=seconds)`. full:
+        `spill()`. error: `advance()`. tables: the read-store tables that the handler writes to,
+        where their columns should be declared rather than inferred.
+        """
+        checked_name("view", name)
+        if name in self._views:
+            raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
+        source = self._sources.get(of.name if isinstance(of, Source) else of)
+        if source is None or (isinstance(of, Source) and of is not source):
+            known = ", ".join(map(repr, self._sources)) or "none yet"
+            unknown = of.name if isinstance(of, Source) else of
+            raise DeclarationError(
+                f"view {name!r}: source {unknown!r} is not one of topology {self.name!r} "
+                f"(it has {known}); declare it with .source(…) first"
+            )
+        if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
+            raise DeclarationError(f"view {name!r}: buffer={buffer!r}; a ring has at least 1 slot")
+        kinds = _checked_kinds(name, accepts)
+        self._check_output(name)
+        gap = Wait() if gap is None else gap
+        full = Spill() if full is None else full
+        error = Advance() if error is None else error
+        for what, value, types in (
+            ("gap", gap, (Wait, Skip)),
+            ("full", full, (Spill,)),
+            ("error", error, (Advance,)),
+        ):
+            if not isinstance(value, types):
+                names = " or ".join(f"{t.__name__.lower()}(…)" for t in types)
+                raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
+        declared = _checked_tables(name, tables)
+        self._check_tables(name, declared)
+
+        def declare(function: Handler) -> Handler:
+            if name in self._views:
+                raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
+            stateful, is_async = handler_shape(name, function)
+            self._views[name] = View(
+                name=name,
+                topology=self.name,
+                of=source,
+                handler=function,
+                accepts=kinds,
+                buffer=buffer,
+                gap=gap,
+                full=full,
+                error=error,
+                tables=declared,
+                stateful=stateful,
+                is_async=is_async,
+            )
+            return function
+
+        if handler is not None:
+            declare(handler)
+        return declare
+
+    def _check_output(self, view: str) -> None:
+        output = f"{self.name}.{view}"
+        inputs = {topic for source in self._sources.values() for topic in source.topics}
+        own = {source.by_stream for source in self._sources.values()}
+        own |= {self.malformed_topic, self.unknown_topic, self.late_topic, self.errors_topic}
+        if output in inputs | own:
+            use = "is a source's topic" if output in inputs else "has another use"
+            raise DeclarationError(
+                f"view {view!r}: its output topic would be {output!r}, which {use}; rename the view"
+            )
+
+    def _check_tables(self, view: str, declared: tuple[Table, ...]) -> None:
+        taken = {table.name: other.name for other in self._views.values() for table in other.tables}
+        for table in declared:
+            if table.name in taken:
+                raise DeclarationError(
+                    f"view {view!r}: table {table.name!r} belongs to view {taken[table.name]!r}; "
+                    "a table is written by one view"
+                )
+            taken[table.name] = view
+
+    @property
+    def sources(self) -> MappingProxyType[str, Source]:
+        """Name → source, in order of declaration."""
+        return MappingProxyType(self._sources)
+
+    @property
+    def views(self) -> MappingProxyType[str, View]:
+        """Name → view, in order of declaration."""
+        return MappingProxyType(self._views)
+
+    def views_of(self, source: Source) -> list[View]:
+        """The views of one source."""
+        return [view for view in self._views.values() if view.of is source]
+
+    @property
+    def malformed_topic(self) -> str:
+        return f"{self.name}.malformed"
+
+    @property
+    def unknown_topic(self) -> str:
+        return f"{self.name}.unknown"
+
+    @property
+    def errors_topic(self) -> str:
+        return f"{self.name}.errors"
+
+    @property
+    def late_topic(self) -> str:
+        return f"{self.name}.late"
+
+    def describe(self) -> Description:
+        """The topology as data; `str()` renders it as text, `.mermaid()` as a diagram."""
+        return describe(self)
+
+
+def _checked_kinds(view: str, accepts: Iterable[str] | None) -> frozenset[str] | None:
+    if accepts is None:
+        return None
+    if isinstance(accepts, str):
+        raise DeclarationError(
+            f"view {view!r}: accepts={accepts!r} is one text; write {{{accepts!r}}}"
+        )
+    kinds = frozenset(accepts) if isinstance(accepts, Iterable) else frozenset((None,))
+    if not all(isinstance(kind, str) for kind in kinds):
+        raise DeclarationError(
+            f"view {view!r}: accepts={accepts!r}; give the kinds as texts, as in {{'OUT', 'IN'}}"
+        )
+    return kinds
+
+
+def _checked_tables(view: str, tables: Iterable[Table]) -> tuple[Table, ...]:
+    declared = tuple(tables) if isinstance(tables, Iterable) else (None,)
+    for table in declared:
+        if not isinstance(table, Table):
+            raise DeclarationError(
+                f"view {view!r}: tables={tables!r}; give a list of Table(name, key=…, columns=…)"
+            )
+    return declared

@@ -1,0 +1,38 @@
+"""The commit unit: what one step of the engine makes durable together, or not at all."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from topology.store import Row
+
+NO_HEADERS: list[tuple[str, bytes]] = []
+"""Shared by all records without headers; never changed."""
+
+
+Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
+"""A record to write: key, value, timestamp in ms, headers; a plain tuple, as there are so many."""
+
+
+@dataclass(slots=True)
+class CommitUnit:
+    """Outputs, rows and the input offset of one step, for one input partition.
+
+    next_offset: the input offset to commit, None if the step took no input. colocated: topic →
+    records for the partition of the same number as the input's. keyed: topic → records whose key
+    decides the partition. rows: view → changed rows, for its changelog and its table. reports: what
+    is worth a line in the log. malformed, unknown: messages that became no event.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int | None = None
+    colocated: dict[str, list[Out]] = field(default_factory=lambda: defaultdict(list))
+    keyed: dict[str, list[Out]] = field(default_factory=lambda: defaultdict(list))
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    reports: list[str] = field(default_factory=list)
+    malformed: int = 0
+    unknown: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to make durable."""
+        return bool(self.next_offset is not None or self.colocated or self.keyed or self.rows)

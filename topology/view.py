@@ -1,0 +1,82 @@
+"""A view: a self-contained projection with its own handler, buffers and progress."""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from topology.errors import DeclarationError
+from topology.policies import Full, Gap, OnError, Skip
+from topology.sequencer import Ordering
+from topology.source import Source
+from topology.table import Table
+
+Handler = Callable[..., Any]
+"""(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """Declared by `Topology.view`.
+
+    accepts: the kinds it handles, None for all; others pass by in order. output: the topic of its
+    row changes. stateful: whether the handler takes the stream's own dictionary. is_async: whether
+    it has to be awaited.
+    """
+
+    name: str
+    topology: str
+    of: Source
+    handler: Handler
+    accepts: frozenset[str] | None
+    buffer: int
+    gap: Gap
+    full: Full
+    error: OnError
+    tables: tuple[Table, ...]
+    stateful: bool
+    is_async: bool
+
+    @property
+    def output(self) -> str:
+        """The topic that the view's row changes go to."""
+        return f"{self.topology}.{self.name}"
+
+    @property
+    def ordering(self) -> Ordering:
+        """The view's policies in the sequencer's terms."""
+        after = math.ceil(self.gap.after * 1000) if isinstance(self.gap, Skip) else None
+        sequence = self.of.sequence
+        return Ordering(sequence.start, sequence.step, self.buffer, after)
+
+
+def handler_shape(name: str, handler: Handler) -> tuple[bool, bool]:
+    """(stateful, is_async) of a handler. Raises DeclarationError."""
+    if not callable(handler):
+        raise DeclarationError(f"view {name!r}: the handler {handler!r} is no function")
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(handler).parameters.values()
+    except (TypeError, ValueError):
+        parameters = {}.values()
+    needed = [p for p in parameters if p.kind in kinds and p.default is p.empty]
+    named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if named:
+        raise DeclarationError(
+            f"view {name!r}: the handler needs the keyword argument {named[0].name!r}, which it "
+            "is not given; write it as handler(event) or handler(event, state)"
+        )
+    if len(needed) not in (1, 2):
+        raise DeclarationError(
+            f"view {name!r}: the handler takes {len(needed)} arguments; "
+            "write it as handler(event) or handler(event, state)"
+        )
+    function: Any = handler
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    is_async = inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)
+    return len(needed) == 2, is_async
