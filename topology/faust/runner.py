@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from stores.rocksdb import RocksTable
@@ -199,10 +198,17 @@ class Runner:
 
 
 async def stopped(stopping: Awaitable[None]) -> None:
-    """Wait for a client to stop, but not for ever: its broker may be gone."""
-    try:
-        await asyncio.wait_for(stopping, STOP)
-    except (TimeoutError, KafkaError) as error:
+    """Wait for a client to stop, but not for ever, and whatever it raises: its broker may be gone.
+
+    As a task of its own, because a client whose fetch failed a moment before ends as cancelled,
+    which must not pass for a cancellation of whoever waits here.
+    """
+    task = asyncio.ensure_future(stopping)
+    await asyncio.wait([task], timeout=STOP)
+    if not task.done():
+        task.cancel()
+        logger.warning("a Kafka client did not stop within %.0f s", STOP)
+    elif not task.cancelled() and (error := task.exception()) is not None:
         logger.warning("a Kafka client did not stop in order: %r", error)
 
 
