@@ -5,6 +5,7 @@
 | `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, "since": …, "state": …}` |
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
 | `c` | the view's counts in this partition, as JSON |
+| `o` | where the view reads, as JSON; none where it reads with the other views of its source |
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -18,6 +19,7 @@ from topology.event import Record
 from topology.progress import Progress
 
 COUNTS = b"c"
+POSITIONS = b"o"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
 

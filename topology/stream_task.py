@@ -4,8 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from topology.errors import Malformed
 from topology.event import Event, Message, Record
+from topology.positions import encode_positions
+from topology.rows import POSITIONS
 from topology.source import Source
 from topology.store import PartitionTable
+from topology.taken import Taken, encode_taken
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -15,9 +18,12 @@ ORIGIN, ORIGIN_KEY, REASON = "sequitur-origin", "sequitur-key", "sequitur-reason
 
 
 class StreamTask:
-    """The views of one source over one partition of their input.
+    """Views of one source over one partition of their input; they read it together.
 
-    tables: view name → its table for this partition.
+    tables: view name → its table for this partition, of the views that the task runs. position: the
+    input offset that they are at. taken: what became of the messages up to there. apart: its
+    views read again what the partition's main task reads, which sees to the group's offset and to
+    messages that are no events.
     """
 
     def __init__(
@@ -26,10 +32,17 @@ class StreamTask:
         source: Source,
         partition: int,
         tables: Mapping[str, PartitionTable],
+        *,
+        position: int = 0,
+        taken: Taken | None = None,
+        apart: bool = False,
     ) -> None:
         self.topology = topology
         self.source = source
         self.partition = partition
+        self.position = position
+        self.taken = Taken() if taken is None else taken
+        self.apart = apart
         self.views = {
             view.name: ViewTask(
                 view,
@@ -38,6 +51,7 @@ class StreamTask:
                 errors_topic=topology.errors_topic,
             )
             for view in topology.views_of(source)
+            if view.name in tables
         }
 
     @property
@@ -81,9 +95,48 @@ class StreamTask:
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
         """Open a unit with a batch of this partition's records, read at `now` (ms)."""
         unit = CommitUnit(self.source.by_stream, self.partition)
+        noted = CommitUnit(*unit.place) if self.apart else unit
+        events = self.inspect(records, noted, now)
         if records:
-            unit.next_offset = records[-1].offset + 1
-        return unit, self.inspect(records, unit, now)
+            taken = self.taken
+            taken.read += len(records)
+            taken.malformed += noted.malformed
+            taken.unknown += noted.unknown
+            self.move(records[-1].offset + 1, unit)
+        return unit, events
+
+    def move(self, position: int, unit: CommitUnit) -> None:
+        """All before an input offset is read: say so in the unit that makes it so."""
+        self.position = position
+        if not self.apart:
+            unit.next_offset = position
+            unit.taken = encode_taken(self.taken)
+
+    def finish(self, unit: CommitUnit) -> None:
+        """Close a unit when all views have run: where they read goes with it.
+
+        A view that was halted in this unit leaves the others: it has a position of its own now.
+        """
+        for name, task in self.views.items():
+            positions = task.positions
+            if self.apart or positions.halted is not None:
+                positions.input = self.position
+            row = None if positions.input is None else encode_positions(positions)
+            if row != task.positions_row:
+                task.positions_row = row
+                unit.rows.setdefault(name, []).append((POSITIONS, row))
+
+    def admit(self, name: str, task: ViewTask) -> None:
+        """Take in a view that has read as far by itself: from here on it reads with the others."""
+        self.views[name] = task
+        task.positions.input = None
+
+    def dismiss(self) -> dict[str, ViewTask]:
+        """Take out the views that were halted; call it when the unit that says so is durable."""
+        halted = {n: task for n, task in self.views.items() if task.positions.halted is not None}
+        for name in halted:
+            del self.views[name]
+        return halted
 
     def process(
         self, records: Sequence[Message], now: int, horizon: int | None = None
@@ -96,15 +149,20 @@ class StreamTask:
         unit, events = self.begin(records, now)
         for task in self.views.values():
             task.run(events, unit, horizon)
+        self.finish(unit)
         return unit
 
 
 class RekeyTask:
-    """Re-keys one partition of a source's topics to the by-stream topic. It has no state."""
+    """Re-keys one partition of a source's topics to the by-stream topic.
 
-    def __init__(self, topology: Topology, source: Source) -> None:
+    taken: what became of the messages so far; it has no other state.
+    """
+
+    def __init__(self, topology: Topology, source: Source, taken: Taken | None = None) -> None:
         self.topology = topology
         self.source = source
+        self.taken = Taken() if taken is None else taken
 
     def process(self, records: Sequence[Message], now: int) -> CommitUnit:
         """One step: each message once, to the by-stream, unknown or malformed topic."""
@@ -127,6 +185,11 @@ class RekeyTask:
             # The record is new, for retention and for whoever reads the topic; the message's own
             # timestamp is in its origin.
             by_stream.append((found[0].encode(), record.value, now, headers))
+        taken = self.taken
+        taken.read += len(records)
+        taken.malformed += unit.malformed
+        taken.unknown += unit.unknown
+        unit.taken = encode_taken(taken)
         return unit
 
 

@@ -17,7 +17,8 @@ Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
 class CommitUnit:
     """Outputs, rows and the input offset of one step, for one input partition.
 
-    next_offset: the input offset to commit, None if the step took no input. colocated: topic →
+    next_offset: the input offset to commit, None if the step took no input. taken: goes with that
+    offset, see `topology.taken`. colocated: topic →
     records for the partition of the same number as the input's. keyed: topic → records whose key
     decides the partition. rows: view → changed rows, for its changelog and its table. reports: what
     is worth a line in the log. malformed, unknown: messages that became no event.
@@ -32,6 +33,12 @@ class CommitUnit:
     reports: list[str] = field(default_factory=list)
     malformed: int = 0
     unknown: int = 0
+    taken: str = ""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The input partition: topic and number."""
+        return self.topic, self.partition
 
     def __bool__(self) -> bool:
         """Whether there is anything to make durable."""

@@ -7,11 +7,13 @@ from topology.counts import decode_counts, encode_counts
 from topology.errors import Malformed
 from topology.event import Event
 from topology.handling import Handling
+from topology.positions import decode_positions
 from topology.progress import Progress
 from topology.ring import RingBuffer
 from topology.rows import (
     BUFFERS,
     COUNTS,
+    POSITIONS,
     buffer_key,
     decode_message,
     decode_progress,
@@ -55,6 +57,8 @@ class ViewTask:
         self._states: dict[str, bytes | None] = {}
         self._old_states: dict[str, bytes | None] = {}
         self.counts = decode_counts(table.get(COUNTS))
+        self.positions_row = table.get(POSITIONS)
+        self.positions = decode_positions(self.positions_row)
         self._load()
 
     def _load(self) -> None:

@@ -10,9 +10,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -22,6 +29,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from apps.soak.workload import Workload
+from topology.positions import decode_positions
+from topology.rows import POSITIONS
 
 
 @dataclass
@@ -34,6 +43,7 @@ class Soak:
     guarantee: str = "exactly_once"
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
+    _positions: dict[int, int] = field(default_factory=dict)
 
     def fill(self, work: Workload) -> None:
         """Write the input."""
@@ -153,9 +163,36 @@ class Soak:
                 for done in consumer.committed(partitions, timeout=10):
                     first, end = consumer.get_watermark_offsets(done, timeout=10)
                     lag += end - max(done.offset, first)
+                    if topic.endswith(".by-stream"):
+                        lag += end - max(self._copied(done.partition), first)
             return lag
         finally:
             consumer.close()
+
+    def _copied(self, partition: int) -> int:
+        """The offset that the view that reads apart is at, as its last row says."""
+        while found := self._changelog.consume(10_000, 0.05):
+            for message in found:
+                if message.error() is None and message.key() == POSITIONS:
+                    positions = decode_positions(message.value())
+                    self._positions[message.partition() or 0] = positions.input or 0
+        return self._positions.get(partition, 0)
+
+    @cached_property
+    def _changelog(self) -> Consumer:
+        """Reads the changelog of the view that reads apart, on and on."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker,
+                "group.id": f"{self.prefix}.lag",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        topic = f"{self.prefix}-copies-changelog"
+        known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in known])
+        return consumer
 
     def wait(self, seconds: float, done: Callable[[], bool] | None = None) -> None:
         """Wait until all input is processed. Raises TimeoutError, RuntimeError if a worker ends."""

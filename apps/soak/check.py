@@ -124,7 +124,7 @@ def check_rows(
             sums = sums + decode_counts(value)
         elif key[:1] == b"b":
             wrong.append(f"{view}: {key!r} still waits")
-        else:
+        elif key[:1] == b"p":
             progress, state = decode_progress(value)
             stream = key[1:].decode()
             streams[stream] = last_of(progress)

@@ -107,7 +107,7 @@ def _source_agent(app: App, topology: Topology, name: str, topics: str) -> None:
             await batch.run()
 
     inspect_and_rekey.__doc__ = f"Inspect {topics} and re-key it by stream."
-    channel = app.engine.source_channels[name] = WorkChannel(app, topics)
+    channel = app.engine.shared.sources[name] = WorkChannel(app, topics)
     app.agent(channel, name=f"{topology.name}.source.{name}")(inspect_and_rekey)
 
 
@@ -117,6 +117,6 @@ def _view_agent(app: App, topology: Topology, name: str, topic: str, concurrency
             await batch.run()
 
     order_and_handle.__doc__ = f"Order events and handle them for view {name}."
-    channel = app.engine.view_channels[name] = WorkChannel(app, topic)
+    channel = app.engine.shared.views[name] = WorkChannel(app, topic)
     agent_name = f"{topology.name}.view.{name}"
     app.agent(channel, name=agent_name, concurrency=concurrency)(order_and_handle)

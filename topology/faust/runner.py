@@ -1,18 +1,17 @@
 """One input partition on this worker: fetch a batch, run a step, commit the unit, again."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from stores.rocksdb import RocksTable
 from topology.event import Message
-from topology.faust.horizon import Horizon
+from topology.faust.reader import Reader
+from topology.faust.steps import Step
 from topology.faust.writer import Writer
-from topology.stream_task import RekeyTask, StreamTask
+from topology.store import PartitionTable
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
 
@@ -24,125 +23,49 @@ IDLE = 0.5
 STOP = 5.0
 """Seconds that stopping a client may take."""
 
-Fetch = Callable[[TopicPartition, float], Awaitable[Sequence[Message]]]
-"""(partition, timeout in seconds) → the next records, empty if there are none in that time."""
 
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A view that has processed all before `offset` by itself, and nothing behind it."""
 
-class Step:
-    """What a runner does with a batch: make it a commit unit. Subclasses know the task."""
-
-    async def take(self, records: Sequence[Message]) -> CommitUnit:
-        """The unit of a batch."""
-        raise NotImplementedError
-
-    async def fire(self, position: int) -> CommitUnit | None:
-        """The unit of gaps that are due and may be given up, all before `position` being read."""
-        return None
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a step has to follow before more records are taken."""
-        return False
-
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
-        """The unit is durable; `ends` are the changelog offsets behind its rows, by view."""
-
-    def stop(self) -> None:
-        """End what runs in the background."""
-
-
-class RekeyStep(Step):
-    """Re-keys a source topic's partition, by way of the source's agent."""
-
-    def __init__(self, task: RekeyTask, do: Callable[[Callable[[], Awaitable[None]]], Any]) -> None:
-        self.task = task
-        self._do = do
-
-    async def take(self, records: Sequence[Message]) -> CommitUnit:
-        made: list[CommitUnit] = []
-
-        async def work() -> None:
-            made.append(self.task.process(records, wall()))
-
-        await self._do(work)
-        return made[0]
-
-
-class StreamStep(Step):
-    """Orders and handles a by-stream partition, each view by way of its agent."""
-
-    def __init__(
-        self,
-        task: StreamTask,
-        tables: Mapping[str, RocksTable],
-        do: Mapping[str, Callable[[Callable[[], Awaitable[None]]], Any]],
-        horizon: Horizon,
-    ) -> None:
-        self.task = task
-        self.tables = tables
-        self._do = do
-        self._horizon = horizon
-
-    async def take(self, records: Sequence[Message], horizon: int | None = None) -> CommitUnit:
-        task = self.task
-        unit, events = task.begin(records, wall())
-
-        def work_of(view: ViewTask) -> Callable[[], Awaitable[None]]:
-            async def work() -> None:
-                if view.view.is_async:
-                    await view.arun(events, unit, horizon)
-                else:
-                    view.run(events, unit, horizon)
-
-            return work
-
-        await asyncio.gather(*(self._do[n](work_of(v)) for n, v in task.views.items()))
-        return unit
-
-    async def fire(self, position: int) -> CommitUnit | None:
-        if self.task.due > wall():
-            return None
-        horizon = self._horizon.reached(position)
-        if horizon is None or self.task.due > horizon:
-            return None
-        return await self.take([], horizon)
-
-    @property
-    def unfinished(self) -> bool:
-        return self.task.unfinished
-
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
-        for view, rows in unit.rows.items():
-            self.tables[view].write(rows, ends.get(view))
-
-    def stop(self) -> None:
-        self._horizon.stop()
+    name: str
+    task: ViewTask
+    table: PartitionTable
+    offset: int
 
 
 class Runner:
-    """Runs one partition until it is told to stop, or fails."""
+    """Runs one partition until it is told to stop, or fails.
+
+    source: the input partition. taken: the offset behind what is read and in hand. view: the one
+    view that it runs apart from the others, empty where it runs what reads together.
+    """
 
     def __init__(
         self,
         source: TopicPartition,
         step: Step,
         writer: Writer,
-        fetch: Fetch,
-        position: Callable[[TopicPartition], Awaitable[int]],
-        committed: int,
+        reader: Reader,
+        start: int,
+        view: str = "",
     ) -> None:
         self.source = source
         self.step = step
         self.writer = writer
-        self._fetch = fetch
-        self._position = position
-        self._committed = committed
+        self.view = view
+        self.taken = start
+        self._reader = reader
+        self._committed = start
         self._stopping = False
         self._waiting = False
+        self._joining: list[Joining] = []
+        self.caught_up: Callable[[], bool] = lambda: False
+        """Called between steps; true ends the runner: another one goes on with its view."""
         self.task: asyncio.Task[None] | None = None
 
     def start(self, on_end: Callable[["Runner", BaseException | None], None]) -> None:
-        self.task = asyncio.create_task(self.run(), name=f"sequitur {self.source}")
+        self.task = asyncio.create_task(self.run(), name=f"sequitur {self.source} {self.view}")
 
         def ended(task: asyncio.Task[None]) -> None:
             on_end(self, None if task.cancelled() else task.exception())
@@ -150,27 +73,62 @@ class Runner:
         self.task.add_done_callback(ended)
 
     async def run(self) -> None:
+        self._reader.seek(self.source, self.taken)
         step = self.step
         while not self._stopping:
+            if step.halted:
+                self._reader.pause(self.source)
+                await asyncio.sleep(IDLE)
+                continue
             if step.unfinished:
                 await self._commit(await step.take([]))
                 continue
             self._waiting = True
             try:
-                records = await self._fetch(self.source, IDLE)
+                records = await self._reader.fetch(self.source, IDLE)
             finally:
                 self._waiting = False
             if records:
-                await self._commit(await step.take(records))
-            position = await self._position(self.source)
+                self.taken = records[-1].offset + 1
+            for part in self._parts(records):
+                await self._commit(await step.take(part))
+            # Transaction markers take offsets too, and bring no records.
+            self.taken = position = await self._reader.position(self.source)
+            self._admit(position)
             unit = await step.fire(position)
             if position > self._committed and not records:
-                # Transaction markers take offsets too, and bring no records: the committed offset
-                # follows the position, so that a partition read to its end also looks so.
-                unit = unit or CommitUnit(*self.source)
-                unit.next_offset = position
+                # The committed offset follows the position, so that a partition that is read to
+                # its end also looks so.
+                unit = step.move(self.source, position, unit)
             if unit is not None:
                 await self._commit(unit)
+            if self.caught_up():
+                break
+
+    def join(self, joining: "Joining") -> bool:
+        """Take a view in that is done with all before an offset; False if that is read already."""
+        if self._stopping or joining.offset < self.taken:
+            return False
+        self._joining.append(joining)
+        return True
+
+    def _parts(self, records: Sequence[Message]) -> Iterator[Sequence[Message]]:
+        """The batch, split where a view joins; the view is taken in between."""
+        while records:
+            self._admit(records[0].offset)
+            ahead = min((j.offset for j in self._joining), default=None)
+            if ahead is None or records[-1].offset < ahead:
+                yield records
+                return
+            at = next(i for i, record in enumerate(records) if record.offset >= ahead)
+            yield records[:at]
+            records = records[at:]
+
+    def _admit(self, position: int) -> None:
+        """Take in the views that have read all before `position`, as this runner has."""
+        for joining in [j for j in self._joining if j.offset <= position]:
+            self._joining.remove(joining)
+            self.step.admit(joining.name, joining.task, joining.table)
 
     async def _commit(self, unit: CommitUnit) -> None:
         if not unit:
@@ -193,6 +151,7 @@ class Runner:
                 await asyncio.wait([task], timeout=grace)
             task.cancel()
             await asyncio.wait([task], timeout=STOP)
+        self._reader.pause(self.source)
         self.step.stop()
         await stopped(self.writer.stop())
 
@@ -210,8 +169,3 @@ async def stopped(stopping: Awaitable[None]) -> None:
         logger.warning("a Kafka client did not stop within %.0f s", STOP)
     elif not task.cancelled() and (error := task.exception()) is not None:
         logger.warning("a Kafka client did not stop in order: %r", error)
-
-
-def wall() -> int:
-    """The wall clock in ms."""
-    return int(time.time() * 1000)

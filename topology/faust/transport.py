@@ -6,9 +6,10 @@ What stays Faust's: the worker and its CLI, agents, assignment, co-partitioning,
 timers, commands, web. `tests/faust/test_seams.py` fails if an upgrade moves what is relied on here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from aiokafka.structs import OffsetAndMetadata
 from faust.tables.manager import TableManager as FaustTableManager
 from faust.tables.recovery import Recovery as FaustRecovery
 from faust.transport.drivers import aiokafka as driver
@@ -33,6 +34,19 @@ class Consumer(driver.Consumer):
         mine = [tp for tp in consumer.assignment() if engine.owns(tp.topic)]
         if mine:
             consumer.pause(*mine)
+
+    async def commit_noted(self, offsets: Mapping[TP, OffsetAndMetadata]) -> None:
+        """Commit offsets with their metadata, which Faust's own commit leaves empty."""
+        thread = self._thread
+
+        async def commit() -> None:
+            consumer = thread._ensure_consumer()
+            assigned = consumer.assignment()
+            mine = {tp: noted for tp, noted in offsets.items() if tp in assigned}
+            if mine:
+                await consumer.commit(mine)
+
+        await thread.call_thread(commit)
 
     def touch(self) -> None:
         """Count as a poll: a consumer that never fetches would be taken for stuck and leave."""
@@ -70,7 +84,7 @@ class Recovery(FaustRecovery):
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
         """Other tables are restored: start the engine's partitions, then say that all is ready."""
         assigned = self.app.consumer.assignment()
-        await self._wait(self._engine.assign(assigned, generation_id))
+        await self._wait(self._engine.assign(assigned))
         await super().on_recovery_completed(generation_id)
 
     @property

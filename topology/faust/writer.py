@@ -1,11 +1,14 @@
 """Write commit units to Kafka: outputs, changelog rows and input offsets, packed batch by batch."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.producer import sender
+from aiokafka.structs import OffsetAndMetadata
 
 from topology.faust.partitions import Partitions
 from topology.unit import NO_HEADERS, CommitUnit, Out
@@ -13,6 +16,14 @@ from topology.unit import NO_HEADERS, CommitUnit, Out
 BATCH_BYTES = 1 << 20
 REQUEST_BYTES = 16 << 20
 """A message of the broker's full size plus what a buffer row adds must still fit."""
+
+
+RETRY = 3
+"""Milliseconds before a step of a transaction that the broker is not ready for is tried again."""
+
+# A transaction that follows another one closely is asked to wait while the broker still writes the
+# markers of that one. aiokafka then waits 20 ms, more than all the rest of a transaction takes.
+sender.BACKOFF_OVERRIDE = RETRY / 1000
 
 
 class Sent(NamedTuple):
@@ -107,11 +118,21 @@ async def _acknowledged(sent: list[Sent]) -> int | None:
     return end
 
 
+async def _all_acknowledged(
+    outputs: list[Sent], changes: Mapping[str, list[Sent]]
+) -> dict[str, int]:
+    """Wait for outputs and changelog rows. Returns view → changelog offset behind its rows."""
+    await _acknowledged(outputs)
+    ends = {view: await _acknowledged(rows) for view, rows in changes.items()}
+    return {view: end for view, end in ends.items() if end is not None}
+
+
 class TransactionalWriter:
     """Exactly once: a unit is one Kafka transaction.
 
     The transactional id is `<group>-<topic>-<partition>`, so that starting a writer fences off the
-    one that an earlier owner of the partition may still have, and ends its transaction.
+    one that an earlier owner of the partition may still have, and ends its transaction. That of a
+    `view` that reads apart has the view's name behind it.
     """
 
     def __init__(
@@ -121,11 +142,12 @@ class TransactionalWriter:
         config: Mapping[str, Any],
         changelogs: Mapping[str, str],
         partitions: Partitions,
+        view: str = "",
     ) -> None:
         self.group = group
+        own = f"{group}-{source.topic}-{source.partition}"
         self.producer = AIOKafkaProducer(
-            **_producer_config(config),
-            transactional_id=f"{group}-{source.topic}-{source.partition}",
+            **_producer_config(config), transactional_id=f"{own}/{view}" if view else own
         )
         # Between the steps of a transaction, not between tries to find a broker that is gone.
         self.producer.client._retry_backoff = 0.1
@@ -138,12 +160,16 @@ class TransactionalWriter:
         producer = self.producer
         await producer.begin_transaction()
         outputs, changes = await self._packer.send(unit)
-        await _acknowledged(outputs)
-        ends = {view: await _acknowledged(rows) for view, rows in changes.items()}
-        if unit.next_offset is not None:
-            await producer.send_offsets_to_transaction({source: unit.next_offset}, self.group)
+        ends, _ = await asyncio.gather(
+            _all_acknowledged(outputs, changes), self._send_offset(unit, source)
+        )
         await producer.commit_transaction()
-        return {view: end for view, end in ends.items() if end is not None}
+        return ends
+
+    async def _send_offset(self, unit: CommitUnit, source: TopicPartition) -> None:
+        if unit.next_offset is not None:
+            offset = OffsetAndMetadata(unit.next_offset, unit.taken)
+            await self.producer.send_offsets_to_transaction({source: offset}, self.group)
 
     async def stop(self) -> None:
         await self.producer.stop()
@@ -157,7 +183,7 @@ class AcknowledgedWriter:
         producer: AIOKafkaProducer,
         changelogs: Mapping[str, str],
         partitions: Partitions,
-        commit_offset: Callable[[TopicPartition, int], Awaitable[None]],
+        commit_offset: Callable[[TopicPartition, int, str], Awaitable[None]],
     ) -> None:
         self._packer = _Packer(producer, changelogs, partitions)
         self._commit_offset = commit_offset
@@ -168,13 +194,13 @@ class AcknowledgedWriter:
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
         rows, unit.rows = unit.rows, {}
         outputs, _ = await self._packer.send(unit)
-        await _acknowledged(outputs)
+        await _all_acknowledged(outputs, {})
         unit.rows = rows
         _, changes = await self._packer.send(CommitUnit(unit.topic, unit.partition, rows=rows))
-        ends = {view: await _acknowledged(sent) for view, sent in changes.items()}
+        ends = await _all_acknowledged([], changes)
         if unit.next_offset is not None:
-            await self._commit_offset(source, unit.next_offset)
-        return {view: end for view, end in ends.items() if end is not None}
+            await self._commit_offset(source, unit.next_offset, unit.taken)
+        return ends
 
     async def stop(self) -> None:
         """The producer is shared and stopped by its owner."""
@@ -188,7 +214,7 @@ def _producer_config(config: Mapping[str, Any]) -> dict[str, Any]:
         "max_request_size": REQUEST_BYTES,
         # Each step of a transaction waits this long before it asks again; the default of 100 ms
         # would be most of a transaction's time.
-        "retry_backoff_ms": 10,
+        "retry_backoff_ms": RETRY,
         **config,
     }
 

@@ -141,6 +141,7 @@ class TopologyTestDriver:
                     _complete(view.arun(events, unit, horizon))
                 else:
                     view.run(events, unit, horizon)
+            task.finish(unit)
             self._commit(unit)
             records = []
             if not task.unfinished:

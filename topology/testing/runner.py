@@ -187,6 +187,7 @@ class PartitionRunner(Commits):
                 complete(view.arun(events, unit, horizon))
             else:
                 view.run(events, unit, horizon)
+        task.finish(unit)
         return unit
 
     def fire(self) -> CommitUnit | None:

@@ -1,0 +1,64 @@
+"""What the partitions of a worker share: its settings, tables, clients and agents."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+
+from topology.faust.barrier import Barriers
+from topology.faust.channel import WorkChannel
+from topology.faust.kafka import connection
+from topology.faust.offsets import Offsets
+from topology.faust.partitions import Partitions
+from topology.faust.reader import Reader
+from topology.faust.settings import Settings
+from topology.faust.tables import Tables
+from topology.faust.writer import AcknowledgedWriter, TransactionalWriter, Writer
+from topology.topology import Topology
+
+
+@dataclass(slots=True)
+class Shared:
+    """Built by the engine.
+
+    changelogs: view → topic. sources, views: name → the channel of its agent. together: reads what
+    views read together; apart: view → the reader of a view that reads apart. producer: at least
+    once, the one producer.
+    """
+
+    app: Any
+    topology: Topology
+    settings: Settings
+    group: str
+    tables: Tables
+    partitions: Partitions
+    offsets: Offsets
+    barriers: Barriers
+    together: Reader
+    changelogs: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, WorkChannel] = field(default_factory=dict)
+    views: dict[str, WorkChannel] = field(default_factory=dict)
+    apart: dict[str, Reader] = field(default_factory=dict)
+    producer: AIOKafkaProducer | None = None
+    assigned: list[TopicPartition] = field(default_factory=list)
+
+    def writer(self, source: TopicPartition, view: str = "") -> Writer:
+        """A new writer for what is read together, or for one view that reads apart."""
+        if self.producer is not None:
+            return AcknowledgedWriter(
+                self.producer, self.changelogs, self.partitions, self.offsets.done
+            )
+        return TransactionalWriter(
+            self.group, source, connection(self.app), self.changelogs, self.partitions, view
+        )
+
+    async def reader(self, view: str) -> Reader:
+        """The reader of a view that reads apart."""
+        found = self.apart.get(view)
+        if found is None:
+            found = Reader(self.app, self.settings)
+            await found.start()
+            by_stream = self.topology.views[view].of.by_stream
+            found.assign(tp for tp in self.assigned if tp.topic == by_stream)
+            self.apart[view] = found
+        return found

@@ -1,0 +1,160 @@
+"""What a runner does with a batch: re-key it, or order and handle it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from aiokafka import TopicPartition
+
+from topology.event import Message
+from topology.faust.horizon import Horizon
+from topology.store import PartitionTable as ViewTable
+from topology.stream_task import RekeyTask, StreamTask
+from topology.taken import encode_taken
+from topology.unit import CommitUnit
+from topology.view_task import ViewTask
+
+Do = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Has an agent do some work, and waits until it is done."""
+
+
+class Step:
+    """What a runner does with a batch: make it a commit unit. Subclasses know the task."""
+
+    async def take(self, records: Sequence[Message]) -> CommitUnit:
+        """The unit of a batch."""
+        raise NotImplementedError
+
+    async def fire(self, position: int) -> CommitUnit | None:
+        """The unit of gaps that are due and may be given up, all before `position` being read."""
+        return None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a step has to follow before more records are taken."""
+        return False
+
+    def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
+        """The unit that also says that all of `source` before `position` is read."""
+        raise NotImplementedError
+
+    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+        """The unit is durable; `ends` are the changelog offsets behind its rows, by view."""
+
+    def admit(self, name: str, task: ViewTask, table: ViewTable) -> None:
+        """Take in a view that has read as far by itself."""
+        raise NotImplementedError
+
+    @property
+    def halted(self) -> bool:
+        """Whether it takes no records."""
+        return False
+
+    def stop(self) -> None:
+        """End what runs in the background."""
+
+
+class RekeyStep(Step):
+    """Re-keys a source topic's partition, by way of the source's agent."""
+
+    def __init__(self, task: RekeyTask, do: Do) -> None:
+        self.task = task
+        self._do = do
+
+    async def take(self, records: Sequence[Message]) -> CommitUnit:
+        made: list[CommitUnit] = []
+
+        async def work() -> None:
+            made.append(self.task.process(records, wall()))
+
+        await self._do(work)
+        return made[0]
+
+    def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
+        unit = CommitUnit(*source) if unit is None else unit
+        unit.next_offset, unit.taken = position, encode_taken(self.task.taken)
+        return unit
+
+
+OnHalted = Callable[[str, ViewTask, ViewTable], None]
+"""(view, its task, its table): the view was halted and left the others."""
+
+
+class StreamStep(Step):
+    """Orders and handles a by-stream partition, each view by way of its agent.
+
+    tables, do: of the views of the task, and of those that may join. on_halted: for views that
+    read together; one that reads apart stays, and takes no more records.
+    """
+
+    def __init__(
+        self,
+        task: StreamTask,
+        tables: Mapping[str, ViewTable],
+        do: Mapping[str, Do],
+        horizon: Horizon,
+        on_halted: OnHalted | None = None,
+    ) -> None:
+        self.task = task
+        self.tables = dict(tables)
+        self._do = do
+        self._horizon = horizon
+        self._on_halted = on_halted
+
+    async def take(self, records: Sequence[Message], horizon: int | None = None) -> CommitUnit:
+        task = self.task
+        unit, events = task.begin(records, wall())
+
+        def work_of(view: ViewTask) -> Callable[[], Awaitable[None]]:
+            async def work() -> None:
+                if view.view.is_async:
+                    await view.arun(events, unit, horizon)
+                else:
+                    view.run(events, unit, horizon)
+
+            return work
+
+        await asyncio.gather(*(self._do[n](work_of(v)) for n, v in task.views.items()))
+        task.finish(unit)
+        return unit
+
+    async def fire(self, position: int) -> CommitUnit | None:
+        if self.task.due > wall():
+            return None
+        horizon = self._horizon.reached(position)
+        if horizon is None or self.task.due > horizon:
+            return None
+        return await self.take([], horizon)
+
+    @property
+    def unfinished(self) -> bool:
+        return self.task.unfinished
+
+    @property
+    def halted(self) -> bool:
+        return self.task.apart and all(v.positions.halted for v in self.task.views.values())
+
+    def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
+        unit = CommitUnit(*source) if unit is None else unit
+        self.task.move(position, unit)
+        self.task.finish(unit)
+        return unit
+
+    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+        for view, rows in unit.rows.items():
+            self.tables[view].write(rows, ends.get(view))
+        if self._on_halted is not None:
+            for name, task in self.task.dismiss().items():
+                self._on_halted(name, task, self.tables.pop(name))
+
+    def admit(self, name: str, task: ViewTask, table: ViewTable) -> None:
+        self.task.admit(name, task)
+        self.tables[name] = table
+
+    def stop(self) -> None:
+        self._horizon.stop()
+
+
+def wall() -> int:
+    """The wall clock in ms."""
+    return int(time.time() * 1000)

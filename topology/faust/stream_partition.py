@@ -1,0 +1,196 @@
+"""A partition that views read: most of them together, some apart, each at its own position.
+
+Views that read together share a batch and a commit unit. A view reads apart
+
+- if its handler is awaited, since its time is not its own: the others do not wait for it;
+- while it is halted, and after that until it has caught up with the others;
+- if it is new, and the others are under way: it begins at the beginning.
+
+Its position is a row of its own table. When it has caught up it reads with the others again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from aiokafka import TopicPartition
+from mode import get_logger
+
+from stores.rocksdb import TableError
+from topology.faust.horizon import Horizon
+from topology.faust.partition import Partition
+from topology.faust.runner import Joining, Runner, stopped
+from topology.faust.shared import Shared
+from topology.faust.start import behind, start_of
+from topology.faust.steps import StreamStep
+from topology.faust.writer import Writer
+from topology.positions import decode_positions
+from topology.rows import COUNTS, POSITIONS
+from topology.source import Source
+from topology.store import PartitionTable
+from topology.stream_task import StreamTask
+from topology.taken import Taken
+from topology.view import View
+from topology.view_task import ViewTask
+
+logger = get_logger(__name__)
+
+
+class StreamPartition(Partition):
+    """One runner for the views that read together, and one for each view that reads apart."""
+
+    def __init__(
+        self,
+        source: TopicPartition,
+        declared: Source,
+        shared: Shared,
+        crash: Callable[[BaseException], Awaitable[Any]],
+    ) -> None:
+        super().__init__(source, crash, shared.settings.session_timeout)
+        self._declared = declared
+        self._shared = shared
+        self._views = shared.topology.views_of(declared)
+        self._together = together(self._views)
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> list[Runner]:
+        """Fence, restore, find the offset: in this order, as each relies on the last."""
+        shared = self._shared
+        writers = [shared.writer(self.source)]
+        try:
+            await writers[0].start()
+            tables = await shared.tables.restore(self._views, self.source.partition)
+            first, start, taken = await start_of(shared, self.source)
+            own = {
+                view.name: position
+                for view in self._views
+                if (position := self._own(view, tables[view.name], first, start)) is not None
+            }
+            runners = []
+            for view in self._views:
+                if view.name in own:
+                    # An earlier owner may have run it apart too, under this very id.
+                    writers.append(shared.writer(self.source, view.name))
+                    await writers[-1].start()
+                    await shared.tables.restore([view], self.source.partition)
+                    position = self._own(view, tables[view.name], first, start)
+                    position = own[view.name] if position is None else position
+                    runners.append(
+                        await self._apart(view, tables[view.name], position, writers[-1])
+                    )
+            rest = {name: table for name, table in tables.items() if name not in own}
+            runners.insert(0, self._main(rest, start, taken, writers[0]))
+        except BaseException:
+            await asyncio.gather(*(stopped(writer.stop()) for writer in writers))
+            raise
+        return runners
+
+    def _own(self, view: View, table: PartitionTable, first: int, start: int) -> int | None:
+        """The position of a view that reads apart, None for one that reads with the others."""
+        positions = decode_positions(table.get(POSITIONS))
+        if positions.input is None:
+            if table.get(COUNTS) is None:
+                # It has not seen anything yet.
+                return first if start > first or view not in self._together else None
+            return None if view in self._together else start
+        position = behind(self.source, positions.input, first)
+        if view in self._together and positions.halted is None and position == start:
+            return None
+        return position
+
+    def _main(self, tables: Mapping[str, Any], start: int, taken: Taken, writer: Writer) -> Runner:
+        step = self._step(tables, start, taken, apart=False)
+        for task in step.task.views.values():
+            task.positions.input = None
+        return Runner(self.source, step, writer, self._shared.together, start)
+
+    async def _apart(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
+        step = self._step({view.name: table}, start, None, apart=True)
+        return await self._run_apart(view, step, start, writer)
+
+    async def _run_apart(self, view: View, step: StreamStep, start: int, writer: Writer) -> Runner:
+        reader = await self._shared.reader(view.name)
+        runner = Runner(self.source, step, writer, reader, start, view.name)
+        logger.info("view %s reads %s apart, from offset %d", view.name, self.source, start)
+        if view in self._together:
+            runner.caught_up = lambda: self._caught_up(runner)
+        return runner
+
+    def _step(
+        self, tables: Mapping[str, Any], start: int, taken: Taken | None, *, apart: bool
+    ) -> StreamStep:
+        shared, number = self._shared, self.source.partition
+        try:
+            task = StreamTask(
+                shared.topology, self._declared, number, tables,
+                position=start, taken=taken, apart=apart,
+            )  # fmt: skip
+        except (TableError, ValueError) as error:
+            for view in tables:
+                shared.tables.discard(view, number)
+            raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
+        return StreamStep(
+            task,
+            tables,
+            {view.name: shared.views[view.name].do for view in self._views},
+            Horizon(lambda: shared.barriers.begin(self._declared, number)),
+            None if apart else self._halted,
+        )
+
+    # -- views that leave the others, and come back
+
+    def _halted(self, name: str, task: ViewTask, table: Any) -> None:
+        """A view was halted: it waits apart, at its own position."""
+        leaving = asyncio.create_task(self._leave(name, task, table))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    async def _leave(self, name: str, task: ViewTask, table: Any) -> None:
+        writer = self._shared.writer(self.source, name)
+        try:
+            await writer.start()
+            start = task.positions.input
+            assert start is not None
+            step = self._step({}, start, None, apart=True)
+            step.task.views[name] = task
+            step.tables[name] = table
+            runner = await self._run_apart(task.view, step, start, writer)
+        except Exception as error:
+            await stopped(writer.stop())
+            self.failed(error)
+            return
+        if self.stopping:
+            await runner.stop(0)
+        else:
+            self.run(runner)
+
+    def _caught_up(self, runner: Runner) -> bool:
+        """Whether the view's own runner can end: the others will take it in."""
+        main = self.runners.get("")
+        step = runner.step
+        assert isinstance(step, StreamStep)
+        if main is None or step.halted or step.unfinished:
+            return False
+        task, table = step.task.views[runner.view], step.tables[runner.view]
+        if not main.join(Joining(runner.view, task, table, runner.taken)):
+            return False
+        logger.info("view %s reads %s with the others again", runner.view, self.source)
+        finishing = asyncio.create_task(runner.stop(0))
+        self._leaving.add(finishing)
+        finishing.add_done_callback(self._leaving.discard)
+        return True
+
+    async def discard(self) -> None:
+        for view in self._views:
+            self._shared.tables.discard(view.name, self.source.partition)
+
+    async def stop(self, grace: float) -> None:
+        await super().stop(grace)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+
+def together(views: Iterable[View]) -> list[View]:
+    """The views that share their steps: those that need not be awaited, or else the first one."""
+    views = list(views)
+    return [view for view in views if not view.is_async] or views[:1]

@@ -1,0 +1,34 @@
+"""Where a view reads: durable in its table, in the commit unit of what was read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(slots=True)
+class Positions:
+    """The positions of one view in one partition.
+
+    input: the input offset to read on from, where the view reads apart from the other views of its
+    source; None where it reads together with them, whose position is the group's offset.
+    halted: why the view takes no more input, None while it does.
+    """
+
+    input: int | None = None
+    halted: str | None = None
+
+
+def encode_positions(positions: Positions) -> bytes | None:
+    """The row of a view's positions, None where there is nothing to say."""
+    row: dict[str, Any] = {}
+    if positions.input is not None:
+        row["input"] = positions.input
+    if positions.halted is not None:
+        row["halted"] = positions.halted
+    return orjson.dumps(row) if row else None
+
+
+def decode_positions(row: bytes | None) -> Positions:
+    """The positions of a row; that of a view that reads with the others where there is none."""
+    return Positions() if row is None else Positions(**orjson.loads(row))
