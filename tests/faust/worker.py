@@ -1,0 +1,84 @@
+"""A worker process for tests: started, fed, killed, and its topics read."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from apps.soak.check import read
+
+
+class Worker:
+    """A worker of an app of one file, with its topics."""
+
+    def __init__(
+        self, broker: str, prefix: str, folder: Path, app: str, partitions: int = 2
+    ) -> None:
+        self.broker, self.prefix, self.folder = broker, prefix, folder
+        (folder / "app.py").write_text(app)
+        admin = AdminClient({"bootstrap.servers": broker})
+        for made in admin.create_topics([NewTopic(f"{prefix}.in", partitions, 1)]).values():
+            made.result()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def command(self, *words: str, **environment: str) -> list[str]:
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(self.folder), *sys.path]),
+            "PREFIX": self.prefix,
+            "SEQUITUR_BROKER": self.broker,
+            "SEQUITUR_DATADIR": str(self.folder / "data"),
+            "SEQUITUR_INSTANCE": "one",
+            **environment,
+        }
+        return [sys.executable, "-m", "faust", "-A", "app", *words]
+
+    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = self.command(*words, **environment)
+        return subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=90
+        )
+
+    def start(self, **environment: str) -> None:
+        command = self.command("worker", "-l", "info", "--without-web", **environment)
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def end(self, how: int) -> int:
+        assert self.process is not None
+        self.process.send_signal(how)
+        status = self.process.wait(60)
+        self.process = None
+        return status
+
+    def send(self, *messages: tuple[bytes | None, bytes | None]) -> None:
+        producer = Producer({"bootstrap.servers": self.broker, "partitioner": "murmur2_random"})
+        for key, value in messages:
+            producer.produce(f"{self.prefix}.in", value, key)
+        producer.flush()
+
+    def count(self, topic: str) -> int:
+        """How many records a topic has, 0 if it is not there."""
+        try:
+            return sum(1 for _ in read(self.broker, f"{self.prefix}.{topic}"))
+        except KeyError:
+            return 0
+
+    def wait(self, topic: str, count: int, seconds: float = 60) -> list[Message]:
+        """The records of a topic, once there are so many."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                found = list(read(self.broker, f"{self.prefix}.{topic}"))
+            except KeyError:
+                found = []
+            if len(found) >= count or time.monotonic() > until:
+                assert len(found) == count, (self.folder / "log").read_text()[-4000:]
+                return found
+            assert self.process is None or self.process.poll() is None
+            time.sleep(0.3)
