@@ -1,4 +1,4 @@
-"""Independence, on the real broker: what one view does with its time is no other view's business."""
+"""Independence, on the real broker: what one view does with its time is no matter of another."""
 
 import signal
 import time
