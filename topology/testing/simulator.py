@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from topology.testing.audit import Audit
+from topology.testing.layout import Layout
 from topology.testing.log import FakeLog
 from topology.testing.messages import Arrivals, Delivery, Messages, written
 from topology.testing.runner import PartitionRunner
@@ -110,7 +111,7 @@ class Simulator:
         self.topology = topology
         self.guarantee: Guarantee = guarantee
         self.workers = workers
-        self.partitions = partitions
+        self.layout = Layout(topology, partitions)
         self.batch = batch
         self.drain = drain
         self.delivery = delivery or Delivery()
@@ -135,11 +136,10 @@ class Simulator:
     def _run(self, seed: int, *, verbose: bool = False) -> Schedule:
         chance = Random(seed)
         world = World(
-            self.topology,
+            self.layout,
             FakeLog(chance, START),
             chance,
             self.guarantee,
-            self.partitions,
             self.batch,
             self.drain,
         )
@@ -153,6 +153,8 @@ class Simulator:
         except Exception as error:
             wrong = [f"{type(error).__name__}: {error}"]
             raise SimulationError(seed, wrong, schedule.trace) from error
+        finally:
+            schedule.close()
         if wrong:
             raise SimulationError(seed, wrong, schedule.trace)
         return schedule
