@@ -76,11 +76,7 @@ class PartitionRunner(Commits):
     @property
     def busy(self) -> bool:
         """Whether it may have something to do: to go on with, to read, or a gap to give up."""
-        return (
-            self.at != "idle"
-            or self.position < self.input.end
-            or self.due <= self.world.log.now
-        )
+        return self.at != "idle" or self.position < self.input.end or self.due <= self.world.log.now
 
     def __str__(self) -> str:
         found = f"read to {self.position}, committed {self.committed}"

@@ -70,10 +70,11 @@ class Schedule(Cluster):
         world, first, random = self.world, self.arrived, self.world.chance.random
         self.arrived += 1 + int(random() * 6)
         log = world.log
+        now, keyed = log.now, self.places
         for topic, (key, value, _, headers) in self.arrivals[first : self.arrived]:
-            anywhere = key is None and not self.places[topic, 0][1]
+            anywhere = key is None and not keyed[topic, 0][1]
             at = int(random() * world.partitions) if anywhere else world.partition_of(key)
-            log.append((topic, at), [(key, value, log.now, headers)])
+            log.partition((topic, at)).append([(key, value, now, headers)], now)
         self.arrived = min(self.arrived, len(self.arrivals))
         self.trace.append(("arrive", "", f"messages {first} to {self.arrived - 1}"))
 

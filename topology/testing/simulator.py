@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from topology.testing.audit import Audit
 from topology.testing.layout import Layout
@@ -40,18 +41,17 @@ class Report:
     crashed: Counter[str] = field(default_factory=Counter)
     trace: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def __add__(self, other: "Report") -> "Report":
-        return Report(
-            self.seeds + other.seeds,
-            self.messages + other.messages,
-            self.handled + other.handled,
-            self.failed + other.failed,
-            self.actions + other.actions,
-            self.steps + other.steps,
-            self.seconds + other.seconds,
-            self.crashed + other.crashed,
-            other.trace,
-        )
+    def add(self, other: "Report") -> None:
+        """Add what other runs did."""
+        self.seeds += other.seeds
+        self.messages += other.messages
+        self.handled += other.handled
+        self.failed += other.failed
+        self.actions += other.actions
+        self.steps += other.steps
+        self.seconds += other.seconds
+        self.crashed.update(other.crashed)
+        self.trace = other.trace
 
     def __str__(self) -> str:
         crashes = ", ".join(f"{count} {step}" for step, count in self.crashed.most_common())
@@ -81,6 +81,10 @@ class SimulationError(AssertionError):
             f"the last of its {len(trace)} actions (replay(seed) tells each step):\n"
             + told(trace[-TOLD:])
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """From a process that runs a part of the seeds to the one that asked for it."""
+        return SimulationError, (self.seed, self.wrong, self.trace)
 
 
 class Simulator:
@@ -125,7 +129,7 @@ class Simulator:
         """Run a seed, or several. Raises SimulationError for the first that breaks a promise."""
         report, began = Report(), time.perf_counter()
         for seed in (seeds,) if isinstance(seeds, int) else seeds:
-            report += _reported(self._run(seed))
+            report.add(_reported(self._run(seed)))
         report.seconds = time.perf_counter() - began
         return report
 
