@@ -35,6 +35,9 @@ class Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
 
 
+_PLACES = frozenset(f.name for f in fields(Counts))
+
+
 def encode_counts(counts: Counts) -> bytes:
     return orjson.dumps(counts)
 
@@ -43,5 +46,4 @@ def decode_counts(row: bytes | None) -> Counts:
     """The counts of a row; zeros where there is none."""
     if row is None:
         return Counts()
-    known = {f.name for f in fields(Counts)}
-    return Counts(**{k: v for k, v in orjson.loads(row).items() if k in known})
+    return Counts(**{k: v for k, v in orjson.loads(row).items() if k in _PLACES})

@@ -36,7 +36,7 @@ class TableWithoutOffset(PartitionRunner):
 
 class TableNotRestored(PartitionRunner):
     def restore(self) -> Iterator[str]:
-        for view in self.world.topology.views_of(self.source):
+        for view in self.world.layout.views[self.source.name]:
             self.tables[view.name] = self.worker.table(view.name, self.place[1])
             yield "restoring"
 

@@ -65,4 +65,4 @@ def odd_messages(seed: int) -> list[Sent]:
 
 
 keyed = shop()
-messages = numbered(keyed, 24, 3)(1)
+messages = numbered(keyed)(1)

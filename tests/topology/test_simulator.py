@@ -4,7 +4,9 @@
 """
 
 import asyncio
+import gc
 import os
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -117,6 +119,36 @@ def test_the_command_runs_seeds_and_tells_how_fast(capsys: pytest.CaptureFixture
     assert status == 0
     assert "10 schedules" in (out := capsys.readouterr().out)
     assert "schedules/s" in out
+
+
+def test_seeds_in_several_processes_come_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--topology", "tests.topology.simulated:keyed", "--seeds", "0..600"]
+    said = []
+    for jobs in ("1", "2"):
+        assert main([*where, "--jobs", jobs]) == 0
+        first, *rest = capsys.readouterr().out.splitlines()
+        said.append([first.split(" in ")[0], *rest])
+    assert said[0] == said[1]
+    assert said[0][0].startswith("600 schedules")
+
+
+def test_a_failure_comes_whole_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(SimulationError(7, ["lost"], [("crash", "worker 0", "")])))
+    assert (error.seed, error.wrong, error.trace) == (7, ["lost"], [("crash", "worker 0", "")])
+    assert "seed 7:" in str(error)
+
+
+def test_a_schedule_leaves_nothing_for_the_collector() -> None:
+    """It would take a good part of the time of a run of many."""
+    simulator = Simulator(CASES["re-keyed"][0], simulated.messages)
+    simulator.run(range(20))
+    gc.collect()
+    gc.disable()
+    try:
+        simulator.run(range(20))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_the_command_tells_that_its_own_messages_will_not_do(

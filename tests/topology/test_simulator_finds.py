@@ -18,7 +18,7 @@ IN_DISORDER = Delivery(late=0.6, reach=20)
 def found(runner: type[PartitionRunner] = PartitionRunner, **options: Any) -> SimulationError:
     """What the first seed that fails says; the seed replays it."""
     topology = options.pop("topology", simulated.keyed)
-    simulator = Simulator(topology, numbered(topology, 24, 3)(1), runner=runner, **options)
+    simulator = Simulator(topology, numbered(topology)(1), runner=runner, **options)
     with pytest.raises(SimulationError) as caught:
         simulator.run(SEEDS)
     error = caught.value

@@ -39,7 +39,7 @@ class Audit:
             wrong += arrived.wrong
             shared.malformed += arrived.malformed
             shared.unknown += arrived.unknown if source.unknown == "topic" else 0
-            for view in self.topology.views_of(source):
+            for view in run.world.layout.views[source.name]:
                 wrong += self._view(run, view, arrived, shared)
         return wrong + shared.errors()
 

@@ -90,7 +90,7 @@ class SharedTopics:
         for topic, (key, value, _, headers) in self.run.arrivals if fed else ():
             if topic in fed:
                 wanted[topic, key].append([(value, tuple(headers))])
-        own = inputs - fed | world.own
+        own = inputs - fed | world.layout.own
         found: dict[Key, list[Any]] = defaultdict(list)
         for (topic, _), partition in world.log.partitions.items():
             if topic not in own:

@@ -19,9 +19,10 @@ class Cluster:
     ) -> None:
         self.world = world
         self.workers = [Worker(f"worker {number}") for number in range(workers)]
-        self.places = world.places()
+        self.places = world.layout.places
         self.owner: dict[TopicPartition, Worker | None] = dict.fromkeys(self.places)
         self.active: list[PartitionRunner] = []
+        self._started: list[PartitionRunner] = []
         self.trace: list[tuple[str, str, str]] = []
         self.steps = 0
         self._runner = runner
@@ -50,6 +51,7 @@ class Cluster:
             runner.steps = self._told(runner)
         worker.runners[place] = runner
         self.active.append(runner)
+        self._started.append(runner)
         if owns:
             self.owner[place] = worker
         self.trace.append(("start", runner.name, ""))
@@ -68,7 +70,7 @@ class Cluster:
         offset = worker.uncommitted.pop(place, None)
         if offset is not None and self.owner[place] is worker:
             self.world.log.offsets[place] = offset
-        worker.close(self.places[place][0], self.world.topology, place[1])
+        worker.close(self.world.layout.views[self.places[place][0].name], place[1])
 
     def commit_offsets(self, worker: Worker) -> None:
         """At least once: the group takes offsets of the partitions that are the worker's."""
@@ -99,6 +101,13 @@ class Cluster:
         for number, (place, owner) in enumerate(list(self.owner.items())):
             if owner is None:
                 self.start(self.workers[number % len(self.workers)], place)
+
+    def close(self) -> None:
+        """Let go of all that ran, so that memory is free at once and no collector looks for it."""
+        for runner in self._started:
+            runner.drop()
+        for worker in self.workers:
+            worker.runners.clear()
 
     def _told(self, runner: PartitionRunner) -> Iterator[str]:
         """The runner's steps, each with a line in the trace."""

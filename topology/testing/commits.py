@@ -77,7 +77,7 @@ class Commits:
         """The unit's outputs by the partition they go to."""
         for topic, records in unit.colocated.items():
             yield (topic, unit.partition), records
-        sides = self.world.sides
+        sides = self.world.layout.sides
         for topic, records in unit.keyed.items():
             if topic in sides:
                 yield (topic, 0), records

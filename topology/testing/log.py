@@ -140,12 +140,14 @@ class FakeLog:
         """Let a decided transaction show in some more of its partitions."""
         transaction = self._transactions[name]
         pending = transaction.markers
-        for partition in [pending.pop() for _ in range(min(markers, len(pending)))]:
+        keep = max(len(pending) - markers, 0)
+        shown, transaction.markers = pending[keep:], pending[:keep]
+        for partition in shown:
             if partition is None:
                 self.offsets.update(transaction.offsets)
             else:
                 partition.mark(transaction, True, self.now)
-        if not pending:
+        if not keep:
             del self._transactions[name]
 
     def finish(self, name: str) -> None:
@@ -185,12 +187,15 @@ class Producer:
 
     def send(self, place: TopicPartition, records: Sequence[Out]) -> int:
         """Write records. Returns the offset behind the last."""
-        transaction = self._open()
-        partition = self._log.partition(place)
+        transaction, log = self._open(), self._log
+        partition = log.partitions.get(place) or log.partition(place)
         first = len(partition.records)
-        partition.open.setdefault(transaction, first)
-        end = partition.append(records, self._log.now)
-        transaction.written.setdefault(partition, []).append(range(first, end))
+        end = partition.append(records, log.now)
+        parts = transaction.written.get(partition)
+        if parts is None:
+            parts = transaction.written[partition] = []
+            partition.open[transaction] = first
+        parts.append(range(first, end))
         return end
 
     def send_offsets(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
@@ -199,21 +204,24 @@ class Producer:
 
     def commit(self) -> None:
         """Decide the commit. It shows in some partitions, and in the rest by `FakeLog.settle`."""
-        transaction, chance = self._open(), self._log._chance
+        transaction, random = self._open(), self._log._chance.random
         transaction.decided = True
-        markers = transaction.markers = [*transaction.written]
-        chance.shuffle(markers)
+        markers: list[LogPartition | None] = [*transaction.written]
         if transaction.offsets:
-            markers.insert(0 if chance.random() < 0.5 else len(markers), None)
-        self._log.settle(self.name, int(chance.random() * (len(markers) + 1)))
+            markers.append(None)
+        markers.sort(key=lambda _: random())
+        transaction.markers = markers
+        self._log.settle(self.name, int(random() * (len(markers) + 1)))
 
     def _check(self) -> None:
         if self._log._epochs[self.name] != self.epoch:
             raise Fenced(f"{self.name} has a newer producer")
 
     def _open(self) -> Transaction:
-        self._check()
-        transaction = self._log._transactions.get(self.name)
+        log, name = self._log, self.name
+        if log._epochs[name] != self.epoch:
+            self._check()
+        transaction = log._transactions.get(name)
         if transaction is None or transaction.decided:
             raise RuntimeError(f"{self.name} has begun no transaction")
         return transaction

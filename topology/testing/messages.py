@@ -86,7 +86,7 @@ class Delivery(NamedTuple):
         return [sent[at] for _, at in arriving]
 
 
-def numbered(topology: Topology, events: int = 24, streams: int = 3) -> Callable[[int], list[Sent]]:
+def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[[int], list[Sent]]:
     """Messages made up from the sources' inspectors: seed → numbered events of a few streams.
 
     Raises ValueError for a source whose inspector does not say what a body looks like.
@@ -95,14 +95,14 @@ def numbered(topology: Topology, events: int = 24, streams: int = 3) -> Callable
     kinds = {source.name: _kinds(topology, source) for source in sources}
 
     def messages(seed: int) -> list[Sent]:
-        chance = Random(seed)
+        random = Random(seed).random
         last: dict[tuple[str, str], int] = {}
         made: list[Sent] = []
         for _ in range(events):
-            source = chance.choice(sources)
+            source = sources[int(random() * len(sources))]
             inspector, order = source.inspector, source.sequence
             assert isinstance(inspector, Inspector)
-            stream = f"s{chance.randrange(streams)}"
+            stream = f"s{int(random() * streams)}"
             at = last.get((source.name, stream), order.start - order.step) + order.step
             last[source.name, stream] = at
             body: dict[str, Any] = {}
@@ -110,8 +110,9 @@ def numbered(topology: Topology, events: int = 24, streams: int = 3) -> Callable
                 _put(body, str(path), stream)
             _put(body, str(inspector.sequence), at)
             if inspector.kind is not None:
-                _put(body, str(inspector.kind), chance.choice(kinds[source.name]))
-            made.append(Sent(chance.choice(source.topics), body))
+                known = kinds[source.name]
+                _put(body, str(inspector.kind), known[int(random() * len(known))])
+            made.append(Sent(source.topics[int(random() * len(source.topics))], body))
         return made
 
     return messages

@@ -7,6 +7,7 @@ and any other worker may run. It does what `topology.faust` does, in the same or
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from math import inf
 
 from topology.event import Record
 from topology.source import Source
@@ -28,7 +29,8 @@ BETWEEN = frozenset(("new", "fenced", "restoring", "started", "done", "idle", "w
 class PartitionRunner(Commits):
     """Runs one partition until it is dropped, or raises Fenced.
 
-    at: the last step that was taken. task: the engine's, once started.
+    at: the last step that was taken. task: the engine's, once started. due: the earliest deadline
+    of a gap (ms) as it was when the partition last had nothing to do, infinite if there was none.
     """
 
     def __init__(
@@ -41,11 +43,12 @@ class PartitionRunner(Commits):
         self.at = "new"
         self.unit: CommitUnit | None = None
         self.task: StreamTask | None = None
-        self.rekey = RekeyTask(world.topology, source)
+        self.rekey = None if by_stream else RekeyTask(world.topology, source)
         self.input = world.log.partition(place)
         self.position = 0
+        self.due = inf
         self.horizon = self.make_horizon()
-        self.steps = self.run()
+        self.steps: Iterator[str] = self.run()
 
     def advance(self, count: int) -> int:
         """Take up to `count` steps, fewer if there is nothing to do. Returns how many.
@@ -71,9 +74,9 @@ class PartitionRunner(Commits):
         return self.position < self.input.end
 
     @property
-    def due(self) -> float:
-        """The earliest deadline of a gap (ms), infinite if there is none."""
-        return float("inf") if self.task is None else self.task.due
+    def busy(self) -> bool:
+        """Whether it may have something to do: to go on with, to read, or a gap to give up."""
+        return self.at != "idle" or self.position < self.input.end or self.due <= self.world.log.now
 
     def __str__(self) -> str:
         found = f"read to {self.position}, committed {self.committed}"
@@ -83,6 +86,10 @@ class PartitionRunner(Commits):
         written = [f"{len(records)} to {topic}" for topic, records in outputs.items() if records]
         rows = [f"{len(rows)} rows of {view}" for view, rows in self.unit.rows.items()]
         return f"{found}; next {self.unit.next_offset}, {', '.join(written + rows)}"
+
+    def drop(self) -> None:
+        """End it where it is. (The generator and its runner would keep each other alive.)"""
+        self.steps = iter(())
 
     # -- the life of a partition
 
@@ -102,7 +109,9 @@ class PartitionRunner(Commits):
                 unit = self.take(records)
                 yield "computed"
                 yield from self.commit(unit)
-            due = task is not None and task.due <= self.world.log.now
+            if task is not None:
+                self.due = task.due
+            due = self.due <= self.world.log.now
             fired = self.fire() if due else None
             if not records and self.position > self.committed:
                 fired = fired or CommitUnit(*self.place)
@@ -144,7 +153,7 @@ class PartitionRunner(Commits):
     def restore(self) -> Iterator[str]:
         """Bring the views' tables to the changelog's end."""
         world, partition = self.world, self.place[1]
-        for view in world.topology.views_of(self.source):
+        for view in world.layout.views[self.source.name]:
             changelog = world.log.partition(world.changelog(view.name, partition))
             table = self.tables[view.name] = self.worker.table(view.name, partition)
             end = changelog.end
@@ -178,6 +187,7 @@ class PartitionRunner(Commits):
         """The unit of a batch."""
         task, now = self.task, self.world.log.now
         if task is None:
+            assert self.rekey is not None
             self.unit = self.rekey.process(records, now)
             return self.unit
         unit, events = task.begin(records, now)

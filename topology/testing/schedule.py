@@ -1,8 +1,8 @@
 """One schedule: whose step is next, and what goes wrong in between, all by one seed."""
 
 from collections import Counter
+from collections.abc import Callable
 
-from topology.policies import Skip
 from topology.testing.cluster import Cluster
 from topology.testing.messages import Arrivals
 from topology.testing.runner import PartitionRunner
@@ -42,14 +42,6 @@ class Schedule(Cluster):
         self.crashed: Counter[str] = Counter()
         self.handled = self.failed = 0
         self._zombies = zombies
-        gaps = [view.gap for view in world.topology.views.values()]
-        self._leap = round(max((g.after for g in gaps if isinstance(g, Skip)), default=1) * 1500)
-        # The more often a fault stands here, the likelier it is.
-        self._faults = [
-            self.crash, self.crash, self.restart, self.restart, self.move, self.move, self.fail,
-            self.notice, self.notice, self.clock, self.clock, self.broker, self.broker,
-            self.compact, self.heartbeat, self.assign, self.assign, self.retry,
-        ]  # fmt: skip
 
     # -- the whole of it
 
@@ -58,12 +50,15 @@ class Schedule(Cluster):
         random = self.world.chance.random
         for number, place in enumerate(self.places):
             self.start(self.workers[number % len(self.workers)], place)
-        quiet, faults = 1 - random() * 0.5, self._faults
+        quiet, faults = 1 - random() * 0.5, FAULTS
         last = len(self.arrivals)
+        trace = self.trace
         while self.arrived < last or random() > 0.1:
             die = random()
             if die > quiet:
-                faults[int(random() * len(faults))]()
+                told = len(trace)
+                while len(trace) == told:  # some of them find nothing to do
+                    faults[int(random() * len(faults))](self)
             elif die < 0.25 and self.arrived < last:
                 self.arrive()
             else:
@@ -75,21 +70,22 @@ class Schedule(Cluster):
         world, first, random = self.world, self.arrived, self.world.chance.random
         self.arrived += 1 + int(random() * 6)
         log = world.log
+        now, keyed = log.now, self.places
         for topic, (key, value, _, headers) in self.arrivals[first : self.arrived]:
-            anywhere = key is None and not self.places[topic, 0][1]
+            anywhere = key is None and not keyed[topic, 0][1]
             at = int(random() * world.partitions) if anywhere else world.partition_of(key)
-            log.append((topic, at), [(key, value, log.now, headers)])
+            log.partition((topic, at)).append([(key, value, now, headers)], now)
         self.arrived = min(self.arrived, len(self.arrivals))
         self.trace.append(("arrive", "", f"messages {first} to {self.arrived - 1}"))
 
     def step(self) -> None:
-        """A partition takes some steps."""
-        if self.active:
+        """A partition that has something to do takes some steps."""
+        busy = [runner for runner in self.active if runner.busy]
+        if busy:
             random = self.world.chance.random
-            runner = self.active[int(random() * len(self.active))]
-            if runner.at == "idle" and not runner.behind:
-                runner = self.active[int(random() * len(self.active))]
-            self.advance(runner, 1 + int(random() * STEPS))
+            self.advance(busy[int(random() * len(busy))], 1 + int(random() * STEPS))
+        elif self.arrived < len(self.arrivals):
+            self.arrive()
 
     def rest(self) -> None:
         """End all faults, and go on until nothing is left to do."""
@@ -101,7 +97,8 @@ class Schedule(Cluster):
             self.recover()
             busy = 0
             for runner in self.active[:]:
-                busy += self.advance(runner, 1000) or runner.at == "waits"
+                if runner.busy:
+                    busy += self.advance(runner, 1000) or runner.at == "waits"
             if not busy and len(self.active) == len(self.places) and not world.log.unfinished():
                 due = min(runner.due for runner in self.active)
                 if due == float("inf"):
@@ -129,8 +126,8 @@ class Schedule(Cluster):
         """A worker dies; its disk may be lost as well."""
         chance = self.world.chance
         worker = chance.choice(self.workers)
-        self.hurry([runner for runner in self.active if runner.worker is worker])
         if worker.alive:
+            self.hurry([runner for runner in self.active if runner.worker is worker])
             disk = chance.random() < 0.2
             steps = [runner.at for runner in worker.runners.values() if runner is not None]
             self.crashed.update(steps)
@@ -198,7 +195,7 @@ class Schedule(Cluster):
 
     def clock(self) -> None:
         """Time passes."""
-        passed = int(self.world.chance.random() * self._leap)
+        passed = int(self.world.chance.random() * self.world.layout.leap)
         self.world.log.now += passed
         self.trace.append(("clock", "", f"{passed} ms pass"))
 
@@ -226,3 +223,12 @@ class Schedule(Cluster):
             if worker.uncommitted:
                 self.trace.append(("heartbeat", worker.name, f"commits {worker.uncommitted}"))
                 self.commit_offsets(worker)
+
+
+# The more often a fault stands here, the likelier it is.
+FAULTS: tuple[Callable[[Schedule], None], ...] = (
+    Schedule.crash, Schedule.crash, Schedule.restart, Schedule.restart, Schedule.move,
+    Schedule.move, Schedule.fail, Schedule.notice, Schedule.notice, Schedule.clock,
+    Schedule.clock, Schedule.broker, Schedule.broker, Schedule.compact, Schedule.heartbeat,
+    Schedule.assign, Schedule.assign, Schedule.retry,
+)  # fmt: skip

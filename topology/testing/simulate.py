@@ -4,6 +4,7 @@ python -m topology.testing.simulate --topology shop.app:topology --seeds 0..5000
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from topology.testing.worker import Guarantee
 
 CHUNK = 250
 """Seeds that a process runs at a time."""
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--guarantee", default="exactly_once", choices=["exactly_once", "at_least_once"])
     add("--workers", type=int, default=2)
     add("--partitions", type=int, default=2)
-    add("--jobs", type=int, default=1, help="processes to run seeds in")
+    add("--jobs", type=int, default=CORES, help="processes to run seeds in; default: %(default)s")
     chosen = parser.parse_args(arguments)
     options = (
         chosen.topology, chosen.messages, chosen.guarantee, chosen.workers, chosen.partitions,
@@ -53,13 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Any, seeds: range, jobs: int) -> Report:
-    if jobs == 1:
+    jobs = min(jobs, 1 + (len(seeds) - 1) // CHUNK)
+    if jobs <= 1:
         return _simulator(*options).run(seeds)
     began, total = time.perf_counter(), Report()
     parts = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
     with ProcessPoolExecutor(jobs, initializer=_begin, initargs=options) as pool:
         for report in pool.map(_part, parts):
-            total += report
+            total.add(report)
     total.seconds = time.perf_counter() - began
     return total
 

@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from topology.testing.audit import Audit
+from topology.testing.layout import Layout
 from topology.testing.log import FakeLog
 from topology.testing.messages import Arrivals, Delivery, Messages, written
 from topology.testing.runner import PartitionRunner
@@ -39,18 +41,17 @@ class Report:
     crashed: Counter[str] = field(default_factory=Counter)
     trace: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def __add__(self, other: "Report") -> "Report":
-        return Report(
-            self.seeds + other.seeds,
-            self.messages + other.messages,
-            self.handled + other.handled,
-            self.failed + other.failed,
-            self.actions + other.actions,
-            self.steps + other.steps,
-            self.seconds + other.seconds,
-            self.crashed + other.crashed,
-            other.trace,
-        )
+    def add(self, other: "Report") -> None:
+        """Add what other runs did."""
+        self.seeds += other.seeds
+        self.messages += other.messages
+        self.handled += other.handled
+        self.failed += other.failed
+        self.actions += other.actions
+        self.steps += other.steps
+        self.seconds += other.seconds
+        self.crashed.update(other.crashed)
+        self.trace = other.trace
 
     def __str__(self) -> str:
         crashes = ", ".join(f"{count} {step}" for step, count in self.crashed.most_common())
@@ -81,6 +82,10 @@ class SimulationError(AssertionError):
             + told(trace[-TOLD:])
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """From a process that runs a part of the seeds to the one that asked for it."""
+        return SimulationError, (self.seed, self.wrong, self.trace)
+
 
 class Simulator:
     """Runs a topology's engine against a fake log, clock, disks and assignment.
@@ -110,7 +115,7 @@ class Simulator:
         self.topology = topology
         self.guarantee: Guarantee = guarantee
         self.workers = workers
-        self.partitions = partitions
+        self.layout = Layout(topology, partitions)
         self.batch = batch
         self.drain = drain
         self.delivery = delivery or Delivery()
@@ -124,7 +129,7 @@ class Simulator:
         """Run a seed, or several. Raises SimulationError for the first that breaks a promise."""
         report, began = Report(), time.perf_counter()
         for seed in (seeds,) if isinstance(seeds, int) else seeds:
-            report += _reported(self._run(seed))
+            report.add(_reported(self._run(seed)))
         report.seconds = time.perf_counter() - began
         return report
 
@@ -135,11 +140,10 @@ class Simulator:
     def _run(self, seed: int, *, verbose: bool = False) -> Schedule:
         chance = Random(seed)
         world = World(
-            self.topology,
+            self.layout,
             FakeLog(chance, START),
             chance,
             self.guarantee,
-            self.partitions,
             self.batch,
             self.drain,
         )
@@ -153,6 +157,8 @@ class Simulator:
         except Exception as error:
             wrong = [f"{type(error).__name__}: {error}"]
             raise SimulationError(seed, wrong, schedule.trace) from error
+        finally:
+            schedule.close()
         if wrong:
             raise SimulationError(seed, wrong, schedule.trace)
         return schedule

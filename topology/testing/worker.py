@@ -1,14 +1,16 @@
 """A simulated worker: what is lost when it dies, and what is not."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
-from topology.source import Source
 from topology.testing.disk import FakeTable
+from topology.testing.layout import Layout
 from topology.testing.log import FakeLog, TopicPartition
 from topology.topology import Topology
+from topology.view import View
 
 if TYPE_CHECKING:
     from topology.testing.runner import PartitionRunner
@@ -20,47 +22,33 @@ Guarantee = Literal["exactly_once", "at_least_once"]
 class World:
     """What all simulated workers share.
 
-    chance: the one source of randomness. partitions: of every topic but the `sides`, which have
-    one. batch: the most records of a fetch. drain: the most events that a step releases out of
-    buffers, None for the engine's own limit. own: the topics that only the engine writes to.
+    chance: the one source of randomness. batch: the most records of a fetch. drain: the most events
+    that a step releases out of buffers, None for the engine's own limit.
     """
 
-    topology: Topology
+    layout: Layout
     log: FakeLog
     chance: Random
     guarantee: Guarantee
-    partitions: int
     batch: int
     drain: int | None
-    sides: frozenset[str] = field(init=False)
-    own: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = self.topology
-        topics = (names.malformed_topic, names.unknown_topic, names.errors_topic, names.late_topic)
-        self.sides = frozenset(topics)
-        by_stream = [source.by_stream for source in names.sources.values() if not source.keyed]
-        outputs = [view.output for view in names.views.values()]
-        changelogs = [self.changelog(view, 0)[0] for view in names.views]
-        self.own = frozenset((*topics, *by_stream, *outputs, *changelogs))
+    @property
+    def topology(self) -> Topology:
+        return self.layout.topology
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions each topic has, but for the `sides`, which have one."""
+        return self.layout.partitions
 
     def partition_of(self, key: bytes | None) -> int:
         """The partition that a key goes to, the same in every run."""
-        return crc32(key or b"") % self.partitions
+        return crc32(key or b"") % self.layout.partitions
 
     def changelog(self, view: str, partition: int) -> TopicPartition:
         """The changelog partition of a view's partition."""
-        return f"{self.topology.name}-{view}-changelog", partition
-
-    def places(self) -> dict[TopicPartition, tuple[Source, bool]]:
-        """Every input partition: its source, and whether it is by stream."""
-        found: dict[TopicPartition, tuple[Source, bool]] = {}
-        for source in self.topology.sources.values():
-            for number in range(self.partitions):
-                if not source.keyed:
-                    found.update({(topic, number): (source, False) for topic in source.topics})
-                found[source.by_stream, number] = (source, True)
-        return found
+        return self.layout.changelogs[view, partition]
 
 
 class Worker:
@@ -84,9 +72,9 @@ class Worker:
             found = self.tables[view, partition] = FakeTable()
         return found
 
-    def close(self, source: Source, topology: Topology, partition: int) -> None:
+    def close(self, views: Iterable[View], partition: int) -> None:
         """Flush the tables of a partition that another worker gets."""
-        for view in topology.views_of(source):
+        for view in views:
             if (table := self.tables.get((view.name, partition))) is not None:
                 table.flush()
 

@@ -1,0 +1,47 @@
+"""What simulations of one topology share and none of them changes, worked out once."""
+
+from topology.policies import Skip
+from topology.source import Source
+from topology.testing.log import TopicPartition
+from topology.topology import Topology
+from topology.view import View
+
+
+class Layout:
+    """The partitions and topics of a topology.
+
+    places: every input partition: its source, and whether it is by stream. views: source name →
+    its views. changelogs: (view, partition) → its changelog's. sides: the topics that have one
+    partition. own: the topics that only the engine writes to. leap: the most milliseconds that
+    pass at once: enough for gaps to be due.
+    """
+
+    def __init__(self, topology: Topology, partitions: int) -> None:
+        self.topology = topology
+        self.partitions = partitions
+        numbers = range(partitions)
+        self.views: dict[str, list[View]] = {
+            source.name: topology.views_of(source) for source in topology.sources.values()
+        }
+        self.changelogs: dict[tuple[str, int], TopicPartition] = {
+            (view, number): (f"{topology.name}-{view}-changelog", number)
+            for view in topology.views
+            for number in numbers
+        }
+        self.places: dict[TopicPartition, tuple[Source, bool]] = {}
+        for source in topology.sources.values():
+            for number in numbers:
+                if not source.keyed:
+                    self.places.update({(t, number): (source, False) for t in source.topics})
+                self.places[source.by_stream, number] = (source, True)
+        sides = (
+            topology.malformed_topic, topology.unknown_topic,
+            topology.errors_topic, topology.late_topic,
+        )  # fmt: skip
+        self.sides = frozenset(sides)
+        by_stream = [source.by_stream for source in topology.sources.values() if not source.keyed]
+        outputs = [view.output for view in topology.views.values()]
+        changelogs = [topic for topic, _ in self.changelogs.values()]
+        self.own = frozenset((*sides, *by_stream, *outputs, *changelogs))
+        gaps = [view.gap.after for view in topology.views.values() if isinstance(view.gap, Skip)]
+        self.leap = round(max(gaps, default=1) * 1500)
