@@ -8,10 +8,9 @@ import re
 from base64 import b64decode
 from typing import Any
 
-import orjson
-
 from topology.errors import Malformed
 from topology.event import Message
+from topology.inspectors.decoded import decoded
 
 REQUIRED = ("id", "source", "type")
 
@@ -75,7 +74,7 @@ def _structured(body: dict[str, Any], default_type: str) -> dict[str, Any] | Non
     if encoded is not None:
         if "data" in event:
             raise Malformed("the event has both data and data_base64")
-        data = _decoded(encoded)
+        data = _from_base64(encoded)
         event["data"] = _json(data) if declared is not None and is_json(declared) else data
     elif "data" in body:
         kind = default_type if declared is None else declared
@@ -130,23 +129,17 @@ def _text(name: str, value: bytes | None) -> str | None:
 def _object(value: bytes | None) -> dict[str, Any]:
     if value is None:
         raise Malformed("the value is null")
-    try:
-        body = orjson.loads(value)
-    except (orjson.JSONDecodeError, RecursionError) as error:
-        raise Malformed(f"the value is not JSON: {error}") from None
+    body = decoded(value)
     if not isinstance(body, dict):
         raise Malformed(f"the value is a JSON {type(body).__name__}; a CloudEvent is an object")
     return body
 
 
 def _json(data: bytes) -> Any:
-    try:
-        return orjson.loads(data)
-    except (orjson.JSONDecodeError, RecursionError) as error:
-        raise Malformed(f"the data is not JSON as its datacontenttype says: {error}") from None
+    return decoded(data, "the data is not JSON as its datacontenttype says")
 
 
-def _decoded(text: Any) -> bytes:
+def _from_base64(text: Any) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (TypeError, ValueError):

@@ -6,6 +6,7 @@ import orjson
 
 from topology.errors import Malformed
 from topology.event import Message
+from topology.inspectors.decoded import decoded
 
 KINDS = {"c": "create", "r": "read", "u": "update", "d": "delete"}
 """`op` → kind. A read is a row of a snapshot. Others concern no row: they are unknown."""
@@ -21,7 +22,7 @@ def change_of(message: Message) -> Change | None:
     """
     if message.value is None:
         return None
-    change = _payload(_loaded(message.value))
+    change = _payload(decoded(message.value))
     if change is None:
         return None
     if not isinstance(change, dict):
@@ -72,10 +73,3 @@ def _payload(body: Any) -> Any:
     if isinstance(body, dict) and "payload" in body and "schema" in body:
         return body["payload"]
     return body
-
-
-def _loaded(value: bytes) -> Any:
-    try:
-        return orjson.loads(value)
-    except (orjson.JSONDecodeError, RecursionError) as error:
-        raise Malformed(f"the value is not JSON: {error}") from None
