@@ -8,7 +8,15 @@ from topology.describe import Description
 from topology.errors import DeclarationError, HandlerError, Malformed
 from topology.event import Event, Message, Record
 from topology.fields import header, key
-from topology.inspector import Inspected, Inspector
+from topology.inspector import Inspected
+from topology.inspectors import (
+    CloudEvents,
+    Debezium,
+    DebeziumTransactions,
+    Headers,
+    Inspector,
+    first_of,
+)
 from topology.policies import advance, contiguous, skip, spill, wait
 from topology.source import Source
 from topology.table import Table
@@ -19,13 +27,17 @@ if TYPE_CHECKING:
     from topology.testing import TopologyTestDriver
 
 __all__ = [
+    "CloudEvents",
     "Counts",
+    "Debezium",
+    "DebeziumTransactions",
     "DeclarationError",
     "Delete",
     "Description",
     "Emit",
     "Event",
     "HandlerError",
+    "Headers",
     "Inspected",
     "Inspector",
     "Malformed",
@@ -39,6 +51,7 @@ __all__ = [
     "View",
     "advance",
     "contiguous",
+    "first_of",
     "header",
     "key",
     "skip",

@@ -1,14 +1,14 @@
-"""Find and normalise stream, sequence and kind in one source's format."""
+"""What an inspector is: it finds and normalises stream, sequence and kind in a source's format."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import inspect as signatures
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import orjson
-
+from topology.dotted import load
 from topology.errors import DeclarationError, Malformed, described
 from topology.event import Message
-from topology.fields import Field, getter
-from topology.normalise import SequenceType, joined_stream_id, sequence_number, stream_id
+from topology.normalise import sequence_number, stream_id
 
 
 class Inspected(NamedTuple):
@@ -29,124 +29,76 @@ Inspect = Callable[[Message], Found | None]
 InspectorFunction = Callable[[Message], tuple[Any, Any, Any, Any] | None]
 """A user's own inspector: message → Inspected or a tuple of the same four, None for unknown."""
 
-_IDS_KEPT = 100_000
-_LIMIT = 2**63
 
+@runtime_checkable
+class Compiles(Protocol):
+    """An inspector as an object, which has arguments of its own.
 
-class Inspector:
-    """An inspector for JSON bodies, from field paths.
-
-    stream: one field, or several that are joined; sequence, kind: one field each. A field is a
-    path such as 'order.id', `key()` or `header('name')`. sequence_type says how to read the
-    sequence where 'auto' would be wrong: 'number' or 'timestamp'.
+    `compile()` is called once, where the source is declared, and returns an inspector function.
     """
 
-    def __init__(
-        self,
-        stream: Field | Sequence[Field],
-        sequence: Field,
-        kind: Field | None = None,
-        *,
-        sequence_type: SequenceType = "auto",
-    ) -> None:
-        fields = (
-            (stream,) if isinstance(stream, str) or not isinstance(stream, Sequence) else stream
-        )
-        if not fields:
-            raise DeclarationError("Inspector(stream=()): name at least one field")
-        if sequence_type not in ("auto", "number", "timestamp"):
-            raise DeclarationError(
-                f"Inspector(sequence_type={sequence_type!r}): use 'auto', 'number' or 'timestamp'"
-            )
-        self.stream: tuple[Field, ...] = tuple(fields)
-        self.sequence = sequence
-        self.kind = kind
-        self.sequence_type: SequenceType = sequence_type
-        self._stream_getters = tuple(getter(f, "stream") for f in self.stream)
-        self._sequence_getter = getter(sequence, "sequence")
-        self._kind_getter = None if kind is None else getter(kind, "kind")
+    def compile(self) -> InspectorFunction: ...
 
+
+AnyInspector = Compiles | InspectorFunction | str
+"""An object that compiles, a function of a message, or 'module:name' of either."""
+
+
+class Normalised(ABC):
+    """An inspector whose findings are normalised, and which raises nothing but Malformed."""
+
+    @abstractmethod
     def compile(self) -> Inspect:
         """The inspector as one function."""
-        loads = orjson.loads
-        streams, first = self._stream_getters, self._stream_getters[0]
-        single = len(streams) == 1
-        times = self.sequence_type == "timestamp"
-        ids: dict[Any, str] = {}
-        get_sequence, get_kind, sequence_type = (
-            self._sequence_getter,
-            self._kind_getter,
-            self.sequence_type,
-        )
-
-        def stream_of(raw: Any) -> str:
-            # Streams come again and again: remember how a raw id reads. Ids of other types than
-            # these would be mixed up, as 1 and True are.
-            stream = stream_id(raw)
-            if raw.__class__ is bytes or raw.__class__ is str:
-                if len(ids) >= _IDS_KEPT:
-                    ids.clear()
-                ids[raw] = stream
-            return stream
-
-        def inspect(message: Message) -> Found:
-            value = message.value
-            if value is None:
-                raise Malformed("the value is null")
-            try:
-                body = loads(value)
-            except (orjson.JSONDecodeError, RecursionError) as error:
-                raise Malformed(f"the value is not JSON: {error}") from None
-            if single:
-                raw = first(body, message)
-                known = raw.__class__ is bytes or raw.__class__ is str
-                stream = (ids.get(raw) if known else None) or stream_of(raw)
-            else:
-                stream = joined_stream_id([get(body, message) for get in streams])
-            sequence = get_sequence(body, message)
-            if sequence.__class__ is not int or times or not -_LIMIT <= sequence < _LIMIT:
-                sequence = sequence_number(sequence, sequence_type)
-            kind = None if get_kind is None else _kind(get_kind(body, message))
-            return stream, sequence, kind, body
-
-        return inspect
-
-    def __repr__(self) -> str:
-        names = "+".join(_name(f) for f in self.stream)
-        kind = "" if self.kind is None else f", kind={_name(self.kind)}"
-        return f"Inspector(stream={names}, sequence={_name(self.sequence)}{kind})"
 
 
-def compile_inspector(inspector: "Inspector | InspectorFunction") -> Inspect:
-    """An inspector, or a function of a message that returns (stream, sequence, kind, content).
+def resolved(inspector: AnyInspector, what: str = "inspector") -> Compiles | InspectorFunction:
+    """The inspector itself where 'module:name' names it: a function, a class or an instance.
+
+    A class is called without arguments. what: whose inspector it is, named in errors.
+    Raises DeclarationError for what is no inspector.
+    """
+    found: Any = inspector
+    if isinstance(inspector, str):
+        found = load(what, inspector, "an Inspector(…) or a function of a message")
+    given = f"{what}={inspector!r}"
+    if isinstance(found, type):
+        try:
+            found = found()
+        except Exception as error:
+            raise DeclarationError(
+                f"{given}: the class cannot be made without arguments "
+                f"({described(error)}); name an instance of it, or a function"
+            ) from error
+    if isinstance(found, Compiles):
+        return found
+    if not callable(found):
+        raise DeclarationError(f"{given}: give an Inspector(…) or a function of a message")
+    _check_function(given, found)
+    function: InspectorFunction = found
+    return function
+
+
+def compile_inspector(inspector: AnyInspector) -> Inspect:
+    """An inspector as one function that normalises what it finds.
 
     What a function returns is normalised like the fields of a declared inspector; None says that
     the message is unknown; any exception in it makes the message malformed.
     """
-    if isinstance(inspector, Inspector):
-        return inspector.compile()
-    if not callable(inspector):
+    found = resolved(inspector)
+    if isinstance(found, Normalised):
+        return found.compile()
+    function = found.compile() if isinstance(found, Compiles) else found
+    if not callable(function):
         raise DeclarationError(
-            f"inspector={inspector!r}: give an Inspector(…) or a function of a message"
+            f"inspector={inspector!r}: its compile() returned {function!r}; "
+            "it must return a function of a message"
         )
-    function = inspector
-
-    def inspect(message: Message) -> Found | None:
-        try:
-            found = function(message)
-            if found is None:
-                return None
-            stream, sequence, kind, content = found
-            return stream_id(stream), sequence_number(sequence), _kind(kind), content
-        except Malformed:
-            raise
-        except Exception as error:
-            raise Malformed(f"the inspector failed: {described(error)}") from error
-
-    return inspect
+    return _normalising(function)
 
 
-def _kind(value: Any) -> str | None:
+def kind_text(value: Any) -> str | None:
+    """A kind as text; None where there is none. Raises Malformed."""
     if value is None or value.__class__ is str:
         kind: str | None = value
         return kind
@@ -157,5 +109,38 @@ def _kind(value: Any) -> str | None:
     raise Malformed(f"the kind is a {type(value).__name__}; it must be text or a number")
 
 
-def _name(field: Field) -> str:
-    return field if isinstance(field, str) else repr(field)
+def _normalising(function: InspectorFunction) -> Inspect:
+    def inspect(message: Message) -> Found | None:
+        try:
+            found = function(message)
+            if found is None:
+                return None
+            stream, sequence, kind, content = found
+            return stream_id(stream), sequence_number(sequence), kind_text(kind), content
+        except Malformed:
+            raise
+        except Exception as error:
+            raise Malformed(f"the inspector failed: {described(error)}") from error
+
+    return inspect
+
+
+def _check_function(given: str, function: Callable[..., Any]) -> None:
+    """Raises DeclarationError for a function that could not inspect a single message."""
+    called = getattr(function, "__call__", None)  # noqa: B004
+    if signatures.iscoroutinefunction(function) or signatures.iscoroutinefunction(called):
+        raise DeclarationError(
+            f"{given}: it is async; an inspector only looks at its message, "
+            "so make it a plain function"
+        )
+    try:
+        signature = signatures.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C, it may have none
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise DeclarationError(
+            f"{given}: it cannot be called as inspector(message), "
+            f"since its arguments are {signature}; give it one, the message"
+        ) from None

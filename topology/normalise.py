@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from topology.errors import Malformed
+from topology.errors import DeclarationError, Malformed
 
 SequenceType = Literal["auto", "number", "timestamp"]
 
@@ -18,6 +18,15 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _STREAM_LIMIT = 512
 """Characters in a stream id; longer ones are a sign of a wrong field path."""
+
+
+def checked_sequence_type(what: str, value: SequenceType) -> SequenceType:
+    """The sequence type, if it is one; `what` is whose. Raises DeclarationError."""
+    if value not in ("auto", "number", "timestamp"):
+        raise DeclarationError(
+            f"{what}(sequence_type={value!r}): use 'auto', 'number' or 'timestamp'"
+        )
+    return value
 
 
 def stream_id(value: Any) -> str:

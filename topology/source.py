@@ -1,8 +1,15 @@
 """A source: the topics that events come from, how to read them, and how they count."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from topology.inspector import Inspect, Inspector, InspectorFunction
+from topology.inspector import (
+    AnyInspector,
+    Compiles,
+    Inspect,
+    InspectorFunction,
+    compile_inspector,
+    resolved,
+)
 from topology.policies import Contiguous, OnUnknown
 
 
@@ -18,7 +25,7 @@ class Source:
     name: str
     topology: str
     topics: tuple[str, ...]
-    inspector: Inspector | InspectorFunction
+    inspector: Compiles | InspectorFunction
     inspect: Inspect
     sequence: Contiguous
     keyed: bool
@@ -29,3 +36,8 @@ class Source:
     def by_stream(self) -> str:
         """The topic in which each stream's events are in one partition."""
         return self.topics[0] if self.keyed else f"{self.topology}.{self.name}.by-stream"
+
+    def inspected_by(self, inspector: AnyInspector) -> "Source":
+        """The same source with another inspector."""
+        found = resolved(inspector, f"source {self.name!r}: inspector")
+        return replace(self, inspector=found, inspect=compile_inspector(found))

@@ -1,11 +1,12 @@
 """Topology: sources and views, declared as values."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from topology.describe import Description, describe
 from topology.errors import DeclarationError
-from topology.inspector import Inspector, InspectorFunction, compile_inspector
+from topology.inspector import AnyInspector, compile_inspector, resolved
 from topology.names import checked_name, checked_topic
 from topology.policies import (
     Advance,
@@ -36,7 +37,7 @@ class Topology:
         self,
         topic: str | Sequence[str],
         *,
-        inspector: Inspector | InspectorFunction,
+        inspector: AnyInspector,
         sequence: Contiguous | None = None,
         name: str | None = None,
         keyed: bool = False,
@@ -45,11 +46,12 @@ class Topology:
     ) -> Source:
         """Declare a source.
 
-        topic: one topic, or several whose events are merged by stream. inspector: an Inspector or a
-        function of a message. sequence: how events count, `contiguous()` unless given. keyed: the
-        topic's records are keyed by stream already. partitions: of the views' input; for a keyed
-        source the number that the topic has. unknown: what to do with messages that the inspector
-        does not know: 'pass', or 'topic' for `<topology>.unknown`.
+        topic: one topic, or several whose events are merged by stream. inspector: an Inspector, a
+        function of a message, or 'module:name' of either. sequence: how events count,
+        `contiguous()` unless given. keyed: the topic's records are keyed by stream already.
+        partitions: of the views' input; for a keyed source the number that the topic has. unknown:
+        what to do with messages that the inspector does not know: 'pass', or 'topic' for
+        `<topology>.unknown`.
         """
         topics = (topic,) if isinstance(topic, str) else tuple(topic)
         if not topics:
@@ -83,6 +85,7 @@ class Topology:
             raise DeclarationError(f"source {name!r}: sequence={sequence!r}; use contiguous(…)")
         if unknown not in ("pass", "topic"):
             raise DeclarationError(f"source {name!r}: unknown={unknown!r}; use 'pass' or 'topic'")
+        inspector = resolved(inspector, f"source {name!r}: inspector")
         source = Source(
             name=name,
             topology=self.name,
@@ -220,6 +223,26 @@ class Topology:
     @property
     def late_topic(self) -> str:
         return f"{self.name}.late"
+
+    def with_inspectors(self, inspectors: Mapping[str, AnyInspector]) -> "Topology":
+        """A copy of the topology in which some sources have other inspectors, by source's name.
+
+        Raises DeclarationError for a source that is not there and for what is no inspector.
+        """
+        for name in inspectors:
+            if name not in self._sources:
+                known = ", ".join(map(repr, self._sources)) or "none"
+                raise DeclarationError(
+                    f"with_inspectors({name!r}): topology {self.name!r} has no such source "
+                    f"(it has {known}); name one of these"
+                )
+        other = Topology(self.name)
+        for name, source in self._sources.items():
+            inspector = inspectors.get(name)
+            other._sources[name] = source if inspector is None else source.inspected_by(inspector)
+        for name, view in self._views.items():
+            other._views[name] = replace(view, of=other._sources[view.of.name])
+        return other
 
     def describe(self) -> Description:
         """The topology as data; `str()` renders it as text, `.mermaid()` as a diagram."""

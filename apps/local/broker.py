@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 
 from apps.local.broker_config import configure, is_broker_of
 from apps.local.home import HOME, LocalError, lock
@@ -107,12 +106,7 @@ class Broker:
     def __enter__(self) -> "Broker":
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _own_the_folder(self) -> None:

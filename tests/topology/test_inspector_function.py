@@ -59,6 +59,36 @@ def test_a_function_s_own_reason_is_kept() -> None:
         inspect(picky)
 
 
+def test_a_function_written_in_c_or_with_defaults_is_taken() -> None:
+    assert inspect(lambda message, separator=",": ("a", 1, None, separator)) == ("a", 1, None, ",")
+    compile_inspector(vars)  # type: ignore[arg-type]
+
+
+async def asynchronous(message: Message) -> None:
+    """Has nothing to say."""
+
+
+class AsynchronousCall:
+    async def __call__(self, message: Message) -> None:
+        """Has nothing to say."""
+
+
+@pytest.mark.parametrize(
+    ("inspector", "words"),
+    [
+        (lambda: None, r"cannot be called as inspector\(message\).*arguments are \(\)"),
+        (lambda message, other: None, r"arguments are \(message, other\); give it one"),
+        (asynchronous, "it is async.*plain function"),
+        (AsynchronousCall(), "it is async.*plain function"),
+    ],
+)
+def test_a_function_that_could_inspect_nothing_fails_at_declaration(
+    inspector: Any, words: str
+) -> None:
+    with pytest.raises(DeclarationError, match=words):
+        compile_inspector(inspector)
+
+
 @pytest.mark.parametrize("inspector", [None, "order.id", 5])
 def test_what_is_no_inspector_is_named(inspector: Any) -> None:
     with pytest.raises(DeclarationError, match=r"inspector=.*Inspector\(…\)"):

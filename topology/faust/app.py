@@ -1,6 +1,7 @@
 """Compile a topology to a Faust app, for the ordinary `faust` command line."""
 
 import gc
+import os
 from typing import Any
 
 import faust
@@ -9,6 +10,7 @@ from faust.types import StreamT
 
 from topology.faust.channel import WorkChannel
 from topology.faust.engine import Engine
+from topology.faust.inspectors import with_inspectors
 from topology.faust.quiet import quieten
 from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
@@ -49,8 +51,10 @@ def compile(topology: Topology, **settings: Any) -> App:
     """The Faust app of a topology: `app = compile(topology)`, then `faust -A module worker`.
 
     settings: those of `topology.faust.Settings`, and any of Faust's own (`broker_credentials`,
-    `ssl_context`, `web_port` …), which are passed on.
+    `ssl_context`, `web_port` …), which are passed on. A source's inspector is the one that
+    SEQUITUR_INSPECTOR_<SOURCE> names, if it is set.
     """
+    topology = with_inspectors(topology, os.environ)
     known = set(Settings.model_fields)
     conf = Settings(**{name: value for name, value in settings.items() if name in known})
     passed = {name: value for name, value in settings.items() if name not in known}

@@ -8,7 +8,7 @@ import orjson
 
 from topology.errors import Malformed
 from topology.event import Record
-from topology.inspector import Inspector
+from topology.inspectors import Inspector
 from topology.source import Source
 from topology.topology import Topology
 from topology.unit import Out

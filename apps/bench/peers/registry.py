@@ -2,10 +2,25 @@
 
 import sys
 from importlib.metadata import version
+from typing import Protocol
 
 from apps.bench.peers import kafka_streams, quix
 from apps.bench.peers.peer import Peer
 from apps.bench.programs import worker
+
+
+class Apart(Protocol):
+    """A module for a contestant that is installed apart from us; see `Peer`."""
+
+    def command(self) -> list[str]: ...
+    def missing(self) -> str | None: ...
+    def install(self) -> None: ...
+
+
+def apart(name: str, title: str, its: Apart) -> Peer:
+    """Such a contestant."""
+    return Peer(name, lambda: title, its.command, missing=its.missing, install=its.install)
+
 
 SEQUITUR = Peer("sequitur", lambda: "Sequitur", lambda: worker("apps.passthrough"))
 LIMIT = Peer(
@@ -13,20 +28,10 @@ LIMIT = Peer(
     lambda: "plain aiokafka + rocksdict loop (the practical limit)",
     lambda: [sys.executable, "-m", "apps.bench.peers.limit"],
 )
-KAFKA_STREAMS = Peer(
-    "kafka-streams",
-    lambda: f"Kafka Streams {kafka_streams.VERSION}, JVM, one thread",
-    kafka_streams.command,
-    missing=kafka_streams.missing,
-    install=kafka_streams.install,
+KAFKA_STREAMS = apart(
+    "kafka-streams", f"Kafka Streams {kafka_streams.VERSION}, JVM, one thread", kafka_streams
 )
-QUIX = Peer(
-    "quix",
-    lambda: f"Quix Streams {quix.VERSION}",
-    quix.command,
-    missing=quix.missing,
-    install=quix.install,
-)
+QUIX = apart("quix", f"Quix Streams {quix.VERSION}", quix)
 FAUST = Peer(
     "faust",
     lambda: f"stock faust-streaming {version('faust-streaming')}, one event at a time",

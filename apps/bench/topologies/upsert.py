@@ -1,24 +1,14 @@
 """One row change per event: the handler decodes the event and yields an Upsert.
 
-From the environment, besides what every program is told: TOPOLOGY, its name; it writes to
-`<TOPOLOGY>.orders`.
+It writes to `<TOPOLOGY>.orders`.
 """
 
-import os
 from collections.abc import Iterator
 
-from apps.bench.job import job
-from topology import Event, Inspector, Table, Topology, Upsert, key
-from topology.faust import compile
+from apps.bench.topologies.measured import app_of, declared
+from topology import Event, Table, Upsert
 
-work = job()
-topology = Topology(os.environ["TOPOLOGY"])
-source = topology.source(
-    work.input,
-    inspector=Inspector(stream=key(), sequence="seq"),
-    keyed=True,
-    partitions=work.partitions,
-)
+topology, source = declared()
 
 
 @topology.view(
@@ -38,10 +28,4 @@ def orders(event: Event) -> Iterator[Upsert]:
     )
 
 
-app = compile(
-    topology,
-    broker=work.broker,
-    group=work.group,
-    datadir=str(work.datadir),
-    guarantee=work.guarantee,
-)
+app = app_of(topology)

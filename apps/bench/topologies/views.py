@@ -1,24 +1,15 @@
 """Several views over one source, each of which writes every event unchanged to a topic of its own.
 
-From the environment, besides what every program is told: TOPOLOGY, its name; OUTPUTS, the topics,
-one per view, joined by commas.
+From the environment: OUTPUTS, the topics, one per view, joined by commas.
 """
 
 import os
 from collections.abc import Callable, Iterator
 
-from apps.bench.job import job
-from topology import Emit, Event, Inspector, Topology, key
-from topology.faust import compile
+from apps.bench.topologies.measured import app_of, declared
+from topology import Emit, Event
 
-work = job()
-topology = Topology(os.environ["TOPOLOGY"])
-source = topology.source(
-    work.input,
-    inspector=Inspector(stream=key(), sequence="seq"),
-    keyed=True,
-    partitions=work.partitions,
-)
+topology, source = declared()
 
 
 def identity(output: str) -> Callable[[Event], Iterator[Emit]]:
@@ -33,10 +24,4 @@ def identity(output: str) -> Callable[[Event], Iterator[Emit]]:
 for number, output in enumerate(os.environ["OUTPUTS"].split(",")):
     topology.view(f"same{number}", of=source)(identity(output))
 
-app = compile(
-    topology,
-    broker=work.broker,
-    group=work.group,
-    datadir=str(work.datadir),
-    guarantee=work.guarantee,
-)
+app = app_of(topology)

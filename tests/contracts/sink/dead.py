@@ -1,0 +1,99 @@
+"""Records that cannot be applied are kept with the reason."""
+
+import pytest
+
+from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
+from tests.contracts.sink.store import Store
+
+
+class DeadContract(Store):
+    @pytest.mark.parametrize(
+        ("body", "reason"),
+        [
+            (None, "no value"),
+            (b"{", "not JSON"),
+            (b"\xff", "not JSON"),
+            (b"[1]", "no object"),
+            (b"5", "no object"),
+            (b'{"view":"v","stream":"s","sequence":1}', "changes"),
+            (value("a", "7"), "sequence '7'"),
+            (value("a", True), "sequence True"),
+            (value("a", 2**63), "64 bits"),
+            (b'{"view":"v","stream":5,"sequence":1,"changes":[]}', "stream 5"),
+            (b'{"view":"v","stream":"s","sequence":1,"changes":{}}', "no list"),
+            (value("a", 1, "x"), "no object"),
+            (value("a", 1, {"op": "merge", "table": "orders", "key": {"id": 1}}), "'merge'"),
+            (value("a", 1, {"op": "upsert", "table": "orders", "key": {"id": 1}}), "no values"),
+            (value("a", 1, {"op": "upsert", "table": "orders", "values": {}}), "no key"),
+            (value("a", 1, upsert("orders", {})), "no key"),
+            (value("a", 1, upsert("orders", {"number": 1})), "primary key is"),
+            (value("a", 1, upsert("orders", {"id": 1, "line": 2})), "primary key is"),
+            (value("a", 1, upsert("orders", {"id": None})), "null"),
+            (value("a", 1, delete("orders", {"id": "x"})), "'x' is no int"),
+            (value("a", 1, upsert("orders", {"id": 1.5})), "no int"),
+            (value("a", 1, upsert("orders", {"id": 2**63})), "64 bits"),
+            (value("a", 1, upsert("orders", {"id": 1}, total="many")), "'total'"),
+            (value("a", 1, upsert("orders", {"id": 1}, paid=2)), "no bool"),
+            (value("a", 1, upsert("orders", {"id": 1}, extra=2**63)), "64 bits"),
+            (value("a", 1, upsert("orders", {"id": 1}, id=2)), "change the key"),
+            (value("a", 1, upsert("orders", {"id": 1}, State="x")), "one name"),
+            (value("a", 1, upsert("Orders", {"id": 1})), "'orders' already"),
+            (value("a", 1, upsert("new", {"id": 1, "ID": 2})), "case"),
+            (value("a", 1, upsert("new", {"id": [1]})), "key value"),
+            (value("a", 1, upsert("", {"id": 1})), "name"),
+            (value("a", 1, upsert("n" * 64, {"id": 1})), "63 bytes"),
+            (value("a", 1, upsert("a\0b", {"id": 1})), "NUL"),
+            (value("a", 1, upsert("_dead", {"id": 1})), "store's own"),
+            (value("a", 1, upsert("sqlite_x", {"id": 1})), "store's own"),
+            (value("a", 1, upsert("orders", {"id": 1}, **{"c" * 64: 1})), "63 bytes"),
+            (value("a", 1, upsert("new", {"": 1})), "name"),
+        ],
+    )
+    def test_a_bad_record_is_kept_with_the_reason(self, body: bytes | None, reason: str) -> None:
+        done = self.apply(order(0, 0, state="new"), (TOPIC, 0, 1, body), order(2, 2, state="ok"))
+        assert (done.records, done.applied, done.dead) == (3, 2, 1)
+        assert self.rows("orders") == {(1,): {"state": "ok"}}
+        ((*at, why, kept),) = self.dead()
+        assert (at, kept) == ([TOPIC, 0, 1], body)
+        assert reason in why
+        assert done.reason == f"{TOPIC}/0 offset 1: {why}"
+        assert self.apply((TOPIC, 0, 1, body)).replayed == 1
+        assert len(self.dead()) == 1
+
+    def test_of_a_record_with_one_bad_change_nothing_is_applied(self) -> None:
+        good = upsert("orders", {"id": 5}, state="x"), upsert("made", {"id": 1}, column=1)
+        added = upsert("orders", {"id": 6}, added=1)
+        bad = upsert("orders", {"id": "x"})
+        self.apply((TOPIC, 0, 0, value("a", 1, *good, added, bad)))
+        assert self.rows("orders") == {}
+        assert len(self.dead()) == 1
+        # A later record may make the same table and column otherwise.
+        later = (
+            upsert("made", {"other": "k"}, column="text"),
+            upsert("orders", {"id": 6}, added="t"),
+        )
+        assert self.apply((TOPIC, 0, 1, value("a", 2, *later))).applied == 1
+        assert self.rows("made") == {("k",): {"column": "text"}}
+
+    def test_a_column_keeps_the_type_it_has(self) -> None:
+        made = upsert("t", {"id": 1}, number=1, text="x", flag=True)
+        self.apply((TOPIC, 0, 0, value("a", 1, made)))
+        bad = [{"number": "05"}, {"flag": "yes"}]
+        done = self.apply(
+            *(
+                (TOPIC, 0, 1 + n, value("a", 2 + n, upsert("t", {"id": 1}, **bad[n])))
+                for n in (0, 1)
+            ),
+            (TOPIC, 0, 3, value("a", 4, upsert("t", {"id": 1}, number=2.5, text=5))),
+        )
+        assert (done.dead, done.applied) == (2, 1)
+        assert self.rows("t") == {(1,): {"number": 2.5, "text": "5", "flag": True}}
+
+    def test_names_made_from_data_are_bounded(self) -> None:
+        with self.open([ORDERS]) as sink:
+            wide = {f"c{n}": n for n in range(950)}
+            done = sink.apply([(TOPIC, 0, 0, value("a", 1, upsert("orders", {"id": 1}, **wide)))])
+            assert (done.applied, done.dead) == (0, 1)
+            wide = {f"c{n}": n for n in range(890)}
+            assert sink.apply([order(1, 2, **wide)]).applied == 1
+            assert self.rows("orders") == {(1,): wide}

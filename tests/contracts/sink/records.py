@@ -1,0 +1,33 @@
+"""Output records to apply, and the table that most of them are for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from stores.sink import OutputRecord
+from topology.table import Table
+
+TOPIC = "shop.orders"
+ORDERS = Table("orders", key={"id": int}, columns={"state": str, "total": float, "paid": bool})
+
+Rows = dict[tuple[Any, ...], dict[str, Any]]
+Change = dict[str, Any]
+
+
+def upsert(table: str, key: Mapping[str, Any], **values: Any) -> Change:
+    return {"op": "upsert", "table": table, "key": dict(key), "values": values}
+
+
+def delete(table: str, key: Mapping[str, Any]) -> Change:
+    return {"op": "delete", "table": table, "key": dict(key)}
+
+
+def value(stream: str, sequence: Any, *changes: Any, view: str = "orders") -> bytes:
+    """The value of an output record."""
+    return orjson.dumps({"view": view, "stream": stream, "sequence": sequence, "changes": changes})
+
+
+def order(offset: int, sequence: int, **values: Any) -> OutputRecord:
+    """A record of stream "a" that upserts row 1 of the table orders."""
+    return TOPIC, 0, offset, value("a", sequence, upsert("orders", {"id": 1}, **values))

@@ -1,0 +1,35 @@
+"""How the contract's tests reach a backend's store."""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from stores.sink import Applied, DeclaredTable, OutputRecord, Sink
+from tests.contracts.sink.records import ORDERS, Rows
+
+
+class Store:
+    """What a backend's test class says of itself: how its store is opened and looked into."""
+
+    steps: ClassVar[Sequence[str]]
+    """Methods of the sink, in order, that a transaction consists of."""
+
+    def open(self, tables: Iterable[DeclaredTable] = ()) -> Sink:
+        """Open the test's store."""
+        raise NotImplementedError
+
+    def rows(self, table: str) -> Rows:
+        """Primary key → other columns that are not null; read without the sink."""
+        raise NotImplementedError
+
+    def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
+        """The records that could not be applied: (topic, partition, offset, reason, value)."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Empty the store."""
+        raise NotImplementedError
+
+    def apply(self, *records: OutputRecord) -> Applied:
+        """Apply a batch with a sink of its own, as after a restart."""
+        with self.open([ORDERS]) as sink:
+            return sink.apply(records)

@@ -1,0 +1,44 @@
+"""Inspectors that the environment names: SEQUITUR_INSPECTOR_<SOURCE>=module:name."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+
+from topology.errors import DeclarationError
+from topology.topology import Topology
+
+PREFIX = "SEQUITUR_INSPECTOR_"
+
+
+def variable(source: str) -> str:
+    """The variable of a source: 'web.orders' → 'SEQUITUR_INSPECTOR_WEB_ORDERS'."""
+    return PREFIX + re.sub(r"[^A-Z0-9]", "_", source.upper())
+
+
+def with_inspectors(topology: Topology, environment: Mapping[str, str]) -> Topology:
+    """The topology with the inspectors that the environment names; itself where it names none.
+
+    Raises DeclarationError for a variable that fits no source, or several.
+    """
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for name in topology.sources:
+        sources[variable(name)].append(name)
+    chosen: dict[str, str] = {}
+    for at, inspector in environment.items():
+        if not at.startswith(PREFIX) or not inspector:
+            continue
+        match sources.get(at, []):
+            case [name]:
+                chosen[name] = inspector
+            case []:
+                known = ", ".join(sources) or "none"
+                raise DeclarationError(
+                    f"{at}={inspector!r}: topology {topology.name!r} has no such source; "
+                    f"its sources' variables are {known}"
+                )
+            case names:
+                raise DeclarationError(
+                    f"{at}={inspector!r}: it could be any of the sources "
+                    f"{', '.join(map(repr, names))}; give one of them another `name`"
+                )
+    return topology.with_inspectors(chosen) if chosen else topology

@@ -1,0 +1,94 @@
+"""Debezium change events, as the streams of a table's rows."""
+
+from collections.abc import Callable, Sequence
+
+from topology.errors import DeclarationError
+from topology.event import Message
+from topology.fields import Field, getter
+from topology.inspector import Found, Inspect, Normalised
+from topology.inspectors.debezium_change import KINDS, Change, change_of, column, key_values
+from topology.inspectors.debezium_position import position
+from topology.normalise import (
+    SequenceType,
+    checked_sequence_type,
+    joined_stream_id,
+    sequence_number,
+    stream_id,
+)
+
+_Number = Callable[[Change, Message], int]
+
+
+class Debezium(Normalised):
+    """An inspector for change events of rows, with or without their schema.
+
+    stream: columns of the row that name the entity; the record's key unless given. The sequence is
+    the position in the database's log (PostgreSQL: LSN; MySQL, MariaDB: binlog), which is monotonic
+    but not contiguous, unless one of these is given: version, a column that the application counts
+    up with each change of the row, contiguous; sequence, a field of the envelope such as
+    'source.ts_us', `key()` or `header('name')`, with sequence_type as in `Inspector`.
+
+    kind: 'create', 'update', 'delete', or 'read' for a row of a snapshot. The content is the
+    envelope: `before`, `after`, `source`, `op`. Tombstones and what concerns no row are unknown.
+    """
+
+    def __init__(
+        self,
+        stream: str | Sequence[str] | None = None,
+        *,
+        version: str | None = None,
+        sequence: Field | None = None,
+        sequence_type: SequenceType = "auto",
+    ) -> None:
+        names = (stream,) if isinstance(stream, str) else tuple(stream or ())
+        if stream is not None and not all(isinstance(n, str) and n for n in names or (None,)):
+            raise DeclarationError(
+                f"Debezium(stream={stream!r}): name columns of the row, "
+                "or leave it out for the record's key"
+            )
+        if version is not None and (not isinstance(version, str) or not version):
+            raise DeclarationError(f"Debezium(version={version!r}): name a column of the row")
+        if version is not None and sequence is not None:
+            raise DeclarationError(
+                f"Debezium(version={version!r}, sequence={sequence!r}): give one of them"
+            )
+        self.stream, self.version, self.sequence = names, version, sequence
+        self.sequence_type = checked_sequence_type("Debezium", sequence_type)
+        self._number = self._ordering()
+
+    def compile(self) -> Inspect:
+        """The inspector as one function."""
+        names, number = self.stream, self._number
+
+        def inspect(message: Message) -> Found | None:
+            change = change_of(message)
+            if change is None:
+                return None
+            if names:
+                ids = [column(change, name, "stream") for name in names]
+            else:
+                ids = key_values(message.key)
+            stream = stream_id(ids[0]) if len(ids) == 1 else joined_stream_id(ids)
+            return stream, number(change, message), KINDS[change["op"]], change
+
+        return inspect
+
+    def _ordering(self) -> _Number:
+        version, sequence_type = self.version, self.sequence_type
+        if version is not None:
+
+            def of_version(change: Change, message: Message) -> int:
+                number = sequence_number(column(change, version, "sequence"), "number")
+                # A deleted row has the version of the change before: its deletion comes after.
+                return sequence_number(number + 1) if change["op"] == "d" else number
+
+            return of_version
+        if self.sequence is not None:
+            get = getter(self.sequence, "sequence")
+            return lambda change, message: sequence_number(get(change, message), sequence_type)
+        return lambda change, message: position(change["source"])
+
+    def __repr__(self) -> str:
+        stream = "+".join(self.stream) or "key"
+        order = self.version or self.sequence or "position"
+        return f"Debezium(stream={stream}, sequence={order})"

@@ -1,0 +1,47 @@
+"""Several formats on one topic: the first inspector that knows a message has it."""
+
+from topology.errors import DeclarationError
+from topology.event import Message
+from topology.inspector import (
+    AnyInspector,
+    Found,
+    Inspect,
+    Normalised,
+    compile_inspector,
+    resolved,
+)
+
+
+class FirstOf(Normalised):
+    """Made by `first_of`."""
+
+    def __init__(self, *inspectors: AnyInspector) -> None:
+        if not inspectors:
+            raise DeclarationError("first_of(): name at least one inspector")
+        self.inspectors = tuple(map(resolved, inspectors))
+
+    def compile(self) -> Inspect:
+        """The inspectors as one function."""
+        each = tuple(map(compile_inspector, self.inspectors))
+
+        def inspect(message: Message) -> Found | None:
+            for one in each:
+                found = one(message)
+                if found is not None:
+                    return found
+            return None
+
+        return inspect
+
+    def __repr__(self) -> str:
+        names = (getattr(one, "__name__", None) or repr(one) for one in self.inspectors)
+        return f"first_of({', '.join(names)})"
+
+
+def first_of(*inspectors: AnyInspector) -> FirstOf:
+    """What the first inspector finds that does not pass the message by as unknown.
+
+    A message that an inspector calls malformed is malformed; the rest is not asked. So one that
+    knows every message, such as `Inspector`, comes last.
+    """
+    return FirstOf(*inspectors)

@@ -1,0 +1,105 @@
+"""JSON bodies, inspected by field paths."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from topology.errors import DeclarationError, Malformed
+from topology.event import Message
+from topology.fields import Field, getter
+from topology.inspector import Found, Inspect, Normalised, kind_text
+from topology.normalise import (
+    SequenceType,
+    checked_sequence_type,
+    joined_stream_id,
+    sequence_number,
+    stream_id,
+)
+
+_IDS_KEPT = 100_000
+_LIMIT = 2**63
+
+
+class Inspector(Normalised):
+    """An inspector for JSON bodies, from field paths.
+
+    stream: one field, or several that are joined; sequence, kind: one field each. A field is a
+    path such as 'order.id', `key()` or `header('name')`. sequence_type says how to read the
+    sequence where 'auto' would be wrong: 'number' or 'timestamp'.
+    """
+
+    def __init__(
+        self,
+        stream: Field | Sequence[Field],
+        sequence: Field,
+        kind: Field | None = None,
+        *,
+        sequence_type: SequenceType = "auto",
+    ) -> None:
+        fields = (
+            (stream,) if isinstance(stream, str) or not isinstance(stream, Sequence) else stream
+        )
+        if not fields:
+            raise DeclarationError("Inspector(stream=()): name at least one field")
+        self.stream: tuple[Field, ...] = tuple(fields)
+        self.sequence = sequence
+        self.kind = kind
+        self.sequence_type = checked_sequence_type("Inspector", sequence_type)
+        self._stream_getters = tuple(getter(f, "stream") for f in self.stream)
+        self._sequence_getter = getter(sequence, "sequence")
+        self._kind_getter = None if kind is None else getter(kind, "kind")
+
+    def compile(self) -> Inspect:
+        """The inspector as one function."""
+        loads = orjson.loads
+        streams, first = self._stream_getters, self._stream_getters[0]
+        single = len(streams) == 1
+        times = self.sequence_type == "timestamp"
+        ids: dict[Any, str] = {}
+        get_sequence, get_kind, sequence_type = (
+            self._sequence_getter,
+            self._kind_getter,
+            self.sequence_type,
+        )
+
+        def stream_of(raw: Any) -> str:
+            # Streams come again and again: remember how a raw id reads. Ids of other types than
+            # these would be mixed up, as 1 and True are.
+            stream = stream_id(raw)
+            if raw.__class__ is bytes or raw.__class__ is str:
+                if len(ids) >= _IDS_KEPT:
+                    ids.clear()
+                ids[raw] = stream
+            return stream
+
+        def inspect(message: Message) -> Found:
+            value = message.value
+            if value is None:
+                raise Malformed("the value is null")
+            try:
+                body = loads(value)
+            except (orjson.JSONDecodeError, RecursionError) as error:
+                raise Malformed(f"the value is not JSON: {error}") from None
+            if single:
+                raw = first(body, message)
+                known = raw.__class__ is bytes or raw.__class__ is str
+                stream = (ids.get(raw) if known else None) or stream_of(raw)
+            else:
+                stream = joined_stream_id([get(body, message) for get in streams])
+            sequence = get_sequence(body, message)
+            if sequence.__class__ is not int or times or not -_LIMIT <= sequence < _LIMIT:
+                sequence = sequence_number(sequence, sequence_type)
+            kind = None if get_kind is None else kind_text(get_kind(body, message))
+            return stream, sequence, kind, body
+
+        return inspect
+
+    def __repr__(self) -> str:
+        names = "+".join(_name(f) for f in self.stream)
+        kind = "" if self.kind is None else f", kind={_name(self.kind)}"
+        return f"Inspector(stream={names}, sequence={_name(self.sequence)}{kind})"
+
+
+def _name(field: Field) -> str:
+    return field if isinstance(field, str) else repr(field)
