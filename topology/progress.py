@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from topology.event import Event
 from topology.ring import RingBuffer
 
 SKIPPED_KEPT = 32
 """Ranges of given-up sequences remembered per stream; they tell late from duplicate."""
+
+
+class Retry(NamedTuple):
+    """A failed event is to be tried again: how often it was so far, and when it is due (ms)."""
+
+    attempts: int
+    due: int
 
 
 @dataclass(slots=True)
@@ -18,6 +25,8 @@ class Progress:
     last: the last processed sequence. ring: the events that wait, or None. spilled: how many wait
     as rows beyond the ring; those up to sequence `loaded` are in it already. since: when the gap in
     front of them was noticed (ms). skipped: ranges (first, last) that were given up, newest last.
+    held: whether the stream is set aside: whatever is above `last` waits. retry: when a held stream
+    is to go on by itself.
     """
 
     last: int
@@ -26,6 +35,8 @@ class Progress:
     since: int = 0
     loaded: int = 0
     skipped: tuple[tuple[int, int], ...] = ()
+    held: bool = False
+    retry: Retry | None = None
 
     @property
     def waiting(self) -> int:
@@ -39,9 +50,9 @@ class Progress:
         """Itself, without an empty ring; an int if there is nothing more to say than `last`."""
         if self.ring is not None and not self.ring:
             self.ring = None
-        if self.ring is None and not self.spilled and not self.skipped:
-            return self.last
-        return self
+        if self.ring or self.spilled or self.skipped or self.held or self.retry:
+            return self
+        return self.last
 
     def add_skipped(self, first: int, last: int) -> None:
         self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]

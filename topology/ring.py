@@ -27,6 +27,18 @@ class RingBuffer:
         """Whether `sequence` fits into the ring while `last` is the last processed one."""
         return sequence - last <= self.size * self.step
 
+    def admits(self, last: int, sequence: int) -> bool:
+        """Whether there is a place for `sequence`, which does not wait yet."""
+        return self.reaches(last, sequence)
+
+    def end(self, last: int) -> int:
+        """The highest sequence that waits here rather than beyond the ring."""
+        return last + self.size * self.step
+
+    def find(self, last: int, sequence: int) -> Event | None:
+        """The event that waits here under `sequence`, or None."""
+        return self.get(sequence) if self.reaches(last, sequence) else None
+
     def get(self, sequence: int) -> Event | None:
         """The event that waits at the slot of `sequence`, or None."""
         return self.slots.get(self.slot(sequence))

@@ -2,10 +2,13 @@
 
 | key | value |
 |---|---|
-| `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, "since": …, "state": …}` |
+| `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, …}` with what else there is |
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
 | `c` | the view's counts in this partition, as JSON |
 | `o` | where the view reads, as JSON; none where it reads with the other views of its source |
+
+Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
+(true), `retry` ({"attempts": …, "due": ms}) and `state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -16,7 +19,7 @@ from typing import Any
 import orjson
 
 from topology.event import Record
-from topology.progress import Progress
+from topology.progress import Progress, Retry
 
 COUNTS = b"c"
 POSITIONS = b"o"
@@ -50,6 +53,10 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["skipped"] = progress.skipped
         if progress.waiting:
             row["since"] = progress.since
+        if progress.held:
+            row["held"] = True
+        if progress.retry is not None:
+            row["retry"] = progress.retry._asdict()
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
@@ -62,10 +69,15 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
     found = orjson.loads(row)
     state = orjson.dumps(found["state"]) if "state" in found else None
     skipped = tuple((first, last) for first, last in found.get("skipped", ()))
-    since = found.get("since", 0)
-    if skipped or since:
-        return Progress(found["last"], since=since, skipped=skipped), state
-    return found["last"], state
+    since, retry = found.get("since", 0), found.get("retry")
+    progress = Progress(
+        found["last"],
+        since=since,
+        skipped=skipped,
+        held=found.get("held", False),
+        retry=None if retry is None else Retry(retry["attempts"], retry["due"]),
+    )
+    return (progress if since else progress.plain()), state
 
 
 def encode_message(message: Any, arrived: int) -> bytes:

@@ -9,7 +9,6 @@ from topology.event import Event
 from topology.handling import Handling
 from topology.positions import decode_positions
 from topology.progress import Progress
-from topology.ring import RingBuffer
 from topology.rows import (
     BUFFERS,
     COUNTS,
@@ -22,7 +21,7 @@ from topology.rows import (
     progress_key,
     split_buffer_key,
 )
-from topology.sequencer import LAST, Step, step
+from topology.sequencer import LAST, Step, can_go_on, deadline, ring_of, step
 from topology.store import PartitionTable, Row
 from topology.timers import Timers
 from topology.unit import CommitUnit
@@ -50,7 +49,7 @@ class ViewTask:
         self.unfinished: list[str] = []
         self._stale: list[Row] = []
         self.waiting: dict[str, Progress] = {}
-        self._first = self.ordering.start - self.ordering.step
+        self._first = self.ordering.first
         # Two generations: what is used moves to the young one; the old one is dropped as a whole.
         self._young: dict[str, int | Progress] = {}
         self._old: dict[str, int | Progress] = {}
@@ -63,20 +62,19 @@ class ViewTask:
 
     def _load(self) -> None:
         """Build the rings and deadlines of the streams that wait."""
-        size, add = self.ordering.size, self.ordering.step
+        ordering = self.ordering
         for key, _ in self.table.scan(*BUFFERS):
             stream, sequence = split_buffer_key(key)
             progress = self.waiting.get(stream)
             if progress is None:
                 found, _ = self._find(stream)
                 progress = found if isinstance(found, Progress) else Progress(found)
-                progress.ring = RingBuffer(size, add)
-                progress.loaded = progress.last + size * add
+                progress.ring = ring_of(ordering)
                 self.waiting[stream] = progress
             assert progress.ring is not None
             if sequence <= progress.last:
                 self._stale.append((key, None))
-            elif progress.ring.reaches(progress.last, sequence):
+            elif progress.ring.admits(progress.last, sequence):
                 progress.ring.put(next(iter(self.spilled(stream, sequence, sequence))))
             else:
                 progress.spilled += 1
@@ -85,10 +83,11 @@ class ViewTask:
             if not progress.waiting:
                 del self.waiting[stream]
                 continue
-            if progress.ring.get(progress.last + add) is not None:
+            progress.loaded = progress.ring.end(progress.last)
+            if can_go_on(ordering, progress):
                 self.unfinished.append(stream)
-            if self.ordering.skip_after is not None:
-                self.timers.add(progress.since + self.ordering.skip_after, stream)
+            if (due := deadline(ordering, progress)) is not None:
+                self.timers.add(due, stream)
 
     def progress(self, stream: str) -> int | Progress:
         """The stream's progress."""

@@ -1,14 +1,15 @@
 """A view's state for the sequencer alone: what steps decided, kept in dictionaries."""
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from tests.topology.deliveries import Arrival
 from topology import Event, Record
 from topology.progress import Progress, last_of
 from topology.ring import RingBuffer
-from topology.sequencer import Ordering, Step, step
+from topology.rows import decode_progress, encode_progress
+from topology.sequencer import Ordering, Step, can_go_on, deadline, ring_of, step
 from topology.timers import Timers
 
 
@@ -69,10 +70,40 @@ class Held:
     def drop(self) -> None:
         """After a step that was not kept: the timers, which are only an index, are built anew."""
         self.timers = Timers()
-        if self.ordering.skip_after is not None:
-            for stream, progress in self.known.items():
-                if isinstance(progress, Progress) and progress.waiting:
-                    self.timers.add(progress.since + self.ordering.skip_after, stream)
+        for stream, progress in self.known.items():
+            if isinstance(progress, Progress) and progress.waiting:
+                due = deadline(self.ordering, progress)
+                if due is not None:
+                    self.timers.add(due, stream)
+
+    def rebuild(self) -> None:
+        """Lose all but what the rows say: progress as it is written, and the events that wait."""
+        written = {stream: encode_progress(known, None) for stream, known in self.known.items()}
+        self.known, self.unfinished = {}, []
+        for stream, row in written.items():
+            found, _ = decode_progress(row)
+            waits = self.rows.get(stream)
+            if waits:
+                found = found if isinstance(found, Progress) else Progress(found)
+                found.ring = ring_of(self.ordering)
+                for sequence in sorted(waits):
+                    if found.ring.admits(found.last, sequence):
+                        found.ring.put(waits[sequence])
+                    else:
+                        found.spilled += 1
+                found.loaded = found.ring.end(found.last)
+                if can_go_on(self.ordering, found):
+                    self.unfinished.append(stream)
+            self.known[stream] = found
+        self.drop()
+
+    def release(self, stream: str, now: int | None = None) -> Step:
+        """Say that a stream is held no longer."""
+        progress = self.known[stream]
+        assert isinstance(progress, Progress)
+        self.known[stream] = replace(progress.copy(), held=False)
+        self.unfinished.append(stream)
+        return self.take(now=now)
 
     def meaning(self) -> Any:
         """Stream → last sequence, what was skipped, what waits: without how it is held."""

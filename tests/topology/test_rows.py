@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from topology import Counts, Record
 from topology.counts import decode_counts, encode_counts
-from topology.progress import Progress, last_of
+from topology.progress import Progress, Retry, last_of
 from topology.rows import (
     BUFFERS,
     COUNTS,
@@ -22,6 +22,7 @@ from topology.rows import (
 
 SEQUENCES = st.integers(-(2**63), 2**63 - 1)
 STREAMS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+RETRIES = st.none() | st.builds(Retry, st.integers(1, 99), st.integers(0, 2**50))
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -89,6 +90,16 @@ def test_progress_that_waits_keeps_the_time_since_it_does(
     found, _ = decode_progress(row)
     assert last_of(found) == last
     assert (found.since if isinstance(found, Progress) else 0) == since
+
+
+@given(last=SEQUENCES, held=st.booleans(), retry=RETRIES)
+def test_progress_that_is_held_says_so_and_when_it_is_tried_again(
+    last: int, held: bool, retry: Retry | None
+) -> None:
+    row = encode_progress(Progress(last, held=held, retry=retry), None)
+    found, _ = decode_progress(row)
+    assert found == (Progress(last, held=held, retry=retry) if held or retry else last)
+    assert (b'"held":true' in row, b"retry" in row) == (held, retry is not None)
 
 
 @given(

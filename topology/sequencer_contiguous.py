@@ -1,0 +1,127 @@
+"""Counting numbers: the next event is the one whose sequence is `last` + `step`."""
+
+from itertools import islice
+
+from topology.event import Event
+from topology.progress import Progress
+from topology.ring import RingBuffer
+from topology.sequencer_run import Run
+from topology.sequencer_step import LAST, Gap, Ordering
+
+
+class ContiguousRun(Run):
+    """Everything but the event that comes exactly when it is expected."""
+
+    def place(self, event: Event, progress: int | Progress) -> None:
+        result, ordering, sequence = self.result, self.ordering, event.sequence
+        last = progress if isinstance(progress, int) else progress.last
+        if sequence <= last:
+            if isinstance(progress, Progress) and progress.has_skipped(sequence):
+                progress = self.writable(event.stream, progress)
+                progress.strike_skipped(sequence, ordering.step)
+                result.late.append(event)
+                self.keep(event.stream, progress)
+            else:
+                result.duplicates += 1
+            return
+        progress = self.writable(event.stream, progress)
+        is_next = sequence == last + ordering.step and not progress.held
+        if is_next and not progress.waiting:
+            progress.last = sequence
+            progress.retry = None
+            result.ready.append(event)
+            self.keep(event.stream, progress)
+            return
+        ring = progress.ring
+        if ring is None:
+            ring = progress.ring = self.ring(ordering)
+        if is_next and ring.get(sequence) is None:
+            progress.last = sequence
+            progress.retry = None
+            result.ready.append(event)
+            since = progress.since
+            if self.drain(event.stream, progress) and ordering.learn:
+                result.filled.append(max(0, event.arrived - since))
+        elif (waits := self.waiting(progress, ring, event)) is not None:
+            self.duplicate(event, waits)
+        else:
+            self.wait(event, progress, ring)
+        self.keep(event.stream, progress)
+
+    def drain(self, stream: str, progress: Progress) -> bool:
+        ring, add = progress.ring, self.ordering.step
+        assert ring is not None
+        moved = False
+        while True:
+            event = ring.get(progress.last + add)
+            if event is None:
+                if progress.spilled and self.load(stream, progress, ring):
+                    continue
+                break
+            if self.budget <= 0:
+                self.result.unfinished.append(stream)
+                return moved
+            ring.pop(event.sequence)
+            self.release(event, progress)
+            moved = True
+        if progress.waiting:
+            if moved:
+                waits = ring.slots.values() or self.beyond(stream, progress)
+                progress.since = min(event.arrived for event in waits)
+                self.watch(stream, progress)
+        else:
+            self.timers.discard(stream)
+        return moved
+
+    def load(self, stream: str, progress: Progress, ring: RingBuffer) -> bool:
+        """Bring spilled events into the ring that it reaches by now; whether there were any."""
+        # Rows up to `last` may still be there: what this step releases goes when it is durable.
+        first = max(progress.loaded, progress.last) + 1
+        end = min(ring.end(progress.last), LAST)
+        if first > end:
+            return False
+        progress.loaded = end
+        here = self.spilled.get(stream, {})
+        found = [here.pop(sequence) for sequence in sorted(here) if sequence <= end]
+        if progress.spilled > len(found) + len(here):
+            found += self.state.spilled(stream, first, end)
+        # Rows of events that came when the ring reached them already are not spilled ones.
+        spilled = [event for event in found if ring.get(event.sequence) is None]
+        for event in spilled:
+            ring.put(event)
+        progress.spilled -= len(spilled)
+        return bool(spilled)
+
+    def beyond(self, stream: str, progress: Progress) -> list[Event]:
+        """The first of the events beyond the ring, of those in rows and of this step's own."""
+        here = self.spilled.get(stream, {})
+        found = [here[min(here)]] if here else []
+        if progress.spilled > len(here):
+            first = max(progress.loaded, progress.last) + 1
+            found += islice(self.state.spilled(stream, first, LAST), 1)
+        return [min(found, key=lambda event: event.sequence)]
+
+    def due(self, stream: str, progress: Progress, now: int) -> None:
+        """Give a gap up: go on with the first event that waits."""
+        add = self.ordering.step
+        ring = progress.ring = progress.ring or self.ring(self.ordering)
+        first = progress.last + add
+        if progress.spilled:
+            self.load(stream, progress, ring)
+        waits = ring.slots.values() or self.beyond(stream, progress)
+        head = min(event.sequence for event in waits)
+        if head > first:
+            gap = Gap(stream, first, head - add, progress.since, (head - first) // add)
+            self.result.skipped.append(gap)
+            progress.add_skipped(gap.first, gap.last)
+            progress.last = gap.last
+        self.drain(stream, progress)
+
+    @staticmethod
+    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
+        ring = progress.ring
+        return ring is not None and ring.get(progress.last + ordering.step) is not None
+
+    @staticmethod
+    def before(ordering: Ordering, event: Event, last: int) -> int:
+        return event.sequence - ordering.step

@@ -1,0 +1,92 @@
+"""Set streams aside after a handler failed: their later events wait, in order, in this view."""
+
+from collections.abc import Mapping
+
+from topology.event import Event
+from topology.progress import Progress, Retry, State, last_of
+from topology.sequencer_run import Run, deadline_of
+from topology.sequencer_step import Ordering, Step
+from topology.timers import Timers
+
+Failed = Mapping[str, tuple[Event, Retry | None]]
+"""Stream → its event that failed, and when to try it again, None for when somebody says so."""
+
+
+def hold_streams(
+    run: type[Run], ordering: Ordering, state: State, timers: Timers, result: Step, failed: Failed
+) -> None:
+    """See `sequencer.hold`."""
+    handled: dict[str, int] = {}
+    back: dict[str, dict[int, Event]] = {}
+    ready: list[Event] = []
+    for event in result.ready:
+        stream = event.stream
+        if stream in failed:
+            if event is failed[stream][0] or stream in back:
+                back.setdefault(stream, {})[event.sequence] = event
+                continue
+            handled[stream] = event.sequence
+        ready.append(event)
+    result.ready = ready
+    # What waited before, or was to wait, goes on with its row; what came just now gets one.
+    had_row: set[tuple[str, int]] = set()
+    released: list[Event] = []
+    for event in result.released:
+        if event.sequence in back.get(event.stream, ()):
+            had_row.add((event.stream, event.sequence))
+        else:
+            released.append(event)
+    result.released = released
+    result.buffered += [
+        event
+        for events in back.values()
+        for event in events.values()
+        if (event.stream, event.sequence) not in had_row
+    ]
+    result.unfinished = [stream for stream in result.unfinished if stream not in back]
+    result.skipped = [
+        gap
+        for gap in result.skipped
+        if gap.stream not in back or gap.first <= failed[gap.stream][0].sequence
+    ]
+    for stream, events in back.items():
+        event, retry = failed[stream]
+        last = handled.get(stream)
+        if last is None:
+            last = last_of(state.progress(stream))
+        progress = _held(run, ordering, result.changed[stream], event, last, events)
+        progress.retry = retry
+        result.changed[stream] = progress
+        timers.discard(stream)
+        if (due := deadline_of(run, ordering, progress)) is not None:
+            timers.add(due, stream)
+
+
+def _held(
+    run: type[Run],
+    ordering: Ordering,
+    reached: int | Progress,
+    failed: Event,
+    last: int,
+    back: dict[int, Event],
+) -> Progress:
+    """The progress of a stream that had `reached` so far, and goes back to before `failed`."""
+    progress = Progress(reached) if isinstance(reached, int) else reached.copy()
+    progress.last = run.before(ordering, failed, last)
+    progress.held = True
+    progress.skipped = tuple(r for r in progress.skipped if r[0] <= failed.sequence)
+    waits = [*back.values(), *(progress.ring or ())]
+    since = min(event.arrived for event in waits)
+    progress.since = min(since, progress.since) if progress.spilled else since
+    ring = progress.ring = run.ring(ordering)
+    spilled = 0
+    for event in sorted(waits, key=lambda event: event.sequence):
+        if ring.admits(progress.last, event.sequence):
+            ring.put(event)
+        else:
+            spilled += 1
+    # Rows that were beyond what was loaded are not in the ring, even where it reaches them now.
+    end = ring.end(progress.last)
+    progress.loaded = min(end, progress.loaded) if progress.spilled else end
+    progress.spilled += spilled
+    return progress
