@@ -17,8 +17,21 @@ from topology.inspectors import (
     Inspector,
     first_of,
 )
-from topology.policies import advance, contiguous, skip, spill, wait
+from topology.policies import (
+    adaptive,
+    advance,
+    contiguous,
+    halt,
+    late_topic,
+    park,
+    redeliver,
+    retry,
+    skip,
+    spill,
+    wait,
+)
 from topology.source import Source
+from topology.suggest import Suggestion, suggest_timeouts
 from topology.table import Table
 from topology.topology import Topology
 from topology.view import View
@@ -44,18 +57,26 @@ __all__ = [
     "Message",
     "Record",
     "Source",
+    "Suggestion",
     "Table",
     "Topology",
     "TopologyTestDriver",
     "Upsert",
     "View",
+    "adaptive",
     "advance",
     "contiguous",
     "first_of",
+    "halt",
     "header",
     "key",
+    "late_topic",
+    "park",
+    "redeliver",
+    "retry",
     "skip",
     "spill",
+    "suggest_timeouts",
     "wait",
 ]
 

@@ -11,8 +11,9 @@ class Counts:
 
     processed: handled in order. passed: in order, of a kind that the view does not accept.
     duplicate: discarded. waiting: in a buffer. late: after their sequence was skipped. failed: the
-    handler failed, and the error log has them. Apart from the sum: skipped, the sequences that were
-    given up; conflicts, duplicates whose body differs from that of the waiting event.
+    handler failed, and the error log has them. parked: set aside in order. redelivering: in the
+    redelivery topic. dead: given up, in the dead topic. Apart from the sum: skipped, the sequences
+    that were given up; conflicts, duplicates whose body differs from that of the waiting event.
     """
 
     received: int = 0
@@ -22,6 +23,9 @@ class Counts:
     waiting: int = 0
     late: int = 0
     failed: int = 0
+    parked: int = 0
+    redelivering: int = 0
+    dead: int = 0
     skipped: int = 0
     conflicts: int = 0
 
@@ -29,7 +33,7 @@ class Counts:
     def accounted(self) -> int:
         """The sum of the places; it equals `received`."""
         places = self.processed + self.passed + self.duplicate + self.waiting
-        return places + self.late + self.failed
+        return places + self.late + self.failed + self.parked + self.redelivering + self.dead
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))

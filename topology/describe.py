@@ -1,7 +1,7 @@
 """A topology as data, as text, and as a Mermaid diagram."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class ViewDescription:
     buffer: int
     gap: str
     full: str
+    late: str
     error: str
     stateful: bool
     output: str
@@ -68,7 +69,7 @@ class Description:
                     f"    View {view.name}: {view.handler} of {kinds}"
                     f"{', with state' if view.stateful else ''}",
                     f"      buffer {view.buffer}, gap {view.gap}, full {view.full}, "
-                    f"error {view.error}",
+                    f"late {view.late}, error {view.error}",
                     f"      → {view.output}"
                     + (f" → tables {', '.join(view.tables)}" if view.tables else ""),
                 ]
@@ -122,6 +123,7 @@ def describe(topology: "Topology") -> Description:
             buffer=view.buffer,
             gap=_call(view.gap),
             full=_call(view.full),
+            late=_call(view.late),
             error=_call(view.error),
             stateful=view.stateful,
             output=view.output,
@@ -129,22 +131,26 @@ def describe(topology: "Topology") -> Description:
         )
         for view in topology.views.values()
     )
-    side = (
-        topology.malformed_topic,
-        topology.unknown_topic,
-        topology.late_topic,
-        topology.errors_topic,
-    )
-    return Description(topology.name, sources, views, side)
+    return Description(topology.name, sources, views, topology.side_topics)
+
+
+def policy_name(policy: type) -> str:
+    """The name of the function that makes a policy: `late_topic` for `LateTopic`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", policy.__name__).lower()
 
 
 def _call(policy: Any) -> str:
-    values = ", ".join(f"{name}={_number(value)}" for name, value in asdict(policy).items())
-    return f"{type(policy).__name__.lower()}({values})"
+    values = ((each.name, getattr(policy, each.name)) for each in fields(policy))
+    arguments = ", ".join(f"{name}={_value(value)}" for name, value in values)
+    return f"{policy_name(type(policy))}({arguments})"
 
 
-def _number(value: Any) -> str:
-    return str(int(value)) if value == int(value) else str(value)
+def _value(value: Any) -> str:
+    if is_dataclass(value):
+        return _call(value)
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value)
 
 
 class _Ids:

@@ -1,42 +1,45 @@
 """Call a view's handler for events that are ready, and put what it yields into a commit unit."""
 
-import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from topology.changes import Delete, Emit, Upsert, check_change, check_message
-from topology.errors import HandlerError, described
+from topology.errors import HandlerError
 from topology.event import Event
+from topology.failure import Failure, log_failure, outcome
 from topology.unit import NO_HEADERS, CommitUnit, Out
 from topology.view import View
 
 OUTPUT_LIMIT = 1_000_000
 """Bytes of a record's value; Kafka's own default limit is a little more."""
-REPORT_LIMIT = 40_000
-"""Characters of a traceback or body in the error log; the rest is at the position it names."""
+NEVER: Mapping[Event, int] = {}
+"""No event was retried."""
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
 class Handling:
     """One view's handling of one step: outputs into the unit, stream states and failures counted.
 
-    state_of: stream → its dictionary as JSON before this step, or None. states: stream → the same
-    after it, for the streams that were handled.
+    state_of: stream → its dictionary as JSON before this step, or None. retried: events that failed
+    before → how often they were retried, this time included. states: stream → its dictionary after
+    the step, for the streams that were handled. held: stream → the failure that sets it aside; its
+    later events are not handled.
     """
 
     def __init__(
         self,
         view: View,
-        errors_topic: str,
         unit: CommitUnit,
         state_of: Callable[[str], bytes | None],
+        retried: Mapping[Event, int] = NEVER,
     ) -> None:
         self.view = view
         self.unit = unit
-        self.errors_topic = errors_topic
         self.state_of = state_of
+        self.retried = retried
+        self.held: dict[str, Failure] = {}
         self.states: dict[str, bytes] = {}
         self.live: dict[str, Any] = {}
         self.processed = self.passed = self.failed = 0
@@ -50,16 +53,22 @@ class Handling:
         handler, accepts = view.handler, view.accepts
         processed = passed = 0
         state = self.state if view.stateful else None
-        for event in ready:
-            if accepts is not None and event.kind not in accepts:
-                passed += 1
-                continue
-            try:
-                items = handler(event) if state is None else handler(event, state(event.stream))
-                write(event, () if items is None else items)
-                processed += 1
-            except Exception as error:
-                fail(event, error)
+        remaining: Iterator[Event] | None = iter(ready)
+        while remaining is not None:
+            for event in remaining:
+                if accepts is not None and event.kind not in accepts:
+                    passed += 1
+                    continue
+                try:
+                    items = handler(event) if state is None else handler(event, state(event.stream))
+                    write(event, () if items is None else items)
+                    processed += 1
+                except Exception as error:
+                    if fail(event, error):
+                        remaining = self.others(remaining)
+                        break
+            else:
+                remaining = None
         self.processed += processed
         self.passed += passed
 
@@ -67,7 +76,7 @@ class Handling:
         """Handle events with a handler that has to be awaited, one after the other."""
         view = self.view
         accepts, stateful = view.accepts, view.stateful
-        for event in ready:
+        for event in self.others(ready):
             if accepts is not None and event.kind not in accepts:
                 self.passed += 1
                 continue
@@ -82,6 +91,10 @@ class Handling:
                 self.processed += 1
             except Exception as error:
                 self.fail(event, error)
+
+    def others(self, events: Iterable[Event]) -> Iterator[Event]:
+        """The events of streams that are not set aside, looked at when it is their turn."""
+        return (event for event in events if event.stream not in self.held)
 
     def state(self, stream: str) -> dict[str, Any]:
         """The stream's dictionary, for the handler to read and change.
@@ -151,36 +164,19 @@ class Handling:
         outputs = self.unit.colocated if colocated else self.unit.keyed
         return outputs, item.topic, (key, value, event.arrived, headers)
 
-    def fail(self, event: Event, error: Exception) -> None:
-        """Log the failure to the error log topic; the stream's state is as before the event."""
-        self.failed += 1
-        message = event.message
-        position = {
-            "topic": message.topic,
-            "partition": message.partition,
-            "offset": message.offset,
-        }
-        trace = _readable(_traceback(error))
-        report = {
-            "view": self.view.name,
-            "stream": event.stream,
-            "sequence": event.sequence,
-            "kind": None if event.kind is None else _readable(event.kind),
-            "position": position,
-            "error": _readable(described(error)),
-            "traceback": trace,
-            "done": "advance",
-            "value": None
-            if message.value is None
-            else _readable(message.value.decode("utf-8", "replace")),
-        }
-        out = (event.stream.encode(), orjson.dumps(report), event.arrived, [self.view_header])
-        self.unit.keyed[self.errors_topic].append(out)
-        self.unit.reports.append(
-            f"view {self.view.name}: stream {event.stream} sequence {event.sequence} "
-            f"({message.topic}/{message.partition} offset {message.offset}) failed and is passed: "
-            f"{trace}"
-        )
+    def fail(self, event: Event, error: Exception) -> bool:
+        """Do what the view's error policy says; the stream's state is as before the event.
+
+        Returns whether events that follow have to be filtered from now on.
+        """
+        what = outcome(self.view.error, self.retried.get(event, 0))
+        text = log_failure(self.view, event, error, what.done, self.unit)
+        if not what.held:
+            self.failed += 1
+            return False
+        first = not self.held
+        self.held[event.stream] = Failure(event, what, text)
+        return first
 
     def finish(self) -> None:
         """Hand the row changes over to the unit."""
@@ -190,15 +186,3 @@ class Handling:
 
 def _too_large(what: str, value: bytes) -> HandlerError:
     return HandlerError(f"{what} has {len(value)} bytes; the limit is {OUTPUT_LIMIT}")
-
-
-def _traceback(error: Exception) -> str:
-    try:
-        return "".join(traceback.format_exception(error))
-    except Exception:
-        return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
-
-
-def _readable(text: str) -> str:
-    """Text that JSON can hold, whatever an exception or a body contains."""
-    return text[:REPORT_LIMIT].encode("utf-8", "backslashreplace").decode()

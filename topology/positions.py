@@ -12,11 +12,13 @@ class Positions:
 
     input: the input offset to read on from, where the view reads apart from the other views of its
     source; None where it reads together with them, whose position is the group's offset.
-    halted: why the view takes no more input, None while it does.
+    halted: why the view takes no more input, None while it does. redelivered: the offset to read on
+    from in the view's redelivery topic.
     """
 
     input: int | None = None
     halted: str | None = None
+    redelivered: int = 0
 
 
 def encode_positions(positions: Positions) -> bytes | None:
@@ -26,6 +28,8 @@ def encode_positions(positions: Positions) -> bytes | None:
         row["input"] = positions.input
     if positions.halted is not None:
         row["halted"] = positions.halted
+    if positions.redelivered:
+        row["redelivered"] = positions.redelivered
     return orjson.dumps(row) if row else None
 
 

@@ -5,7 +5,8 @@
 | `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, …}` with what else there is |
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
 | `c` | the view's counts in this partition, as JSON |
-| `o` | where the view reads, as JSON; none where it reads with the other views of its source |
+| `l` | how late events came, as JSON; see `lateness.py` |
+| `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
 (true), `retry` ({"attempts": …, "due": ms}) and `state`.
@@ -21,8 +22,7 @@ import orjson
 from topology.event import Record
 from topology.progress import Progress, Retry
 
-COUNTS = b"c"
-POSITIONS = b"o"
+COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
 

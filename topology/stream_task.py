@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.errors import Malformed
-from topology.event import Event, Message, Record
+from topology.event import Event, Message
+from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.positions import encode_positions
 from topology.rows import POSITIONS
 from topology.source import Source
@@ -12,9 +13,6 @@ from topology.taken import Taken, encode_taken
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
-
-ORIGIN, ORIGIN_KEY, REASON = "sequitur-origin", "sequitur-key", "sequitur-reason"
-"""Headers: topic/partition/offset/timestamp a message had; its own key; why it is malformed."""
 
 
 class StreamTask:
@@ -44,12 +42,7 @@ class StreamTask:
         self.taken = Taken() if taken is None else taken
         self.apart = apart
         self.views = {
-            view.name: ViewTask(
-                view,
-                tables[view.name],
-                late_topic=topology.late_topic,
-                errors_topic=topology.errors_topic,
-            )
+            view.name: ViewTask(view, tables[view.name])
             for view in topology.views_of(source)
             if view.name in tables
         }
@@ -94,7 +87,7 @@ class StreamTask:
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
         """Open a unit with a batch of this partition's records, read at `now` (ms)."""
-        unit = CommitUnit(self.source.by_stream, self.partition)
+        unit = CommitUnit(self.source.by_stream, self.partition, now=now)
         noted = CommitUnit(*unit.place) if self.apart else unit
         events = self.inspect(records, noted, now)
         if records:
@@ -121,7 +114,7 @@ class StreamTask:
             positions = task.positions
             if self.apart or positions.halted is not None:
                 positions.input = self.position
-            row = None if positions.input is None else encode_positions(positions)
+            row = encode_positions(positions)
             if row != task.positions_row:
                 task.positions_row = row
                 unit.rows.setdefault(name, []).append((POSITIONS, row))
@@ -179,7 +172,7 @@ class RekeyTask:
             if found is None:
                 unknown(self.topology, self.source, record, unit, now)
                 continue
-            headers = [*record.headers, (ORIGIN, _origin(record))]
+            headers = [*record.headers, (ORIGIN, origin(record))]
             if record.key is not None:
                 headers.append((ORIGIN_KEY, record.key))
             # The record is new, for retention and for whoever reads the topic; the message's own
@@ -193,24 +186,12 @@ class RekeyTask:
         return unit
 
 
-def original(record: Message) -> Message:
-    """The message as its source had it, from its record in the by-stream topic."""
-    headers = list(record.headers)
-    key: bytes | None = None
-    if headers and headers[-1][0] == ORIGIN_KEY:
-        key = headers.pop()[1]
-    if not headers or headers[-1][0] != ORIGIN:
-        return record
-    topic, partition, offset, timestamp = headers.pop()[1].decode().split("/")
-    return Record(topic, int(partition), int(offset), key, record.value, headers, int(timestamp))
-
-
 def malformed(
     topology: Topology, message: Message, unit: CommitUnit, reason: Malformed, now: int
 ) -> None:
     """Send a message to the malformed topic, with the reason."""
     text = str(reason).encode("utf-8", "backslashreplace")[:4000]
-    headers = [*message.headers, (REASON, text), (ORIGIN, _origin(message))]
+    headers = [*message.headers, (REASON, text), (ORIGIN, origin(message))]
     unit.keyed[topology.malformed_topic].append((message.key, message.value, now, headers))
     unit.malformed += 1
 
@@ -221,10 +202,5 @@ def unknown(
     """Pass an unknown message by, or send it to the unknown topic if the source says so."""
     unit.unknown += 1
     if source.unknown == "topic":
-        headers = [*message.headers, (ORIGIN, _origin(message))]
+        headers = [*message.headers, (ORIGIN, origin(message))]
         unit.keyed[topology.unknown_topic].append((message.key, message.value, now, headers))
-
-
-def _origin(message: Message) -> bytes:
-    place = f"{message.topic}/{message.partition}/{message.offset}/{message.timestamp}"
-    return place.encode()

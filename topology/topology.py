@@ -2,19 +2,26 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 
-from topology.describe import Description, describe
+from topology.describe import Description, describe, policy_name
 from topology.errors import DeclarationError
 from topology.inspector import AnyInspector, compile_inspector, resolved
 from topology.names import checked_name, checked_topic
+from topology.on_full import check_full, default_full
 from topology.policies import (
     Advance,
     Contiguous,
     Full,
     Gap,
+    Halt,
+    LateTopic,
     OnError,
+    OnLate,
     OnUnknown,
+    Park,
+    Redeliver,
+    Retry,
     Skip,
     Spill,
     Wait,
@@ -58,11 +65,12 @@ class Topology:
             raise DeclarationError("source(topic=()): name at least one topic")
         for each in topics:
             checked_topic(each)
-            if each in {view.output for view in self._views.values()}:
-                raise DeclarationError(
-                    f"topic {each!r} is the output of one of the topology's own views; "
-                    "read it in a topology of its own"
-                )
+            for view in self._views.values():
+                if each in (view.output, view.redeliver_topic):
+                    raise DeclarationError(
+                        f"topic {each!r} is the output of one of the topology's own views; "
+                        "read it in a topology of its own"
+                    )
             other = next((s for s in self._sources.values() if each in s.topics), None)
             if other is not None:
                 raise DeclarationError(
@@ -110,15 +118,18 @@ class Topology:
         buffer: int = 64,
         gap: Gap | None = None,
         full: Full | None = None,
+        late: OnLate | None = None,
         error: OnError | None = None,
         tables: Iterable[Table] = (),
     ) -> Callable[[Handler], Handler]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
-        buffer: slots of each stream's ring. gap: `wait()` or `skip(after=seconds)`. full:
-        `spill()`. error: `advance()`. tables: the read-store tables that the handler writes to,
-        where their columns should be declared rather than inferred.
+        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)` or
+        `skip(after=adaptive(…))`. full: `redeliver(…)`, unless given one that fits the gap;
+        `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`, `park()` or
+        `halt()`. tables: the read-store tables that the handler writes to, where their columns
+        should be declared rather than inferred.
         """
         checked_name("view", name)
         if name in self._views:
@@ -136,16 +147,19 @@ class Topology:
         kinds = _checked_kinds(name, accepts)
         self._check_output(name)
         gap = Wait() if gap is None else gap
-        full = Spill() if full is None else full
+        late = LateTopic() if late is None else late
         error = Advance() if error is None else error
         for what, value, types in (
             ("gap", gap, (Wait, Skip)),
-            ("full", full, (Spill,)),
-            ("error", error, (Advance,)),
+            ("full", full, (Redeliver, Spill, Halt, NoneType)),
+            ("late", late, (LateTopic,)),
+            ("error", error, (Advance, Retry, Park, Halt)),
         ):
             if not isinstance(value, types):
-                names = " or ".join(f"{t.__name__.lower()}(…)" for t in types)
+                names = " or ".join(f"{policy_name(t)}(…)" for t in types if t is not NoneType)
                 raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
+        full = default_full(gap) if full is None else full
+        check_full(name, full, gap)
         declared = _checked_tables(name, tables)
         self._check_tables(name, declared)
 
@@ -162,6 +176,7 @@ class Topology:
                 buffer=buffer,
                 gap=gap,
                 full=full,
+                late=late,
                 error=error,
                 tables=declared,
                 stateful=stateful,
@@ -174,15 +189,18 @@ class Topology:
         return declare
 
     def _check_output(self, view: str) -> None:
-        output = f"{self.name}.{view}"
+        output, redelivery = f"{self.name}.{view}", f"{self.name}.{view}.redeliver"
         inputs = {topic for source in self._sources.values() for topic in source.topics}
-        own = {source.by_stream for source in self._sources.values()}
-        own |= {self.malformed_topic, self.unknown_topic, self.late_topic, self.errors_topic}
-        if output in inputs | own:
-            use = "is a source's topic" if output in inputs else "has another use"
-            raise DeclarationError(
-                f"view {view!r}: its output topic would be {output!r}, which {use}; rename the view"
-            )
+        own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
+        for other in self._views.values():
+            own |= {other.output, other.redeliver_topic}
+        for what, topic in (("output", output), ("redelivery", redelivery)):
+            if topic in inputs | own:
+                use = "is a source's topic" if topic in inputs else "has another use"
+                raise DeclarationError(
+                    f"view {view!r}: its {what} topic would be {topic!r}, which {use}; "
+                    "rename the view"
+                )
 
     def _check_tables(self, view: str, declared: tuple[Table, ...]) -> None:
         taken = {table.name: other.name for other in self._views.values() for table in other.tables}
@@ -243,6 +261,31 @@ class Topology:
         for name, view in self._views.items():
             other._views[name] = replace(view, of=other._sources[view.of.name])
         return other
+
+    @property
+    def parked_topic(self) -> str:
+        return f"{self.name}.parked"
+
+    @property
+    def dead_topic(self) -> str:
+        return f"{self.name}.dead"
+
+    @property
+    def audit_topic(self) -> str:
+        return f"{self.name}.audit"
+
+    @property
+    def side_topics(self) -> tuple[str, ...]:
+        """The topics for what ends apart from the views' outputs, each with one partition."""
+        return (
+            self.malformed_topic,
+            self.unknown_topic,
+            self.late_topic,
+            self.errors_topic,
+            self.parked_topic,
+            self.dead_topic,
+            self.audit_topic,
+        )
 
     def describe(self) -> Description:
         """The topology as data; `str()` renders it as text, `.mermaid()` as a diagram."""

@@ -21,7 +21,8 @@ class CommitUnit:
     offset, see `topology.taken`. colocated: topic →
     records for the partition of the same number as the input's. keyed: topic → records whose key
     decides the partition. rows: view → changed rows, for its changelog and its table. reports: what
-    is worth a line in the log. malformed, unknown: messages that became no event.
+    is worth a line in the log. malformed, unknown: messages that became no event. now: the wall
+    clock of the step (ms), by which retries are due.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class CommitUnit:
     malformed: int = 0
     unknown: int = 0
     taken: str = ""
+    now: int = 0
 
     @property
     def place(self) -> tuple[str, int]:

@@ -5,16 +5,19 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from topology.errors import DeclarationError
-from topology.policies import Full, Gap, OnError, Skip
+from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
 from topology.sequencer import Ordering
 from topology.source import Source
 from topology.table import Table
 
 Handler = Callable[..., Any]
 """(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""
+
+
+_FULL: dict[type, Literal["redeliver", "halt"]] = {Redeliver: "redeliver", Halt: "halt"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +37,7 @@ class View:
     buffer: int
     gap: Gap
     full: Full
+    late: OnLate
     error: OnError
     tables: tuple[Table, ...]
     stateful: bool
@@ -45,11 +49,49 @@ class View:
         return f"{self.topology}.{self.name}"
 
     @property
+    def redeliver_topic(self) -> str:
+        """The topic of events that come again when the ring may have room for them."""
+        return f"{self.output}.redeliver"
+
+    @property
+    def late_topic(self) -> str:
+        return f"{self.topology}.late"
+
+    @property
+    def errors_topic(self) -> str:
+        return f"{self.topology}.errors"
+
+    @property
+    def parked_topic(self) -> str:
+        return f"{self.topology}.parked"
+
+    @property
+    def dead_topic(self) -> str:
+        return f"{self.topology}.dead"
+
+    @property
+    def audit_topic(self) -> str:
+        return f"{self.topology}.audit"
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """How the view learns when to give a gap up, None if it does not."""
+        after = self.gap.after if isinstance(self.gap, Skip) else None
+        return after if isinstance(after, Adaptive) else None
+
+    @property
     def ordering(self) -> Ordering:
         """The view's policies in the sequencer's terms."""
-        after = math.ceil(self.gap.after * 1000) if isinstance(self.gap, Skip) else None
-        sequence = self.of.sequence
-        return Ordering(sequence.start, sequence.step, self.buffer, after)
+        after = math.ceil(self.gap.first * 1000) if isinstance(self.gap, Skip) else None
+        sequence, full = self.of.sequence, self.full
+        return Ordering(
+            sequence.start,
+            sequence.step,
+            self.buffer,
+            after,
+            full=_FULL.get(type(full), "spill"),
+            learn=self.adaptive is not None,
+        )
 
 
 def handler_shape(name: str, handler: Handler) -> tuple[bool, bool]:

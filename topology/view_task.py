@@ -1,184 +1,165 @@
-"""One view in one partition: its state in memory, and one step of it at a time."""
+"""One view in one partition, one step of it at a time."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 
-from topology.counts import decode_counts, encode_counts
-from topology.errors import Malformed
-from topology.event import Event
-from topology.handling import Handling
-from topology.positions import decode_positions
-from topology.progress import Progress
-from topology.rows import (
-    BUFFERS,
-    COUNTS,
-    POSITIONS,
-    buffer_key,
-    decode_message,
-    decode_progress,
-    encode_message,
-    encode_progress,
-    progress_key,
-    split_buffer_key,
-)
-from topology.sequencer import LAST, Step, can_go_on, deadline, ring_of, step
+from topology.counts import encode_counts
+from topology.event import Event, Message
+from topology.failure import Failure
+from topology.handling import NEVER, Handling
+from topology.progress import Progress, Retry
+from topology.redelivery import redeliver, revive
+from topology.rows import COUNTS, LATENESS
+from topology.sequencer import LAST, Step, hold_all, step
 from topology.store import PartitionTable, Row
-from topology.timers import Timers
 from topology.unit import CommitUnit
 from topology.view import View
+from topology.view_state import ViewState, is_parked
+from topology.view_tells import tell, tell_parked, why_full
 
-CACHED = 50_000
-"""Streams in order kept in memory per view and partition; others are read when they move."""
 
-
-class ViewTask:
+class ViewTask(ViewState):
     """Runs a view over the events of one partition.
 
-    The rows of `table` are the truth at the last commit. Streams that wait are held in memory,
-    others in a bounded cache. A step changes memory at once and leaves the rows to the commit unit:
-    when a unit cannot be committed, drop the task and build another one.
+    A step changes memory at once and leaves the rows to the commit unit: when a unit cannot be
+    committed, drop the task and build another one. A halted view takes no steps until it is
+    resumed: who runs it keeps its input for it.
     """
 
-    def __init__(self, view: View, table: PartitionTable, *, late_topic: str, errors_topic: str):
-        self.view = view
-        self.table = table
-        self.late_topic = late_topic
-        self.errors_topic = errors_topic
-        self.ordering = view.ordering
-        self.timers = Timers()
-        self.unfinished: list[str] = []
-        self._stale: list[Row] = []
-        self.waiting: dict[str, Progress] = {}
-        self._first = self.ordering.first
-        # Two generations: what is used moves to the young one; the old one is dropped as a whole.
-        self._young: dict[str, int | Progress] = {}
-        self._old: dict[str, int | Progress] = {}
-        self._states: dict[str, bytes | None] = {}
-        self._old_states: dict[str, bytes | None] = {}
-        self.counts = decode_counts(table.get(COUNTS))
-        self.positions_row = table.get(POSITIONS)
-        self.positions = decode_positions(self.positions_row)
-        self._load()
+    def __init__(self, view: View, table: PartitionTable) -> None:
+        super().__init__(view, table)
+        self._retried: Mapping[Event, int] = NEVER
+        self._learned()
 
-    def _load(self) -> None:
-        """Build the rings and deadlines of the streams that wait."""
-        ordering = self.ordering
-        for key, _ in self.table.scan(*BUFFERS):
-            stream, sequence = split_buffer_key(key)
-            progress = self.waiting.get(stream)
-            if progress is None:
-                found, _ = self._find(stream)
-                progress = found if isinstance(found, Progress) else Progress(found)
-                progress.ring = ring_of(ordering)
-                self.waiting[stream] = progress
-            assert progress.ring is not None
-            if sequence <= progress.last:
-                self._stale.append((key, None))
-            elif progress.ring.admits(progress.last, sequence):
-                progress.ring.put(next(iter(self.spilled(stream, sequence, sequence))))
-            else:
-                progress.spilled += 1
-        for stream, progress in list(self.waiting.items()):
-            assert progress.ring is not None
-            if not progress.waiting:
-                del self.waiting[stream]
-                continue
-            progress.loaded = progress.ring.end(progress.last)
-            if can_go_on(ordering, progress):
-                self.unfinished.append(stream)
-            if (due := deadline(ordering, progress)) is not None:
-                self.timers.add(due, stream)
+    @property
+    def halted(self) -> str | None:
+        """Why the view is halted, None if it is not."""
+        return self.positions.halted
 
-    def progress(self, stream: str) -> int | Progress:
-        """The stream's progress."""
-        found = self._young.get(stream)
-        return self._fetch(stream) if found is None else found
-
-    def state(self, stream: str) -> bytes | None:
-        """The stream's own dictionary as JSON, or None."""
-        if stream not in self._states:
-            if stream in self._old_states:
-                self._states[stream] = self._old_states[stream]
-            else:
-                self._states[stream] = self._find(stream)[1]
-        return self._states[stream]
-
-    def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
-        """The stream's events that wait, as their rows have them."""
-        low = buffer_key(stream, min(first, LAST))
-        high = buffer_key(stream, min(last, LAST)) + b"\0"
-        for key, row in self.table.scan(low, high):
-            if len(key) == len(low):
-                yield self._revive(stream, split_buffer_key(key)[1], row)
-
-    def _revive(self, stream: str, sequence: int, row: bytes) -> Event:
-        message, arrived = decode_message(row)
-        event = Event(stream, sequence, None, None, message, arrived)
-        # A message whose format the inspector no longer knows comes without kind and content.
-        with suppress(Malformed):
-            if (found := self.view.of.inspect(message)) is not None:
-                _, _, event.kind, event.content = found
-        return event
-
-    def _fetch(self, stream: str) -> int | Progress:
-        found = self.waiting.get(stream) or self._old.get(stream)
-        if found is None:
-            found, state = self._find(stream)
-            if self.view.stateful:
-                self._states[stream] = state
-        self._young[stream] = found
-        return found
-
-    def _find(self, stream: str) -> tuple[int | Progress, bytes | None]:
-        row = self.table.get(progress_key(stream))
-        return (self._first, None) if row is None else decode_progress(row)
-
-    def _age(self) -> None:
-        """Keep the cache bounded; called between steps only."""
-        if len(self._young) >= CACHED:
-            self._old, self._young = self._young, {}
-            self._old_states, self._states = self._states, {}
+    @property
+    def unfinished(self) -> list[str]:
+        """Streams whose drain goes on in the next step, which needs no events."""
+        return [] if self.halted else self.drains
 
     @property
     def due(self) -> float:
-        """The earliest deadline of a gap (ms), infinite if there is none."""
-        return self.timers.next
+        """The earliest deadline of a gap or a retry (ms), infinite if there is none."""
+        return float("inf") if self.halted else min(self.timers.next, self.retries.next)
 
-    def order(self, events: Iterable[Event], received: int, horizon: int | None) -> Step:
-        """Order a batch of `received` events, and give up gaps that are due by `horizon` (ms)."""
-        resume, self.unfinished = self.unfinished, []
+    @property
+    def retry_due(self) -> float:
+        """The earliest deadline of a retry (ms): it takes a step, and no horizon."""
+        return float("inf") if self.halted else self.retries.next
+
+    def take_back(self, records: Sequence[Message], now: int) -> list[Event]:
+        """The events of the next records of the redelivery topic, for the step that follows.
+
+        records: from offset `positions.redelivered` on, as far as `redelivery.due` says that they
+        are to come again.
+        """
+        if records:
+            self.positions.redelivered = records[-1].offset + 1
+        return revive(self.view, records, now)
+
+    def run(
+        self,
+        events: list[Event],
+        unit: CommitUnit,
+        horizon: int | None,
+        back: Sequence[Event] = (),
+    ) -> None:
+        """One step with a plain handler; its outputs and rows go into `unit`.
+
+        events: that arrived. horizon: a time by which all that had arrived has been read, and come
+        again, if gaps may be given up. back: what `take_back` said. Retries go by `unit.now`.
+        """
+        result = self.order(events, unit, horizon, back)
+        handling = Handling(self.view, unit, self.state, self._retried)
+        handling.run(result.ready)
+        self.finish(result, handling, unit, back)
+
+    async def arun(
+        self,
+        events: list[Event],
+        unit: CommitUnit,
+        horizon: int | None,
+        back: Sequence[Event] = (),
+    ) -> None:
+        """One step with a handler that has to be awaited."""
+        result = self.order(events, unit, horizon, back)
+        handling = Handling(self.view, unit, self.state, self._retried)
+        await handling.arun(result.ready)
+        self.finish(result, handling, unit, back)
+
+    def order(
+        self,
+        events: list[Event],
+        unit: CommitUnit,
+        horizon: int | None,
+        back: Sequence[Event] = (),
+    ) -> Step:
+        """Order a batch, go on with retries that are due, and give up gaps that are."""
+        resume, self.drains = self.drains, []
+        now = max(unit.now, horizon or 0)
+        while (stream := self.retries.pop(now)) is not None:
+            if self.release(stream):
+                resume.append(stream)
+        attempts = self._attempts(resume) if resume else {}
+        counts = self.counts
+        counts.received += len(events)
+        if back:
+            events = [*back, *events]
+            # At least once, a crash may let an event come again more often than it went.
+            counts.received += max(0, len(back) - counts.redelivering)
+            counts.redelivering = max(0, counts.redelivering - len(back))
         result = step(self.ordering, self, self.timers, events, now=horizon, resume=resume)
-        self.counts.received += received
+        self._retried = _heads(result.ready, attempts) if attempts else NEVER
         return result
 
-    def run(self, events: list[Event], unit: CommitUnit, horizon: int | None) -> None:
-        """One step with a plain handler; its outputs and rows go into `unit`."""
-        result = self.order(events, len(events), horizon)
-        handling = Handling(self.view, self.errors_topic, unit, self.state)
-        handling.run(result.ready)
-        self.finish(result, handling, unit)
+    def release(self, stream: str, *, anew: bool = False) -> bool:
+        """Let a stream that is set aside go on in the next step. Returns whether it was.
 
-    async def arun(self, events: list[Event], unit: CommitUnit, horizon: int | None) -> None:
-        """One step with a handler that has to be awaited."""
-        result = self.order(events, len(events), horizon)
-        handling = Handling(self.view, self.errors_topic, unit, self.state)
-        await handling.arun(result.ready)
-        self.finish(result, handling, unit)
+        anew: its retries count from the start.
+        """
+        progress = self.progress(stream)
+        if not isinstance(progress, Progress) or not progress.held:
+            return False
+        progress = self._young[stream] = self.waiting[stream] = progress.copy()
+        progress.held = False
+        if anew:
+            progress.retry = None
+        return True
 
-    def finish(self, result: Step, handling: Handling, unit: CommitUnit) -> None:
+    def _attempts(self, resume: Iterable[str]) -> dict[str, int]:
+        """Stream → how often its next event was retried, this time included."""
+        found: dict[str, int] = {}
+        for stream in resume:
+            progress = self.progress(stream)
+            if isinstance(progress, Progress) and progress.retry is not None:
+                found[stream] = progress.retry.attempts
+        return found
+
+    def finish(
+        self,
+        result: Step,
+        handling: Handling,
+        unit: CommitUnit,
+        back: Sequence[Event] = (),
+    ) -> None:
         """Take the step's outcome over into memory, and its rows and outputs into the unit."""
         handling.finish()
-        self._tell(result, unit)
-        self.unfinished = result.unfinished
-        self._states.update(handling.states)
-        self._young.update(result.changed)
+        counts = self.counts
+        if handling.held:
+            self._hold(result, handling.held, unit)
+        tell(self.view, result, unit)
+        self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its
         # first rows are written, a waiting event is there twice rather than not at all.
-        rows = self._progress_rows(result.changed) + self._stale
+        rows = self.keep(result.changed, handling.states) + self._stale
         rows += self._buffer_rows(result)
         self._stale = []
         self._age()
-        counts = self.counts
         counts.processed += handling.processed
         counts.passed += handling.passed
         counts.failed += handling.failed
@@ -187,59 +168,96 @@ class ViewTask:
         counts.late += len(result.late)
         counts.waiting += len(result.buffered) - len(result.released)
         counts.skipped += sum(gap.count for gap in result.skipped)
-        rows.append((COUNTS, encode_counts(counts)))
-        unit.rows[self.view.name] = rows
+        if self.parked or handling.held:
+            self._park(result, handling.held, unit)
+        if result.redelivered:
+            again = redeliver(self.view, result.redelivered, unit)
+            counts.redelivering += again
+            counts.dead += len(result.redelivered) - again
+        if result.full:
+            self.halt(why_full(self.view, result), unit)
+        if self.lateness is not None:
+            self._learn(result, rows, learn=not back)
+        self.note(unit, rows)
 
-    def _progress_rows(self, changed: dict[str, int | Progress]) -> list[Row]:
-        """The rows of streams that moved; most are in order and have no state: that costs least."""
-        waiting = self.waiting
-        for stream, progress in changed.items():
-            if progress.__class__ is not int and progress.waiting:  # type: ignore[union-attr]
-                waiting[stream] = progress  # type: ignore[assignment]
-            elif stream in waiting:
-                del waiting[stream]
-        if self.view.stateful:
-            state = self.state
-            return [
-                (progress_key(stream), encode_progress(progress, state(stream)))
-                for stream, progress in changed.items()
-            ]
-        return [
-            (
-                b"p" + stream.encode(),
-                b"%d" % progress if progress.__class__ is int else encode_progress(progress, None),
-            )
-            for stream, progress in changed.items()
-        ]
-
-    def _buffer_rows(self, result: Step) -> list[Row]:
-        new = {(event.stream, event.sequence): event for event in result.buffered}
-        gone: list[Row] = [
-            (buffer_key(event.stream, event.sequence), None)
-            for event in result.released
-            if new.pop((event.stream, event.sequence), None) is None
-        ]
-        return gone + [
-            (buffer_key(stream, sequence), encode_message(event.message, event.arrived))
-            for (stream, sequence), event in new.items()
-        ]
-
-    def _tell(self, result: Step, unit: CommitUnit) -> None:
+    def note(self, unit: CommitUnit, rows: list[Row]) -> None:
+        """Add rows to the unit, and the counts."""
+        rows.append((COUNTS, encode_counts(self.counts)))
         name = self.view.name
-        header = ("view", name.encode())
-        for event in result.late:
-            message = event.message
-            headers = [*message.headers, header, ("sequence", b"%d" % event.sequence)]
-            late = (event.stream.encode(), message.value, event.arrived, headers)
-            unit.keyed[self.late_topic].append(late)
+        unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows
+
+    def halt(self, reason: str, unit: CommitUnit) -> None:
+        """Take no more steps; `reason` is what the first halt said."""
+        self.positions.halted = self.positions.halted or reason
+        unit.reports.append(
+            f"view {self.view.name} is halted: {reason}; resume it when that is mended"
+        )
+
+    def _hold(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:
+        """Set the streams of failed events aside; halt the view if that is its policy."""
+        failed: dict[str, tuple[Event, Retry | None]] = {}
+        for stream, failure in held.items():
+            what = failure.outcome
+            retry = None
+            if what.retry:
+                retry = Retry(what.retry, unit.now + max(1, round(what.delay * 1000)))
+                self.retries.add(retry.due, stream)
+            failed[stream] = (failure.event, retry)
+            if what.halts:
+                self.halt(f"stream {stream} sequence {failure.event.sequence} failed", unit)
+        hold_all(self.ordering, self, self.timers, result, failed)
+
+    def _park(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:
+        """Count what waits in parked streams apart, and tell of each event that is parked now."""
+        changed, counts = result.changed, self.counts
+        for stream in {*held, *(self.parked.keys() & changed.keys())}:
+            progress, before = changed[stream], self.parked.pop(stream, 0)
+            if isinstance(progress, Progress) and is_parked(progress):
+                self.parked[stream] = progress.waiting
+                new = {e.sequence: e for e in result.buffered if e.stream == stream}
+                if not before:
+                    rows = self.spilled(stream, progress.last + 1, LAST) if progress.spilled else ()
+                    first = islice(rows, self.ordering.drain)
+                    new = {e.sequence: e for e in (*first, *new.values(), *(progress.ring or ()))}
+                events = [new[at] for at in sorted(new)]
+                tell_parked(self.view, progress, events, held.get(stream), unit)
+            moved = self.parked.get(stream, 0) - before
+            counts.parked += moved
+            counts.waiting -= moved
+
+    def _learn(self, result: Step, rows: list[Row], *, learn: bool) -> None:
+        """Note how late events came, and choose the time for gaps anew."""
+        sketch, held = self.lateness, self.ordering.skip_after
+        if sketch is None or not (result.filled or result.late or result.skipped):
+            return
         for gap in result.skipped:
-            unit.reports.append(
-                f"view {name}: stream {gap.stream} skipped {gap.count} missing "
-                f"({gap.first} to {gap.last})"
-            )
-        for event in result.conflicts:
-            unit.reports.append(
-                f"view {name}: stream {event.stream} sequence {event.sequence} came twice with "
-                f"different bodies; the later one, {event.message.topic}/{event.message.partition} "
-                f"offset {event.message.offset}, is discarded: look at its producer"
-            )
+            sketch.gave_up(gap.stream, gap.first, gap.last, gap.since)
+        for event in result.late:
+            sketch.came_late(event.stream, event.sequence, event.arrived, held or 0)
+        # What was away for redelivery came late by our own doing.
+        for lateness in result.filled if learn else ():
+            sketch.add(lateness)
+        rows.append((LATENESS, sketch.encode()))
+        self._learned()
+
+    def _learned(self) -> None:
+        """Hold gaps for as long as the sketch says."""
+        if self.lateness is None or self.view.adaptive is None:
+            return
+        after, before = self.lateness.after(self.view.adaptive), self.ordering.skip_after
+        if after == before:
+            return
+        self.ordering = replace(self.ordering, skip_after=after)
+        # A deadline that comes earlier now has to be set anew; of a later one it is seen in time.
+        if before is None or after < before:
+            for stream, progress in self.waiting.items():
+                self.watch(stream, progress)
+
+
+def _heads(ready: Iterable[Event], attempts: dict[str, int]) -> dict[Event, int]:
+    """The event that is retried, of each stream that was held → how often."""
+    found: dict[Event, int] = {}
+    for event in ready:
+        if (number := attempts.pop(event.stream, None)) is not None:
+            found[event] = number
+    return found

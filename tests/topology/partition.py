@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from stores.memory import MemoryTable
-from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous
+from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
 from topology.stream_task import StreamTask
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -27,7 +27,8 @@ def board(event: Event, state: dict[str, Any]) -> Any:
 def shop(
     *, start: int = 1, step: int = 1, handler: Any = board, keyed: bool = True, **policies: Any
 ) -> Topology:
-    """Topology `shop`: source `orders`, view `board`."""
+    """Topology `shop`: source `orders`, view `board`, which spills unless told otherwise."""
+    policies = {"full": spill(), **policies}
     topology = Topology("shop")
     orders = topology.source(
         "orders", inspector=INSPECTOR, sequence=contiguous(start, step), keyed=keyed

@@ -152,7 +152,7 @@ def released_stays(self: ViewTask, result: Step) -> list[Row]:
 
 def drain_ends_with_a_restart(self: ViewTask) -> None:
     _load(self)
-    self.unfinished = []
+    self.drains = []
 
 
 def deadlines_end_with_a_restart(self: ViewTask) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.topology.partition import INSPECTOR, board, shop
-from topology import Event, Message, Topology, Upsert, contiguous, skip
+from topology import Event, Message, Topology, Upsert, contiguous, skip, spill
 from topology.testing import Sent, numbered
 
 
@@ -28,8 +28,8 @@ def three_views() -> Topology:
     """A patient one with a tiny ring, a hasty one, and one that awaits and accepts few kinds."""
     topology = Topology("shop")
     orders = topology.source(["orders", "returns"], inspector=INSPECTOR, unknown="topic")
-    topology.view("board", of=orders, handler=board, buffer=1)
-    topology.view("hasty", of=orders, handler=sometimes, gap=skip(after=2), buffer=2)
+    topology.view("board", of=orders, handler=board, buffer=1, full=spill())
+    topology.view("hasty", of=orders, handler=sometimes, gap=skip(after=2), buffer=2, full=spill())
     topology.view("later", of=orders, handler=later, accepts={"Paid"})
     return topology
 
@@ -46,7 +46,7 @@ def steps_of_three() -> Topology:
     orders = topology.source(
         "orders", inspector=inspect, sequence=contiguous(-4, 3), keyed=True, unknown="topic"
     )
-    topology.view("board", of=orders, handler=sometimes, buffer=3)
+    topology.view("board", of=orders, handler=sometimes, buffer=3, full=spill())
     topology.view("plain", of=orders, handler=plain, gap=skip(after=1))
     return topology
 

@@ -7,7 +7,8 @@ import pytest
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous
-from topology.stream_task import RekeyTask, StreamTask, original
+from topology.origin import original
+from topology.stream_task import RekeyTask, StreamTask
 from topology.unit import CommitUnit
 
 NOW = 5000

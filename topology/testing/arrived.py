@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from topology.errors import Malformed
 from topology.event import Record
+from topology.origin import ORIGIN
 from topology.source import Source
-from topology.stream_task import ORIGIN
 from topology.testing.log import FakeLog
 from topology.testing.worker import World
 from topology.unit import Out

@@ -132,7 +132,7 @@ def _differences(
 def _early(view: View, stream: str, late: set[int], arrived: Arrived) -> list[str]:
     """What was given up before its time."""
     assert isinstance(view.gap, Skip)
-    after, since, wrong = round(view.gap.after * 1000), arrived.since, []
+    after, since, wrong = round(view.gap.least * 1000), arrived.since, []
     for sequence in late:
         behind = [since[stream, at] for at in arrived.streams[stream] if at > sequence]
         if not behind or (stream, sequence) not in since:

@@ -3,46 +3,46 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 import orjson
 
-from stores.memory import MemoryTable
+from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
-from topology.event import Record
+from topology.event import Event, Record
 from topology.progress import Progress, last_of
+from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
+from topology.testing.kept import Headers, Kept
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
-
-Headers = Sequence[tuple[str, bytes]]
 
 
 class TopologyTestDriver:
     """Runs a topology in-process.
 
     `pipe` messages into source topics, `read` what came out of any topic, look at `table`s, buffers
-    and states, `advance` the clock to let gaps time out, `restart` to lose everything but what was
-    durable. The clock starts at `now` ms and moves only when told to.
+    and states, `advance` the clock to let gaps time out, events come again and retries be made,
+    give a `command` as an operator does, `restart` to lose everything but what was durable. The
+    clock starts at `now` ms and moves only when told to.
     """
 
     def __init__(self, topology: Topology, *, now: int = 1_000_000_000_000) -> None:
         self.topology = topology
         self.now = now
-        self._stores = {name: MemoryTable() for name in topology.views}
-        self._topics: dict[str, list[Record]] = defaultdict(list)
+        self._kept = Kept(topology)
         self._read: dict[str, int] = defaultdict(int)
-        self._tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = defaultdict(dict)
-        self._keys: dict[str, tuple[str, ...]] = {}
+        self._missed: dict[str, list[Record]] = defaultdict(list)
+        """View → the records that came while it was halted."""
         self._by_topic = {t: s for s in topology.sources.values() for t in s.topics}
         self._tasks = self._build()
 
     def _build(self) -> dict[str, StreamTask]:
         return {
-            source.name: StreamTask(self.topology, source, 0, self._stores)
+            source.name: StreamTask(self.topology, source, 0, self._kept.stores)
             for source in self.topology.sources.values()
         }
 
@@ -71,26 +71,56 @@ class TopologyTestDriver:
         if isinstance(key, str):
             key = key.encode()
         at = self.now if timestamp is None else timestamp
-        record = self._append(topic, key, value, headers, at)
+        record = self._kept.append(topic, key, value, headers, at)
         if not source.keyed:
-            before = len(self._topics[source.by_stream])
-            self._commit(RekeyTask(self.topology, source).process([record], self.now))
-            records = self._topics[source.by_stream][before:]
+            before = len(self._kept.topics[source.by_stream])
+            self._kept.commit(RekeyTask(self.topology, source).process([record], self.now))
+            records = self._kept.topics[source.by_stream][before:]
         else:
             records = [record]
         if records:
             self._step(source, records)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock; gaps that are due by then are skipped."""
-        self.now += round(seconds * 1000)
-        for task in self._tasks.values():
-            if task.due <= self.now:
-                self._step(task.source, [], self.now)
+        """Move the clock. What is due by then is done when it is due, one thing after the other:
+        events come again, retries are made, gaps are given up."""
+        end = self.now + round(seconds * 1000)
+        while (next_due := min(map(self._due, self._tasks.values()), default=float("inf"))) <= end:
+            self.now = max(self.now, int(next_due))
+            for task in self._tasks.values():
+                if self._due(task) <= self.now:
+                    self._step(task.source, [], self.now)
+        self.now = end
+
+    def command(
+        self,
+        name: str,
+        view: str,
+        stream: str | None = None,
+        sequence: int | None = None,
+        *,
+        who: str = "test",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Result:
+        """Give a view a command: skip, redrive, unpark, halt, resume or drop; see `Command`."""
+        task = self._view(view)
+        unit = CommitUnit(task.view.of.by_stream, 0, now=self.now)
+        command = Command(name, view, stream, sequence, who, force, dry_run)
+        results: list[Result] = []
+
+        async def work() -> None:
+            results.append(await aexecute(task, command, unit))
+
+        _complete(work())
+        self._close(self._tasks[task.view.of.name], unit)
+        if not task.halted:
+            self._catch_up(task)
+        return results[0]
 
     def read(self, topic: str) -> list[Record]:
         """The records written to a topic since it was last read, in order."""
-        records = self._topics[topic][self._read[topic] :]
+        records = self._kept.topics[topic][self._read[topic] :]
         self._read[topic] += len(records)
         return records
 
@@ -100,7 +130,7 @@ class TopologyTestDriver:
 
     def table(self, name: str) -> dict[tuple[Any, ...], dict[str, Any]]:
         """A read-store table as the row changes so far make it: key values → whole row."""
-        return {key: dict(row) for key, row in self._tables[name].items()}
+        return {key: dict(row) for key, row in self._kept.tables[name].items()}
 
     def last(self, view: str, stream: str) -> int:
         """The view state: the last processed sequence of a stream."""
@@ -117,9 +147,17 @@ class TopologyTestDriver:
         ring = progress.ring if isinstance(progress, Progress) else None
         return {} if ring is None else {ring.slot(e.sequence): e.sequence for e in ring}
 
+    def waiting(self, view: str, stream: str) -> list[int]:
+        """The sequences of a stream that wait in a view, parked ones too, in the ring or beyond."""
+        return [event.sequence for event in self._view(view).waits(stream)]
+
     def counts(self, view: str) -> Counts:
         """Where the view's events ended."""
         return self._view(view).counts
+
+    def halted(self, view: str) -> str | None:
+        """Why a view is halted, None if it is not."""
+        return self._view(view).halted
 
     def restart(self) -> None:
         """Lose all memory and start from the durable rows, as a new process would."""
@@ -132,50 +170,67 @@ class TopologyTestDriver:
             raise KeyError(f"view {name!r} is not in {self.topology.name!r}; it has {known}")
         return self._tasks[view.of.name].views[name]
 
+    def _away(self, view: ViewTask) -> list[Record]:
+        """The records of a view's redelivery topic that did not come again yet."""
+        return self._kept.topics[view.view.redeliver_topic][view.positions.redelivered :]
+
+    def _due(self, task: StreamTask) -> float:
+        """When a view of a source has something to do next (ms)."""
+        found = [task.due]
+        for view in task.views.values():
+            if not view.halted and (records := self._away(view)):
+                found.append(not_before(records[0]))
+        return min(found)
+
     def _step(self, source: Source, records: list[Record], horizon: int | None = None) -> None:
+        """Let all views of a source take records, those that are halted when they are resumed."""
         task = self._tasks[source.name]
-        while True:
-            unit, events = task.begin(records, self.now)
-            for view in task.views.values():
-                if view.view.is_async:
-                    _complete(view.arun(events, unit, horizon))
-                else:
-                    view.run(events, unit, horizon)
-            task.finish(unit)
-            self._commit(unit)
-            records = []
-            if not task.unfinished:
-                return
+        unit, events = task.begin(records, self.now)
+        for name, view in task.views.items():
+            if view.halted:
+                self._missed[name] += records
+            else:
+                self._run(view, events, unit, horizon)
+        self._close(task, unit)
+        self._finish(task.views.values(), horizon)
 
-    def _commit(self, unit: CommitUnit) -> None:
-        for view, rows in unit.rows.items():
-            self._stores[view].write(rows)
-        for outputs in (unit.colocated, unit.keyed):
-            for topic, records in outputs.items():
-                for key, value, timestamp, headers in records:
-                    self._append(topic, key, value, headers, timestamp)
-        for declared in self.topology.views.values():
-            for _, value, _, _ in unit.colocated.get(declared.output, ()):
-                for change in orjson.loads(value or b"{}").get("changes", ()):
-                    self._apply(change)
+    def _close(self, task: StreamTask, unit: CommitUnit) -> None:
+        task.finish(unit)
+        self._kept.commit(unit)
 
-    def _apply(self, change: Mapping[str, Any]) -> None:
-        rows, row = self._tables[change["table"]], change["key"]
-        # The order of a key's columns is that of the first row.
-        columns = self._keys.setdefault(change["table"], tuple(row))
-        key = tuple(row[name] for name in columns if name in row)
-        if change["op"] == "delete":
-            rows.pop(key, None)
+    def _run(
+        self, view: ViewTask, events: list[Event], unit: CommitUnit, horizon: int | None
+    ) -> None:
+        back = view.take_back(list(due(self._away(view), self.now)), self.now)
+        if view.view.is_async:
+            _complete(view.arun(events, unit, horizon, back))
         else:
-            rows.setdefault(key, dict(row)).update(change["values"])
+            view.run(events, unit, horizon, back)
 
-    def _append(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, timestamp: int
-    ) -> Record:
-        records = self._topics[topic]
-        record = Record(topic, 0, len(records), key, value, tuple(headers), timestamp)
-        records.append(record)
-        return record
+    def _finish(self, views: Iterable[ViewTask], horizon: int | None = None) -> None:
+        """Go on until no drain is unfinished."""
+        for view in views:
+            while view.unfinished:
+                unit = CommitUnit(view.view.of.by_stream, 0, now=self.now)
+                self._run(view, [], unit, horizon)
+                self._close(self._tasks[view.view.of.name], unit)
+
+    def _catch_up(self, view: ViewTask) -> None:
+        """Go on with what a command let go, and with what came while the view was halted."""
+        task = self._tasks[view.view.of.name]
+        task.admit(view.view.name, view)
+        self._finish([view])
+        missed, self._missed[view.view.name] = self._missed[view.view.name], []
+        for at, record in enumerate(missed):
+            if view.halted:
+                self._missed[view.view.name] = missed[at:]
+                return
+            unit = CommitUnit(task.source.by_stream, 0, now=self.now)
+            # What is no event was set aside when it came.
+            events = task.inspect([record], CommitUnit(*unit.place), self.now)
+            self._run(view, events, unit, None)
+            self._close(task, unit)
+            self._finish([view])
 
 
 def _complete(work: Coroutine[Any, Any, None]) -> None:

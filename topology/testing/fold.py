@@ -42,7 +42,7 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
         event = Event(stream, sequence, kind, content, message, message.timestamp)
         unit = CommitUnit(message.topic, message.partition)
         states = {stream: result.state}
-        handling = Handling(view, "", unit, states.get)
+        handling = Handling(view, unit, states.get)
         if view.is_async:
             complete(handling.arun([event]))
         else:

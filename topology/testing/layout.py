@@ -43,5 +43,5 @@ class Layout:
         outputs = [view.output for view in topology.views.values()]
         changelogs = [topic for topic, _ in self.changelogs.values()]
         self.own = frozenset((*sides, *by_stream, *outputs, *changelogs))
-        gaps = [view.gap.after for view in topology.views.values() if isinstance(view.gap, Skip)]
+        gaps = [view.gap.most for view in topology.views.values() if isinstance(view.gap, Skip)]
         self.leap = round(max(gaps, default=1) * 1500)

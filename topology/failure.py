@@ -1,0 +1,101 @@
+"""A handler's failure: what is done about it, and how the error log tells it."""
+
+import traceback
+from dataclasses import dataclass
+
+import orjson
+
+from topology.errors import described
+from topology.event import Event
+from topology.on_error import Halt, OnError, Park, Retry
+from topology.unit import CommitUnit
+from topology.view import View
+
+REPORT_LIMIT = 40_000
+"""Characters of a traceback or body in the error log; the rest is at the position it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is done about a failed event.
+
+    done: in words, for the error log. held: whether its stream is set aside. retry: the number
+    of the retry that follows, 0 if none does. delay: seconds until then. halts: whether the view
+    stops.
+    """
+
+    done: str
+    held: bool = False
+    retry: int = 0
+    delay: float = 0.0
+    halts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An event whose handler failed, and what is done about it. error: in words."""
+
+    event: Event
+    outcome: Outcome
+    error: str
+
+
+def outcome(policy: OnError, retried: int) -> Outcome:
+    """What the policy says of an event that failed after it was retried `retried` times."""
+    if isinstance(policy, Retry):
+        if retried < policy.times:
+            number = retried + 1
+            delay = policy.delay(number)
+            done = f"retry {number} of {policy.times} in {delay:g} s"
+            return Outcome(done, held=True, retry=number, delay=delay)
+        policy = policy.then
+    if isinstance(policy, Park):
+        return Outcome("park", held=True)
+    if isinstance(policy, Halt):
+        return Outcome("halt", held=True, halts=True)
+    return Outcome("advance")
+
+
+def log_failure(view: View, event: Event, error: Exception, done: str, unit: CommitUnit) -> str:
+    """Write a failure to the error log topic and the process's log. Returns the error in words."""
+    message = event.message
+    trace, text = readable(_traceback(error)), readable(described(error))
+    value = message.value
+    report = {
+        "view": view.name,
+        "stream": event.stream,
+        "sequence": event.sequence,
+        "kind": None if event.kind is None else readable(event.kind),
+        "position": position(event),
+        "error": text,
+        "traceback": trace,
+        "done": done,
+        "value": None if value is None else readable(value.decode("utf-8", "replace")),
+    }
+    headers = [("view", view.name.encode())]
+    out = (event.stream.encode(), orjson.dumps(report), event.arrived, headers)
+    unit.keyed[view.errors_topic].append(out)
+    unit.reports.append(
+        f"view {view.name}: stream {event.stream} sequence {event.sequence} "
+        f"({message.topic}/{message.partition} offset {message.offset}) failed; "
+        f"done: {done}; {trace}"
+    )
+    return text
+
+
+def position(event: Event) -> dict[str, str | int]:
+    """Where the event's message lies, for a record that tells of it."""
+    message = event.message
+    return {"topic": message.topic, "partition": message.partition, "offset": message.offset}
+
+
+def readable(text: str) -> str:
+    """Text that JSON can hold, whatever an exception or a body contains."""
+    return text[:REPORT_LIMIT].encode("utf-8", "backslashreplace").decode()
+
+
+def _traceback(error: Exception) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__

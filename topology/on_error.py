@@ -1,0 +1,96 @@
+"""What a view does with an event whose handler failed: advance, retry, park, halt."""
+
+from dataclasses import dataclass, field
+
+from topology.errors import DeclarationError
+
+RETRIES = 1_000
+"""The most retries of one event."""
+BACKOFF_LIMIT = 86_400.0
+"""The most seconds between two retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A failed event goes to the error log with all detail, counts as handled, and is passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """A failed event and the later ones of its stream are set aside in order, in this view."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The view stops after the step in hand, until an operator resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A failed event is handled again after `backoff` seconds, which double up to `limit`.
+
+    After `times` retries comes `then`. Meanwhile its stream waits, and no other does.
+    """
+
+    times: int
+    backoff: float
+    then: Advance | Park = field(default_factory=Advance)
+    limit: float = 60.0
+
+    def delay(self, attempt: int) -> float:
+        """Seconds before retry number `attempt`, counted from 1."""
+        return min(self.backoff * 2.0 ** min(attempt - 1, 64), self.limit)
+
+
+OnError = Advance | Retry | Park | Halt
+
+
+def advance() -> Advance:
+    """Log a handler's failure with full detail, record the event as handled, and go on."""
+    return Advance()
+
+
+def park() -> Park:
+    """Set the failed event and its stream's later ones aside in order, until they are redriven."""
+    return Park()
+
+
+def halt() -> Halt:
+    """Stop the view. As an error policy the failed event waits in front of its stream; as a full
+    policy the event that did not fit is kept on disk."""
+    return Halt()
+
+
+def retry(
+    times: int, backoff: float, then: Advance | Park | None = None, *, limit: float | None = None
+) -> Retry:
+    """Handle a failed event up to `times` more times.
+
+    backoff: seconds before the first retry; each next one waits twice as long, at most `limit`
+    seconds (a minute, or `backoff` if that is longer). then: `advance()` or `park()`.
+    """
+    call = f"retry(times={times!r}, backoff={backoff!r})"
+    if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= RETRIES:
+        raise DeclarationError(f"{call}: times must be an int from 1 to {RETRIES}")
+    if not _seconds(backoff):
+        raise DeclarationError(
+            f"{call}: backoff must be a number of seconds above 0, {BACKOFF_LIMIT:.0f} at most"
+        )
+    limit = max(60.0, float(backoff)) if limit is None else limit
+    if not _seconds(limit) or limit < backoff:
+        raise DeclarationError(
+            f"{call}: limit={limit!r} must be a number of seconds, backoff at least and "
+            f"{BACKOFF_LIMIT:.0f} at most"
+        )
+    then = Advance() if then is None else then
+    if not isinstance(then, Advance | Park):
+        raise DeclarationError(f"{call}: then={then!r}; use advance() or park()")
+    return Retry(times, float(backoff), then, float(limit))
+
+
+def _seconds(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 < value <= BACKOFF_LIMIT
+    )

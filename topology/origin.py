@@ -1,0 +1,24 @@
+"""Where a message came from, kept as headers while it travels through Sequitur's own topics."""
+
+from topology.event import Message, Record
+
+ORIGIN, ORIGIN_KEY, REASON = "sequitur-origin", "sequitur-key", "sequitur-reason"
+"""Headers: topic/partition/offset/timestamp a message had; its own key; why it is set aside."""
+
+
+def origin(message: Message) -> bytes:
+    """The value of the ORIGIN header."""
+    place = f"{message.topic}/{message.partition}/{message.offset}/{message.timestamp}"
+    return place.encode()
+
+
+def original(record: Message) -> Message:
+    """The message as its source had it, from its record in the by-stream topic."""
+    headers = list(record.headers)
+    key: bytes | None = None
+    if headers and headers[-1][0] == ORIGIN_KEY:
+        key = headers.pop()[1]
+    if not headers or headers[-1][0] != ORIGIN:
+        return record
+    topic, partition, offset, timestamp = headers.pop()[1].decode().split("/")
+    return Record(topic, int(partition), int(offset), key, record.value, headers, int(timestamp))

@@ -1,0 +1,227 @@
+"""A view's state in one partition: rows of a table, and what is held of them in memory."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from topology.counts import decode_counts
+from topology.errors import Malformed
+from topology.event import Event
+from topology.lateness import decode_lateness
+from topology.positions import decode_positions
+from topology.progress import Progress
+from topology.rows import (
+    BUFFERS,
+    COUNTS,
+    LATENESS,
+    POSITIONS,
+    buffer_key,
+    decode_message,
+    decode_progress,
+    encode_message,
+    encode_progress,
+    progress_key,
+    split_buffer_key,
+)
+from topology.sequencer import LAST, Step, can_go_on, deadline, ring_of
+from topology.store import PartitionTable, Row
+from topology.timers import Timers
+from topology.view import View
+
+CACHED = 50_000
+"""Streams in order kept in memory per view and partition; others are read when they move."""
+
+
+class ViewState:
+    """The sequencer's State of a view.
+
+    The rows of `table` are the truth at the last commit. Streams that wait are held in memory,
+    others in a bounded cache. parked: stream that is set aside until somebody says so → how many of
+    its events wait. retries: the deadlines of those that go on by themselves; `timers` has theirs
+    and those of gaps. positions: where the view reads; a change of them goes with the unit that
+    `StreamTask.finish` closes.
+    """
+
+    def __init__(self, view: View, table: PartitionTable) -> None:
+        self.view = view
+        self.table = table
+        self.ordering = view.ordering
+        self.timers = Timers()
+        self.retries = Timers()
+        self.drains: list[str] = []
+        self.waiting: dict[str, Progress] = {}
+        self.parked: dict[str, int] = {}
+        self._stale: list[Row] = []
+        # Two generations: what is used moves to the young one; the old one is dropped as a whole.
+        self._young: dict[str, int | Progress] = {}
+        self._old: dict[str, int | Progress] = {}
+        self._states: dict[str, bytes | None] = {}
+        self._old_states: dict[str, bytes | None] = {}
+        self.counts = decode_counts(table.get(COUNTS))
+        self.positions_row = table.get(POSITIONS)
+        self.positions = decode_positions(self.positions_row)
+        self.lateness = None if view.adaptive is None else decode_lateness(table.get(LATENESS))
+        self._load()
+
+    def _load(self) -> None:
+        """Build the rings and deadlines of the streams that wait."""
+        ordering = self.ordering
+        for key, _ in self.table.scan(*BUFFERS):
+            stream, sequence = split_buffer_key(key)
+            progress = self.waiting.get(stream)
+            if progress is None:
+                found, _ = self._find(stream)
+                progress = found if isinstance(found, Progress) else Progress(found)
+                progress.ring = ring_of(ordering)
+                self.waiting[stream] = progress
+            assert progress.ring is not None
+            if sequence <= progress.last:
+                self._stale.append((key, None))
+            elif progress.ring.admits(progress.last, sequence):
+                progress.ring.put(next(iter(self.spilled(stream, sequence, sequence))))
+            else:
+                progress.spilled += 1
+        for stream, progress in list(self.waiting.items()):
+            assert progress.ring is not None
+            if not progress.waiting:
+                del self.waiting[stream]
+                continue
+            progress.loaded = progress.ring.end(progress.last)
+            if can_go_on(ordering, progress):
+                self.drains.append(stream)
+            self.watch(stream, progress)
+            if is_parked(progress):
+                self.parked[stream] = progress.waiting
+
+    def watch(self, stream: str, progress: Progress) -> None:
+        """Set the deadlines of a stream that waits."""
+        if (due := deadline(self.ordering, progress)) is not None:
+            self.timers.add(due, stream)
+        if progress.held and progress.retry is not None:
+            self.retries.add(progress.retry.due, stream)
+
+    def progress(self, stream: str) -> int | Progress:
+        """The stream's progress."""
+        found = self._young.get(stream)
+        return self._fetch(stream) if found is None else found
+
+    def state(self, stream: str) -> bytes | None:
+        """The stream's own dictionary as JSON, or None."""
+        if stream not in self._states:
+            if stream in self._old_states:
+                self._states[stream] = self._old_states[stream]
+            else:
+                self._states[stream] = self._find(stream)[1]
+        return self._states[stream]
+
+    def known(self, stream: str) -> bool:
+        """Whether the view has seen the stream."""
+        return stream in self.waiting or self.table.get(progress_key(stream)) is not None
+
+    def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
+        """The stream's events that wait, as their rows have them."""
+        low = buffer_key(stream, min(first, LAST))
+        high = buffer_key(stream, min(last, LAST)) + b"\0"
+        for key, row in self.table.scan(low, high):
+            if len(key) == len(low):
+                yield self._revive(stream, split_buffer_key(key)[1], row)
+
+    def _revive(self, stream: str, sequence: int, row: bytes) -> Event:
+        message, arrived = decode_message(row)
+        event = Event(stream, sequence, None, None, message, arrived)
+        # A message whose format the inspector no longer knows comes without kind and content.
+        with suppress(Malformed):
+            if (found := self.view.of.inspect(message)) is not None:
+                _, _, event.kind, event.content = found
+        return event
+
+    def _fetch(self, stream: str) -> int | Progress:
+        found = self.waiting.get(stream) or self._old.get(stream)
+        if found is None:
+            found, state = self._find(stream)
+            if self.view.stateful:
+                self._states[stream] = state
+        self._young[stream] = found
+        return found
+
+    def _find(self, stream: str) -> tuple[int | Progress, bytes | None]:
+        row = self.table.get(progress_key(stream))
+        return (self.ordering.first, None) if row is None else decode_progress(row)
+
+    def _age(self) -> None:
+        """Keep the cache bounded; called between steps only."""
+        if len(self._young) >= CACHED:
+            self._old, self._young = self._young, {}
+            self._old_states, self._states = self._states, {}
+
+    def keep(self, changed: dict[str, int | Progress], states: dict[str, bytes]) -> list[Row]:
+        """Take progress and states over into memory. Returns the rows of the streams that moved.
+
+        Most are in order and have no state: that costs least.
+        """
+        waiting = self.waiting
+        self._states.update(states)
+        self._young.update(changed)
+        for stream, progress in changed.items():
+            if progress.__class__ is not int and progress.waiting:  # type: ignore[union-attr]
+                waiting[stream] = progress  # type: ignore[assignment]
+            elif stream in waiting:
+                del waiting[stream]
+        if self.view.stateful:
+            state = self.state
+            return [
+                (progress_key(stream), encode_progress(progress, state(stream)))
+                for stream, progress in changed.items()
+            ]
+        return [
+            (
+                b"p" + stream.encode(),
+                b"%d" % progress if progress.__class__ is int else encode_progress(progress, None),
+            )
+            for stream, progress in changed.items()
+        ]
+
+    def _buffer_rows(self, result: Step) -> list[Row]:
+        """The rows of events that wait from now on, and of those that wait no longer."""
+        new = {(event.stream, event.sequence): event for event in result.buffered}
+        gone: list[Row] = [
+            (buffer_key(event.stream, event.sequence), None)
+            for event in result.released
+            if new.pop((event.stream, event.sequence), None) is None
+        ]
+        return gone + [
+            (buffer_key(stream, sequence), encode_message(event.message, event.arrived))
+            for (stream, sequence), event in new.items()
+        ]
+
+    def forget(self, stream: str) -> None:
+        """Hold a stream for one that was never seen; its rows go with the unit."""
+        self._young[stream] = self.ordering.first
+        self._states[stream] = None
+        self.waiting.pop(stream, None)
+        self.timers.discard(stream)
+        self.retries.discard(stream)
+        self.parked.pop(stream, None)
+        self.drains = [other for other in self.drains if other != stream]
+
+    def waits(self, stream: str) -> Iterator[Event]:
+        """All events of a stream that wait, in sequence."""
+        progress = self.progress(stream)
+        if not isinstance(progress, Progress):
+            return
+        ring = progress.ring
+        here = {event.sequence: event for event in ring or ()}
+        if progress.spilled:
+            for event in self.spilled(stream, progress.last + 1, LAST):
+                yield here.get(event.sequence, event)
+        else:
+            yield from here.values()
+
+
+def is_parked(progress: int | Progress) -> bool:
+    """Whether a stream is set aside until somebody says so."""
+    return isinstance(progress, Progress) and progress.held and progress.retry is None
+
+
+def gone(events: Iterable[Event]) -> list[Row]:
+    """The rows that delete waiting events."""
+    return [(buffer_key(event.stream, event.sequence), None) for event in events]

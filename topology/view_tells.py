@@ -1,0 +1,71 @@
+"""What a view's step has to tell: late and parked events to their topics, lines for the log."""
+
+from collections.abc import Iterable
+
+import orjson
+
+from topology.event import Event
+from topology.failure import Failure, position
+from topology.progress import Progress
+from topology.sequencer import Step
+from topology.unit import CommitUnit
+from topology.view import View
+
+
+def tell(view: View, result: Step, unit: CommitUnit) -> None:
+    """Late events, gaps that were given up, and conflicts."""
+    name = view.name
+    header = ("view", name.encode())
+    for event in result.late:
+        message = event.message
+        headers = [*message.headers, header, ("sequence", b"%d" % event.sequence)]
+        late = (event.stream.encode(), message.value, event.arrived, headers)
+        unit.keyed[view.late_topic].append(late)
+    for gap in result.skipped:
+        unit.reports.append(
+            f"view {name}: stream {gap.stream} skipped {gap.count} missing "
+            f"({gap.first} to {gap.last})"
+        )
+    for event in result.conflicts:
+        unit.reports.append(
+            f"view {name}: stream {event.stream} sequence {event.sequence} came twice with "
+            f"different bodies; the later one, {event.message.topic}/{event.message.partition} "
+            f"offset {event.message.offset}, is discarded: look at its producer"
+        )
+
+
+def tell_parked(
+    view: View,
+    progress: Progress,
+    events: Iterable[Event],
+    failure: Failure | None,
+    unit: CommitUnit,
+) -> None:
+    """Events of one stream that are parked from now on. failure: of this step, that parked it."""
+    head = next(iter(progress.ring or ()), None)
+    behind = f"behind sequence {head.sequence}" if head else "behind another"
+    for event in events:
+        failed = failure is not None and event.sequence == failure.event.sequence
+        report = {
+            "view": view.name,
+            "stream": event.stream,
+            "sequence": event.sequence,
+            "kind": event.kind,
+            "position": position(event),
+            "reason": failure.error if failed and failure else behind,
+        }
+        headers = [("view", view.name.encode())]
+        out = (event.stream.encode(), orjson.dumps(report), unit.now, headers)
+        unit.keyed[view.parked_topic].append(out)
+
+
+def why_full(view: View, result: Step) -> str:
+    """Why a view halts whose step is full."""
+    for event in result.buffered:
+        progress = result.changed.get(event.stream)
+        if isinstance(progress, Progress) and progress.spilled and not progress.held:
+            return (
+                f"stream {event.stream} has no room for sequence {event.sequence} in its ring of "
+                f"{view.buffer} slots"
+            )
+    return f"a stream has no room in its ring of {view.buffer} slots"
