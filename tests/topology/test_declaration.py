@@ -13,6 +13,7 @@ from topology import (
     Table,
     Topology,
     contiguous,
+    redeliver,
     skip,
     spill,
     wait,
@@ -56,7 +57,7 @@ def test_defaults_are_the_documented_ones() -> None:
     topology.view("board", of=orders, handler=handler)
     view = topology.views["board"]
 
-    assert (view.buffer, view.gap, view.full, view.accepts) == (64, wait(), spill(), None)
+    assert (view.buffer, view.gap, view.full, view.accepts) == (64, wait(), redeliver(), None)
     assert orders.sequence == contiguous(start=1, step=1)
     assert (orders.name, orders.keyed, orders.unknown) == ("orders", False, "pass")
 
@@ -184,7 +185,10 @@ def test_tables_that_are_no_tables(tables: Any) -> None:
     assert "tables" in text
 
 
-@pytest.mark.parametrize("name", ["late", "errors", "malformed", "unknown", "orders.by-stream"])
+@pytest.mark.parametrize(
+    "name",
+    ["late", "errors", "parked", "dead", "audit", "malformed", "unknown", "orders.by-stream"],
+)
 def test_a_view_whose_output_would_be_one_of_the_topology_s_own_topics(name: str) -> None:
     topology, orders = shop()
     text = mistake(topology.view, name, of=orders, handler=handler)

@@ -54,6 +54,9 @@ def test_the_description_is_data_first() -> None:
         "flights.unknown",
         "flights.late",
         "flights.errors",
+        "flights.parked",
+        "flights.dead",
+        "flights.audit",
     }
 
 
@@ -69,15 +72,18 @@ def test_the_text_says_everything_a_reader_asks() -> None:
         "  Source movements: movements (re-keyed to flights.movements.by-stream, 4 partitions)\n"
         "    Inspector(stream=tail, sequence=number, kind=kind), contiguous(start=0, step=2)\n"
         "    View departure_board: departures of IN, OUT\n"
-        "      buffer 16, gap skip(after=2.5), full spill(), error advance()\n"
+        "      buffer 16, gap skip(after=2.5), full redeliver(delay=0.625, limit=600), "
+        "late late_topic(), error advance()\n"
         "      → flights.departure_board → tables departure_board\n"
         "  Source gates: gates (keyed by stream, 12 partitions)\n"
         "    Inspector(stream=RecordKey(), sequence=Header(name='n')), "
         "contiguous(start=1, step=1)\n"
         "    View usage: <lambda> of all kinds, with state\n"
-        "      buffer 64, gap wait(), full spill(), error advance()\n"
+        "      buffer 64, gap wait(), full redeliver(delay=1, limit=600), "
+        "late late_topic(), error advance()\n"
         "      → flights.usage\n"
-        "  Side topics: flights.malformed, flights.unknown, flights.late, flights.errors"
+        "  Side topics: flights.malformed, flights.unknown, flights.late, flights.errors, "
+        "flights.parked, flights.dead, flights.audit"
     )
 
 

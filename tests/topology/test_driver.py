@@ -8,7 +8,7 @@ import pytest
 import topology as package
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import INSPECTOR, board
-from topology import Delete, Event, Topology, TopologyTestDriver, Upsert, skip
+from topology import Delete, Event, Topology, TopologyTestDriver, Upsert, skip, spill
 from topology.sequencer import Ordering
 
 
@@ -97,11 +97,12 @@ def test_changing_a_table_that_was_looked_at_changes_nothing() -> None:
 
 
 def test_buffers_and_view_state_can_be_looked_at() -> None:
-    driver = driver_of(board, buffer=4)
+    driver = driver_of(board, buffer=4, full=spill())
     for sequence in (1, 3, 5, 9):
         driver.pipe("orders", order(sequence))
     assert driver.last("board", "a") == 1
     assert driver.buffer("board", "a") == {3: 3, 1: 5}
+    assert driver.waiting("board", "a") == [3, 5, 9]
     assert driver.counts("board").waiting == 3
     assert (driver.last("board", "new"), driver.buffer("board", "new")) == (0, {})
 
@@ -136,7 +137,7 @@ def test_a_drain_of_several_steps_is_over_when_pipe_returns(
         return None
 
     monkeypatch.setattr("topology.view.Ordering", functools.partial(Ordering, drain=2))
-    driver = driver_of(board if kind == "plain" else quiet, buffer=3)
+    driver = driver_of(board if kind == "plain" else quiet, buffer=3, full=spill())
     for sequence in range(10, 0, -1):
         driver.pipe("orders", order(sequence))
 

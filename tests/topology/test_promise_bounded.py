@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, body, deliveries, records
 from tests.topology.partition import INSPECTOR, Partition, board, shop
-from topology import Message, Record, Topology, skip
+from topology import Message, Record, Topology, skip, spill
 from topology.progress import Progress
 
 
@@ -101,7 +101,7 @@ def test_a_drain_reads_every_spilled_event_a_few_times_at_most() -> None:
 
     topology = Topology("shop")
     orders = topology.source("orders", inspector=counting, keyed=True)  # type: ignore[arg-type]
-    topology.view("board", of=orders, handler=board, buffer=64)
+    topology.view("board", of=orders, handler=board, buffer=64, full=spill())
     partition = Partition(topology)
     arrive(partition, *range(600, 0, -1))
     inspected = 0
@@ -121,7 +121,7 @@ def test_gaps_that_closed_leave_no_timers_behind() -> None:
 
 
 def test_a_flood_of_streams_is_not_all_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topology.view_task.CACHED", 10)
+    monkeypatch.setattr("topology.view_state.CACHED", 10)
     partition = Partition(shop())
     streams = [f"s{number}" for number in range(100)]
     for stream in streams:
