@@ -8,10 +8,12 @@ break a promise is refused unless forced.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import NoneType
 from typing import Any
 
 import orjson
 
+from topology.errors import described
 from topology.event import Event
 from topology.on_error import Halt
 from topology.progress import Progress, last_of
@@ -29,6 +31,8 @@ class Command:
     """name: of the command. who: said so, for the audit topic. sequence: of `skip`.
 
     force: do it although something is lost by it. dry_run: of `redrive`, only say what would be.
+    id: that the record of what was done has too. everywhere: it goes to all partitions, as it is
+    not known which one has the stream.
     """
 
     name: str
@@ -38,6 +42,39 @@ class Command:
     who: str = "unknown"
     force: bool = False
     dry_run: bool = False
+    id: str = ""
+    everywhere: bool = False
+
+
+def encode_command(command: Command) -> bytes:
+    """The value of a record in a view's commands topic."""
+    return orjson.dumps(command)
+
+
+def decode_command(value: bytes | None) -> Command:
+    """The command of such a record. Raises ValueError if it is none."""
+    try:
+        found = orjson.loads(value or b"")
+        command = Command(**found)
+    except (orjson.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"this is no command: {described(error)}") from None
+    for field, types in _TYPES.items():
+        if not isinstance(getattr(command, field), types):
+            raise ValueError(f"this is no command: {field} is {getattr(command, field)!r}")
+    return command
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "view": (str,),
+    "stream": (str, NoneType),
+    "sequence": (int, NoneType),
+    "who": (str,),
+    "force": (bool,),
+    "dry_run": (bool,),
+    "id": (str,),
+    "everywhere": (bool,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +289,7 @@ def _rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) ->
 def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     stream = command.stream
     assert stream
-    if not task.known(stream) and not command.force:
+    if not task.known(stream) and (command.everywhere or not command.force):
         raise Refused(
             f"view {task.view.name} has no stream {stream!r}; look for its id as the inspector "
             "writes it"

@@ -13,12 +13,13 @@ class Positions:
     input: the input offset to read on from, where the view reads apart from the other views of its
     source; None where it reads together with them, whose position is the group's offset.
     halted: why the view takes no more input, None while it does. redelivered: the offset to read on
-    from in the view's redelivery topic.
+    from in the view's redelivery topic. commands: the same of its commands topic.
     """
 
     input: int | None = None
     halted: str | None = None
     redelivered: int = 0
+    commands: int = 0
 
 
 def encode_positions(positions: Positions) -> bytes | None:
@@ -30,6 +31,8 @@ def encode_positions(positions: Positions) -> bytes | None:
         row["halted"] = positions.halted
     if positions.redelivered:
         row["redelivered"] = positions.redelivered
+    if positions.commands:
+        row["commands"] = positions.commands
     return orjson.dumps(row) if row else None
 
 

@@ -66,7 +66,7 @@ class Topology:
         for each in topics:
             checked_topic(each)
             for view in self._views.values():
-                if each in (view.output, view.redeliver_topic):
+                if each in (view.output, view.redeliver_topic, view.commands_topic):
                     raise DeclarationError(
                         f"topic {each!r} is the output of one of the topology's own views; "
                         "read it in a topology of its own"
@@ -189,12 +189,17 @@ class Topology:
         return declare
 
     def _check_output(self, view: str) -> None:
-        output, redelivery = f"{self.name}.{view}", f"{self.name}.{view}.redeliver"
+        output = f"{self.name}.{view}"
+        topics = {
+            "output": output,
+            "redelivery": f"{output}.redeliver",
+            "commands": f"{output}.commands",
+        }
         inputs = {topic for source in self._sources.values() for topic in source.topics}
         own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
         for other in self._views.values():
-            own |= {other.output, other.redeliver_topic}
-        for what, topic in (("output", output), ("redelivery", redelivery)):
+            own |= {other.output, other.redeliver_topic, other.commands_topic}
+        for what, topic in topics.items():
             if topic in inputs | own:
                 use = "is a source's topic" if topic in inputs else "has another use"
                 raise DeclarationError(

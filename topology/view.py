@@ -54,6 +54,11 @@ class View:
         return f"{self.output}.redeliver"
 
     @property
+    def commands_topic(self) -> str:
+        """The topic of what operators tell the view."""
+        return f"{self.output}.commands"
+
+    @property
     def late_topic(self) -> str:
         return f"{self.topology}.late"
 

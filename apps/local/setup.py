@@ -96,7 +96,11 @@ def _key() -> str:
 
 
 def _environment_complete() -> bool:
-    return _PYTHON.exists() and _COMPLETE.is_file() and _COMPLETE.read_text() == str(VENV)
+    return (
+        _PYTHON.exists()
+        and _COMPLETE.is_file()
+        and Path(_COMPLETE.read_text()).resolve() == VENV.resolve()
+    )
 
 
 def _make_environment() -> None:

@@ -1,8 +1,10 @@
 """The same line of a Kafka client is logged once in a while."""
 
+import io
 import logging
 
 import pytest
+from mode.utils.logging import ExtensionFormatter
 
 from topology.faust import quiet
 
@@ -25,6 +27,15 @@ def test_a_line_that_comes_again_and_again_is_counted(monkeypatch: pytest.Monkey
     now = quiet.SECONDS + 1
     assert said("gone") == "gone (and 2 times more)"
     assert said("gone") is None
+
+
+def test_a_line_with_a_count_can_be_formatted_by_the_workers_own_formatter() -> None:
+    """It makes a tuple of what arguments there are, even of None."""
+    gate = quiet.OnceInAWhile()
+    gate._said["gone"] = (-quiet.SECONDS, 3)
+    record = logging.LogRecord("aiokafka", logging.ERROR, "", 0, "%s", ("gone",), None)
+    assert gate.filter(record)
+    assert "gone (and 3 times more)" in ExtensionFormatter(stream=io.StringIO()).format(record)
 
 
 def test_the_filter_is_put_on_once() -> None:

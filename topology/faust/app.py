@@ -9,6 +9,7 @@ from faust.stores import STORES
 from faust.types import StreamT
 
 from topology.faust.channel import WorkChannel
+from topology.faust.cli import register
 from topology.faust.engine import Engine
 from topology.faust.inspectors import with_inspectors
 from topology.faust.quiet import quieten
@@ -102,6 +103,7 @@ def compile(topology: Topology, **settings: Any) -> App:
     async def heartbeat() -> None:
         await app.engine.heartbeat()
 
+    register(app)
     return app
 
 

@@ -31,6 +31,9 @@ from topology.topology import Topology
 
 logger = get_logger(__name__)
 
+BESIDE_WAIT = 200
+"""Milliseconds that the broker holds a fetch of redeliveries and commands back."""
+
 
 class Engine:
     """Starts and stops a Partition per assigned partition; Faust's Recovery tells it when.
@@ -56,6 +59,7 @@ class Engine:
             offsets=offsets,
             barriers=Barriers(app, offsets),
             together=Reader(app, settings),
+            beside=Reader(app, settings, wait=BESIDE_WAIT),
         )
         self.changelogs = self.shared.changelogs
         self._running: list[Partition] = []
@@ -83,10 +87,10 @@ class Engine:
         for source in topology.sources.values():
             wanted[source.by_stream] = source.partitions
         for view in topology.views.values():
-            wanted[view.output] = view.of.partitions
+            for topic in (view.output, view.redeliver_topic, view.commands_topic):
+                wanted[topic] = view.of.partitions
             wanted[self.changelogs[view.name]] = view.of.partitions
-        sides = (topology.malformed_topic, topology.late_topic, topology.errors_topic)
-        wanted.update(dict.fromkeys((*sides, topology.unknown_topic), 1))
+        wanted.update(dict.fromkeys(topology.side_topics, 1))
         raw = [t for s in topology.sources.values() if not s.keyed for t in s.topics]
         for topic in await missing_topics(self.app, raw):
             raise RuntimeError(
@@ -116,7 +120,12 @@ class Engine:
         await self.revoke()
         self.tables.close_all()
         shared = self.shared
-        clients: list[Any] = [shared.together, *shared.apart.values(), *shared.barriers.clients()]
+        clients: list[Any] = [
+            shared.together,
+            shared.beside,
+            *shared.apart.values(),
+            *shared.barriers.clients(),
+        ]
         if shared.producer is not None:
             clients.append(shared.producer)
         shared.apart, shared.producer = {}, None
@@ -135,10 +144,17 @@ class Engine:
             producer = shared_producer(connection(self.app))
             await producer.start()
             shared.producer = producer
-        await shared.together.start()
+        await asyncio.gather(shared.together.start(), shared.beside.start())
         await shared.barriers.start()
         shared.assigned = mine
         shared.together.assign(mine)
+        shared.beside.assign(
+            TopicPartition(topic, tp.partition)
+            for tp in mine
+            for view in self.topology.views.values()
+            if view.of.by_stream == tp.topic
+            for topic in (view.redeliver_topic, view.commands_topic)
+        )
         for view, reader in shared.apart.items():
             by_stream = self.topology.views[view].of.by_stream
             reader.assign(tp for tp in mine if tp.topic == by_stream)

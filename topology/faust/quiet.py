@@ -36,7 +36,7 @@ class OnceInAWhile(logging.Filter):
             self._said.clear()
         self._said[text] = now, 0
         if held:
-            record.msg, record.args = f"{text} (and {held} times more)", None
+            record.msg, record.args = f"{text} (and {held} times more)", ()
         return True
 
 

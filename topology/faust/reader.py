@@ -16,10 +16,14 @@ records waits for all of it even if a transaction ends meanwhile: the broker doe
 
 
 class Reader:
-    """Reads partitions side by side; those that nobody has sent it to bring nothing."""
+    """Reads partitions side by side; those that nobody has sent it to bring nothing.
 
-    def __init__(self, app: Any, settings: Settings) -> None:
+    wait: milliseconds that the broker holds a fetch back when it has nothing.
+    """
+
+    def __init__(self, app: Any, settings: Settings, wait: int = FETCH_WAIT) -> None:
         self._app = app
+        self._wait = wait
         self._settings = settings
         self._started: AIOKafkaConsumer | None = None
 
@@ -29,7 +33,7 @@ class Reader:
             consumer = plain_consumer(
                 self._app,
                 max_partition_fetch_bytes=self._settings.fetch_bytes,
-                fetch_max_wait_ms=FETCH_WAIT,
+                fetch_max_wait_ms=self._wait,
             )
             await consumer.start()
             self._started = consumer

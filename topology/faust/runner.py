@@ -3,19 +3,22 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from aiokafka import TopicPartition
 from mode import get_logger
 
 from topology.event import Message
 from topology.faust.reader import Reader
-from topology.faust.steps import Step
+from topology.faust.steps import Step, wall
 from topology.faust.writer import Writer
 from topology.store import PartitionTable
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
 
 logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 IDLE = 0.5
 """Seconds that a fetch waits for records before timers are looked at."""
@@ -74,20 +77,25 @@ class Runner:
 
     async def run(self) -> None:
         self._reader.seek(self.source, self.taken)
-        step = self.step
+        step, reads = self.step, True
         while not self._stopping:
+            await step.look()
+            if (told := await step.told()) is not None:
+                await self._commit(told)
+                continue
             if step.halted:
                 self._reader.pause(self.source)
-                await asyncio.sleep(IDLE)
+                reads = False
+                await self._rest(asyncio.sleep(IDLE))
                 continue
+            if not reads:
+                self._reader.seek(self.source, self.taken)
+                reads = True
             if step.unfinished:
                 await self._commit(await step.take([]))
                 continue
-            self._waiting = True
-            try:
-                records = await self._reader.fetch(self.source, IDLE)
-            finally:
-                self._waiting = False
+            idle = max(0.0, min(IDLE, (step.due - wall()) / 1000))
+            records = await self._rest(self._reader.fetch(self.source, idle))
             if records:
                 self.taken = records[-1].offset + 1
             for part in self._parts(records):
@@ -104,6 +112,14 @@ class Runner:
                 await self._commit(unit)
             if self.caught_up():
                 break
+
+    async def _rest(self, waiting: Awaitable[T]) -> T:
+        """Wait for something with no step in hand."""
+        self._waiting = True
+        try:
+            return await waiting
+        finally:
+            self._waiting = False
 
     def join(self, joining: "Joining") -> bool:
         """Take a view in that is done with all before an offset; False if that is read already."""

@@ -22,7 +22,8 @@ class Shared:
     """Built by the engine.
 
     changelogs: view → topic. sources, views: name → the channel of its agent. together: reads what
-    views read together; apart: view → the reader of a view that reads apart. producer: at least
+    views read together; beside: what they read beside their input; apart: view → the reader of a
+    view that reads apart. producer: at least
     once, the one producer.
     """
 
@@ -35,6 +36,7 @@ class Shared:
     offsets: Offsets
     barriers: Barriers
     together: Reader
+    beside: Reader
     changelogs: dict[str, str] = field(default_factory=dict)
     sources: dict[str, WorkChannel] = field(default_factory=dict)
     views: dict[str, WorkChannel] = field(default_factory=dict)

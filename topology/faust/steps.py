@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
 
+from topology.commands import aexecute, decode_command
 from topology.event import Message
+from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
 from topology.store import PartitionTable as ViewTable
 from topology.stream_task import RekeyTask, StreamTask
@@ -33,6 +35,18 @@ class Step:
     def unfinished(self) -> bool:
         """Whether a step has to follow before more records are taken."""
         return False
+
+    async def look(self) -> None:
+        """Read what there is beside the input, now and then."""
+
+    async def told(self) -> CommitUnit | None:
+        """The unit of what operators told a view since."""
+        return None
+
+    @property
+    def due(self) -> float:
+        """When something is to be done without new records (ms), infinite if nothing is."""
+        return float("inf")
 
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         """The unit that also says that all of `source` before `position` is read."""
@@ -83,8 +97,8 @@ OnHalted = Callable[[str, ViewTask, ViewTable], None]
 class StreamStep(Step):
     """Orders and handles a by-stream partition, each view by way of its agent.
 
-    tables, do: of the views of the task, and of those that may join. on_halted: for views that
-    read together; one that reads apart stays, and takes no more records.
+    tables, do, beside: of the views of the task, and of those that may join. on_halted: for views
+    that read together; one that reads apart stays, and takes no more records.
     """
 
     def __init__(
@@ -92,25 +106,29 @@ class StreamStep(Step):
         task: StreamTask,
         tables: Mapping[str, ViewTable],
         do: Mapping[str, Do],
+        beside: Mapping[str, Beside],
         horizon: Horizon,
         on_halted: OnHalted | None = None,
     ) -> None:
         self.task = task
         self.tables = dict(tables)
         self._do = do
+        self._beside = beside
         self._horizon = horizon
         self._on_halted = on_halted
 
     async def take(self, records: Sequence[Message], horizon: int | None = None) -> CommitUnit:
-        task = self.task
-        unit, events = task.begin(records, wall())
+        task, now = self.task, wall()
+        unit, events = task.begin(records, now)
 
         def work_of(view: ViewTask) -> Callable[[], Awaitable[None]]:
             async def work() -> None:
+                again = self._beside[view.view.name].again(now)
+                back = view.take_back(again, now) if again else ()
                 if view.view.is_async:
-                    await view.arun(events, unit, horizon)
+                    await view.arun(events, unit, horizon, back)
                 else:
-                    view.run(events, unit, horizon)
+                    view.run(events, unit, horizon, back)
 
             return work
 
@@ -118,8 +136,42 @@ class StreamStep(Step):
         task.finish(unit)
         return unit
 
+    async def look(self) -> None:
+        for name in self.task.views:
+            await self._beside[name].look()
+
+    async def told(self) -> CommitUnit | None:
+        for name, view in self.task.views.items():
+            if records := self._beside[name].commands():
+                return await self._obey(name, view, records)
+        return None
+
+    async def _obey(self, name: str, view: ViewTask, records: Sequence[Message]) -> CommitUnit:
+        unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())
+
+        async def work() -> None:
+            for record in records:
+                try:
+                    await aexecute(view, decode_command(record.value), unit)
+                except ValueError as error:
+                    unit.reports.append(f"view {name}: {record.topic} at {record.offset}: {error}")
+                view.positions.commands = record.offset + 1
+
+        await self._do[name](work)
+        self.task.finish(unit)
+        return unit
+
+    @property
+    def due(self) -> float:
+        views = self.task.views
+        retries = [view.retry_due for view in views.values()]
+        return min(*retries, *(self._beside[n].next for n in views), float("inf"), float("inf"))
+
     async def fire(self, position: int) -> CommitUnit | None:
-        if self.task.due > wall():
+        now = wall()
+        if self.due <= now:
+            return await self.take([])
+        if self.task.due > now:
             return None
         horizon = self._horizon.reached(position)
         if horizon is None or self.task.due > horizon:

@@ -17,6 +17,7 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from stores.rocksdb import TableError
+from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Partition
 from topology.faust.runner import Joining, Runner, stopped
@@ -52,6 +53,7 @@ class StreamPartition(Partition):
         self._views = shared.topology.views_of(declared)
         self._together = together(self._views)
         self._leaving: set[asyncio.Task[None]] = set()
+        self._beside: dict[str, Beside] = {}
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
@@ -129,10 +131,13 @@ class StreamPartition(Partition):
             for view in tables:
                 shared.tables.discard(view, number)
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
+        for name, view_task in task.views.items():
+            self._beside[name] = Beside(shared.beside, view_task, number)
         return StreamStep(
             task,
             tables,
             {view.name: shared.views[view.name].do for view in self._views},
+            self._beside,
             Horizon(lambda: shared.barriers.begin(self._declared, number)),
             None if apart else self._halted,
         )
@@ -186,6 +191,8 @@ class StreamPartition(Partition):
 
     async def stop(self, grace: float) -> None:
         await super().stop(grace)
+        for beside in self._beside.values():
+            beside.stop()
         if self._leaving:
             await asyncio.wait(self._leaving)
 
