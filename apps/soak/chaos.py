@@ -181,6 +181,14 @@ class Soak:
         for done in admin.incremental_alter_configs(resources).values():
             done.result()
 
+    def tidy(self) -> None:
+        """Delete the topics and the folder, so that what is done takes no room."""
+        admin = AdminClient({"bootstrap.servers": self.broker})
+        topics = [t for t in admin.list_topics(timeout=10).topics if t.startswith(self.prefix)]
+        for done in admin.delete_topics(topics).values():
+            done.result()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def lag(self) -> int:
         """Messages that are not processed to the end, over the input and by-stream topics."""
         for _ in range(20):

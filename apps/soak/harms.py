@@ -9,22 +9,31 @@ from pathlib import Path
 
 from apps.soak.chaos import SESSION, Soak
 
+ZOMBIE = "pause, a zombie wakes"
 HARMS = {
     "kill": 6,
     "kill, folder deleted": 2,
     "kill, files damaged": 1,
     "stop": 1,
-    "pause, a zombie wakes": 1,
+    ZOMBIE: 1,
     "disk full": 1,
 }
 """Harm → how often it comes, in proportion."""
 
 
 def harm(soak: Soak, chance: random.Random, names: Sequence[str]) -> str:
-    """Do one thing to one of the workers, which runs afterwards; returns what was done."""
+    """Do one thing to one of the workers, which runs afterwards; returns what was done.
+
+    Raises RuntimeError if a worker ended before, by itself.
+    """
+    for each, worker in soak.workers.items():
+        if worker.poll() is not None:
+            raise RuntimeError(f"worker {each} ended by itself with {worker.returncode}")
     name = chance.choice(names)
-    what = chance.choices([*HARMS], [*HARMS.values()])[0]
-    if what == "pause, a zombie wakes":
+    # At least once, nothing keeps out what a zombie writes.
+    harms = {h: n for h, n in HARMS.items() if h != ZOMBIE or soak.guarantee == "exactly_once"}
+    what = chance.choices([*harms], [*harms.values()])[0]
+    if what == ZOMBIE:
         soak.pause(name)
         time.sleep(SESSION + 1)
         soak.resume(name)
