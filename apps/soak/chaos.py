@@ -189,6 +189,13 @@ class Soak:
             done.result()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def close(self) -> None:
+        """Kill what still runs, and let go of the broker."""
+        for name in list(self.workers):
+            self.kill(name)
+        if "_changelog" in self.__dict__:
+            self._changelog.close()
+
     def lag(self) -> int:
         """Messages that are not processed to the end, over the input and by-stream topics."""
         for _ in range(20):

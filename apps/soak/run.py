@@ -61,8 +61,7 @@ class Rounds:
         except (RuntimeError, TimeoutError) as error:
             wrong = [str(error)]
         finally:
-            for name in list(soak.workers):
-                soak.kill(name)
+            soak.close()
         if wrong:
             raise RuntimeError(f"seed {seed} after {dict(what)}: " + "; ".join(wrong[:20]))
         soak.tidy()

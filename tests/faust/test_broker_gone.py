@@ -68,6 +68,5 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
         soak.ready("a")
         assert soak.stop_all() == {"a": 0}
     finally:
-        for name in list(soak.workers):
-            soak.kill(name)
+        soak.close()
     assert check(own_broker.address, "gone", work, soak.data("a"), compacted=True) == []

@@ -30,8 +30,7 @@ def soaks(
 
     yield make
     for soak in made:
-        for name in list(soak.workers):
-            soak.kill(name)
+        soak.close()
 
 
 def without_room(soak: Soak, work: Workload) -> None:

@@ -32,8 +32,7 @@ def soaks(
 
     yield make
     for soak in made:
-        for name in list(soak.workers):
-            soak.kill(name)
+        soak.close()
 
 
 def run(soak: Soak, work: Workload, seed: int, harms: int, names: list[str]) -> None:
