@@ -7,6 +7,7 @@ earlier commit, never between two, and what is missing is read from the changelo
 
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import (
@@ -55,6 +56,24 @@ class TableError(RuntimeError):
     """The database cannot be read or written; what it held can be rebuilt from the changelog."""
 
 
+class TableFull(TableError):
+    """There is no room to write; what the database holds is right, up to its offset."""
+
+
+FULL = ("no space left", "file too large", "quota exceeded")
+"""What RocksDB and the system call it. They say so in texts only."""
+
+
+def _failure(doing: str, path: Path, error: Exception) -> TableError:
+    what = f"cannot {doing} the table in {path}: {error}"
+    if any(sign in str(error).lower() for sign in FULL):
+        return TableFull(
+            f"{what}; make room on the disk, and it goes on by itself, or start the worker with "
+            "another data folder (SEQUITUR_DATADIR)"
+        )
+    return TableError(what)
+
+
 class RocksTable:
     """The rows of one view in one partition, in the folder `path`.
 
@@ -72,12 +91,15 @@ class RocksTable:
             self._db = self._open()
         except BlockingIOError:
             raise
-        except Exception:
+        except Exception as reason:
+            failure = _failure("open", path, reason)
+            if isinstance(failure, TableFull):
+                raise failure from reason
             self._delete()
             try:
                 self._db = self._open()
             except Exception as error:
-                raise TableError(f"cannot open the table in {path}: {error}") from error
+                raise _failure("open", path, error) from error
         self.offset = self._read_offset()
 
     def _open(self) -> Rdict:
@@ -98,14 +120,14 @@ class RocksTable:
             if self._db.get(FORMAT) == CURRENT_FORMAT and (found := self._db.get(OFFSET)):
                 return int(found)
         except Exception as error:
-            raise TableError(f"cannot read the table in {self.path}: {error}") from error
+            raise _failure("read", self.path, error) from error
         return None
 
     def get(self, key: bytes) -> bytes | None:
         try:
             value: bytes | None = self._db.get(key)
         except Exception as error:
-            raise TableError(f"cannot read the table in {self.path}: {error}") from error
+            raise _failure("read", self.path, error) from error
         return value
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -118,7 +140,7 @@ class RocksTable:
         except (GeneratorExit, TableError):
             raise
         except Exception as error:
-            raise TableError(f"cannot read the table in {self.path}: {error}") from error
+            raise _failure("read", self.path, error) from error
 
     def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -134,15 +156,19 @@ class RocksTable:
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
-            raise TableError(f"cannot write the table in {self.path}: {error}") from error
+            raise _failure("write", self.path, error) from error
         if offset is not None:
             self.offset = offset
 
     def clear(self) -> None:
-        """Delete everything and start empty."""
-        self._db.close()
-        self._delete()
-        self._db = self._open()
+        """Delete everything and start empty. After a TableError open it anew."""
+        with suppress(Exception):
+            self._db.close()
+        try:
+            self._delete()
+            self._db = self._open()
+        except Exception as error:
+            raise _failure("empty", self.path, error) from error
         self.offset = None
 
     def _delete(self) -> None:
@@ -150,5 +176,11 @@ class RocksTable:
             shutil.rmtree(self.path)
 
     def close(self) -> None:
-        """Close the database, flushed, so that a restart need not read the changelog again."""
-        self._db.close()
+        """Close the database, flushed, so that a restart need not read the changelog again.
+
+        Raises TableError if it cannot be flushed; it is closed then as well.
+        """
+        try:
+            self._db.close()
+        except Exception as error:
+            raise _failure("close", self.path, error) from error

@@ -8,11 +8,15 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from stores import rocksdb
 from topology import Emit, Event, Inspector, Topology, Upsert
 from topology.faust import compile
 
 PREFIX = os.environ.get("SOAK", "soak")
 PARTITIONS = 4
+
+rocksdb.WRITE_BUFFER_BYTES = 64 << 10
+"""So small that tables are flushed and compacted within minutes, as they are over days."""
 
 topology = Topology(PREFIX)
 source = topology.source(

@@ -1,17 +1,19 @@
 """Run a soak: fill the input, run workers, do them harm, and wait until all input is processed."""
 
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
+from threading import Thread
+from typing import IO
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -32,6 +34,9 @@ from apps.soak.workload import Workload
 from topology.positions import decode_positions
 from topology.rows import POSITIONS
 
+SESSION = 6
+"""Seconds after which the group takes a worker for dead."""
+
 
 @dataclass
 class Soak:
@@ -43,16 +48,22 @@ class Soak:
     guarantee: str = "exactly_once"
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
+    _logs: dict[str, Thread] = field(default_factory=dict)
     _positions: dict[int, int] = field(default_factory=dict)
 
     def fill(self, work: Workload) -> None:
-        """Write the input."""
+        """Make the input topic and write all of the input."""
         topic = f"{self.prefix}.in"
         admin = AdminClient({"bootstrap.servers": self.broker})
         for made in admin.create_topics([NewTopic(topic, 4, 1)]).values():
             made.result()
+        self.send(work.messages)
+
+    def send(self, messages: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write (key, value) to the input."""
+        topic = f"{self.prefix}.in"
         producer = Producer({"bootstrap.servers": self.broker, "linger.ms": 20})
-        for at, (key, value) in enumerate(work.messages):
+        for at, (key, value) in enumerate(messages):
             producer.produce(topic, value, key)
             if at % 10_000 == 9_999:
                 producer.flush()
@@ -67,15 +78,21 @@ class Soak:
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.data(name)),
             "SEQUITUR_GUARANTEE": self.guarantee,
-            "SEQUITUR_SESSION_TIMEOUT": "6",
+            "SEQUITUR_SESSION_TIMEOUT": str(SESSION),
             "SEQUITUR_INSTANCE": name,
         }
         command = [sys.executable, "-m", "faust", "-A", "apps.soak", "worker", "-l", "info"]
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.began[name] = log.tell()
-            self.workers[name] = subprocess.Popen(
-                [*command, "--without-web"], env=environment, stdout=log, stderr=log
-            )
+        log = (self.folder / f"{name}.log").open("ab", buffering=0)
+        self.began[name] = log.tell()
+        self.workers[name] = worker = subprocess.Popen(
+            [*command, "--without-web"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        # The log is not the worker's own file, so that a worker without a disk can still say so.
+        self._logs[name] = Thread(target=_copy, args=(worker.stdout, log), daemon=True)
+        self._logs[name].start()
 
     def data(self, name: str) -> Path:
         """A worker's data folder."""
@@ -87,14 +104,23 @@ class Soak:
         if worker is not None:
             worker.kill()
             worker.wait()
+            self._logs[name].join(5)
 
     def ready(self, name: str, seconds: float = 60) -> None:
         """Wait until a worker has restored its tables and works. Raises TimeoutError."""
+        self.says(name, "Worker ready", seconds)
+
+    def says(self, name: str, text: str, seconds: float = 60) -> None:
+        """Wait until a worker's log has a text since its start. Raises TimeoutError."""
         until = time.monotonic() + seconds
-        while b"Worker ready" not in (self.folder / f"{name}.log").read_bytes()[self.began[name] :]:
+        while text.encode() not in self.said(name):
             if time.monotonic() > until:
-                raise TimeoutError(f"worker {name} is not ready after {seconds} s; see its log")
+                raise TimeoutError(f"no {text!r} in {seconds} s in the log of worker {name}")
             time.sleep(0.2)
+
+    def said(self, name: str) -> bytes:
+        """A worker's log since its last start."""
+        return (self.folder / f"{name}.log").read_bytes()[self.began[name] :]
 
     def pause(self, name: str) -> None:
         """SIGSTOP: the group will take the worker for dead, and it will not know."""
@@ -103,6 +129,14 @@ class Soak:
     def resume(self, name: str) -> None:
         """SIGCONT: a zombie with a step in hand."""
         self.workers[name].send_signal(signal.SIGCONT)
+
+    def fill_disk(self, name: str) -> None:
+        """Let the system refuse all that a worker writes to files, as a full disk does."""
+        prlimit(self.workers[name].pid, RLIMIT_FSIZE, (0, RLIM_INFINITY))
+
+    def free_disk(self, name: str) -> None:
+        """Let it write again."""
+        prlimit(self.workers[name].pid, RLIMIT_FSIZE, (RLIM_INFINITY, RLIM_INFINITY))
 
     def stop(self, name: str) -> int:
         """SIGTERM; returns the exit status, and kills what does not stop."""
@@ -114,6 +148,8 @@ class Soak:
             worker.kill()
             worker.wait()
             return -9
+        finally:
+            self._logs[name].join(5)
 
     def stop_all(self) -> dict[str, int]:
         return {name: self.stop(name) for name in list(self.workers)}
@@ -144,6 +180,21 @@ class Soak:
         ]
         for done in admin.incremental_alter_configs(resources).values():
             done.result()
+
+    def tidy(self) -> None:
+        """Delete the topics and the folder, so that what is done takes no room."""
+        admin = AdminClient({"bootstrap.servers": self.broker})
+        topics = [t for t in admin.list_topics(timeout=10).topics if t.startswith(self.prefix)]
+        for done in admin.delete_topics(topics).values():
+            done.result()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Kill what still runs, and let go of the broker."""
+        for name in list(self.workers):
+            self.kill(name)
+        if "_changelog" in self.__dict__:
+            self._changelog.close()
 
     def lag(self) -> int:
         """Messages that are not processed to the end, over the input and by-stream topics."""
@@ -214,31 +265,7 @@ def let_work(soak: Soak, messages: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def harm(soak: Soak, chance: random.Random, names: list[str]) -> str:
-    """Do one thing to one of the workers; returns what was done."""
-    name = chance.choice(names)
-    what = chance.choices(["kill", "kill and forget", "stop", "damage"], [6, 2, 1, 1])[0]
-    if what == "stop":
-        if name in soak.workers:
-            soak.stop(name)
-    else:
-        soak.kill(name)
-    if what == "kill and forget":
-        soak.forget(name)
-    if what == "damage":
-        damage(soak.data(name), chance)
-    soak.start(name)
-    return f"{what} {name}"
-
-
-def damage(folder: Path, chance: random.Random) -> None:
-    """Truncate or overwrite a file of a worker's tables."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
-    for path in chance.sample(files, min(3, len(files))):
-        size = path.stat().st_size
-        if chance.random() < 0.5:
-            os.truncate(path, size // 2)
-        else:
-            with path.open("r+b") as file:
-                file.seek(chance.randrange(size))
-                file.write(b"\xa5" * 64)
+def _copy(source: IO[bytes], target: IO[bytes]) -> None:
+    with source, target:
+        while chunk := os.read(source.fileno(), 1 << 16):
+            target.write(chunk)

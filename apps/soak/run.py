@@ -1,73 +1,107 @@
-"""`scripts/soak`: rounds of kills with a check after each; seeded, bounded, resumable."""
+"""`scripts/soak`: rounds of harm to workers and broker with a check after each.
+
+Seeded, bounded, and resumable: what is stopped goes on behind the last round that passed. A round
+that fails leaves its topics, tables and logs as they are; one that passed leaves nothing.
+"""
 
 import argparse
-import json
 import random
+import shutil
 import signal
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
 from apps.local.broker import Broker
 from apps.local.home import HOME
-from apps.soak.chaos import Soak, harm, let_work
+from apps.soak.chaos import Soak, let_work
 from apps.soak.check import check
-from apps.soak.workload import workload
+from apps.soak.done import Done, Round, lasts, load, save, table
+from apps.soak.harms import harm
+from apps.soak.workload import Workload, workload
 
 WORKERS = ("a", "b")
+BROKER = "broker killed"
 
 
-@dataclass
-class Done:
-    """How far a soak is: kept in a file after each round."""
+class Rounds:
+    """The rounds of a run: `total` harms, `events` in each round."""
 
-    seed: int
-    rounds: int = 0
-    harms: int = 0
+    def __init__(self, broker: Broker, home: Path, done: Done, total: int, events: int) -> None:
+        self.broker = broker
+        self.home = home
+        self.done = done
+        self.total = total
+        self.events = events
 
+    def run(self, harms: int) -> Round:
+        """Fill an input, do `harms` bad things while two workers process it, check what came out.
 
-def one_round(broker: Broker, folder: Path, seed: int, harms: int, events: int, once: bool) -> None:
-    """Fill an input, do `harms` bad things while two workers process it, check what came out.
+        Raises RuntimeError with what is wrong.
+        """
+        seed = self.done.next_seed
+        # Every fourth round is at least once.
+        guarantee = "at_least_once" if len(self.done.rounds) % 4 == 3 else "exactly_once"
+        began = time.monotonic()
+        work = workload(self.events, streams=300, seed=seed)
+        folder = self.home / f"round-{seed}"
+        soak = Soak(self.broker.address, f"soak-{seed}-{int(time.time())}", folder, guarantee)
+        what: Counter[str] = Counter()
+        try:
+            soak.fill(Workload([], {}))
+            for name in WORKERS:
+                soak.start(name)
+            self._harm(soak, random.Random(seed), work, harms, what, began)
+            soak.wait(300)
+            soak.stop_all()
+            once = guarantee == "exactly_once"
+            wrong = check(soak.broker, soak.prefix, work, soak.data("a"), once=once)
+        except (RuntimeError, TimeoutError) as error:
+            wrong = [str(error)]
+        finally:
+            soak.close()
+        if wrong:
+            raise RuntimeError(f"seed {seed} after {dict(what)}: " + "; ".join(wrong[:20]))
+        soak.tidy()
+        seconds = round(time.monotonic() - began)
+        return Round(seed, guarantee, len(work.messages), seconds, dict(what))
 
-    Raises RuntimeError with what is wrong.
-    """
-    chance = random.Random(seed)
-    work = workload(events, streams=300, seed=seed)
-    guarantee = "exactly_once" if once else "at_least_once"
-    soak = Soak(broker.address, f"soak-{seed}-{int(time.time())}", folder, guarantee)
-    what: Counter[str] = Counter()
-    try:
-        soak.fill(work)
-        for name in WORKERS:
-            soak.start(name)
-        for _ in range(harms):
-            let_work(soak, chance.randrange(2 * len(work.messages) // harms), 15)
+    def _harm(
+        self,
+        soak: Soak,
+        chance: random.Random,
+        work: Workload,
+        harms: int,
+        what: Counter[str],
+        began: float,
+    ) -> None:
+        part = len(work.messages) // harms + 1
+        for number in range(1, harms + 1):
+            # Part by part, so that there is work in hand at every harm, however fast it goes.
+            soak.send(work.messages[(number - 1) * part : number * part])
+            let_work(soak, chance.randrange(part), 15)
             if chance.random() < 0.05:
-                broker.kill()
-                broker.start()
-                what["kill broker"] += 1
+                self.broker.kill()
+                self.broker.start()
+                done = BROKER
             else:
-                what[harm(soak, chance, list(WORKERS)).rsplit(" ", 1)[0]] += 1
-        soak.wait(300)
-        soak.stop_all()
-        wrong = check(broker.address, soak.prefix, work, soak.data("a"), once=once)
-    finally:
-        for name in list(soak.workers):
-            soak.kill(name)
-    if wrong:
-        raise RuntimeError(f"seed {seed}: " + "; ".join(wrong[:20]))
-    done = ", ".join(f"{n} × {name}" for name, n in sorted(what.items()))
-    print(
-        f"seed {seed}, {guarantee}: {len(work.messages):,} messages right after {done}", flush=True
-    )
+                done = harm(soak, chance, WORKERS)
+            what[done] += 1
+            all_done = self.done.harms + number
+            took = self.done.seconds + time.monotonic() - began
+            left = took / all_done * (self.total - all_done)
+            print(
+                f"round {len(self.done.rounds) + 1}, {number} of {harms}: {done}; "
+                f"{all_done} of {self.total} in {lasts(took)}, about {lasts(left)} left",
+                flush=True,
+            )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
-    parser.add_argument("--kills", type=int, default=300, help="bad things to do in all")
+    parser.add_argument("--harms", type=int, default=300, help="bad things to do in all")
     parser.add_argument("--per-round", type=int, default=25, help="of them in one round")
     parser.add_argument("--events", type=int, default=200_000, help="events in a round")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
@@ -79,30 +113,29 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, end)
     home = HOME / "soak"
-    home.mkdir(parents=True, exist_ok=True)
     state = home / "done.json"
-    done = Done(options.seed)
-    if state.exists() and not options.fresh:
-        found = Done(**json.loads(state.read_text()))
-        if found.seed == options.seed and found.harms < options.kills:
-            done = found
-            print(f"going on after {done.rounds} rounds with {done.harms} harms", flush=True)
+    done = load(state, options.seed)
+    if options.fresh or done is None or done.harms >= options.harms:
+        shutil.rmtree(home, ignore_errors=True)
+        done = Done(options.seed)
+    elif done.rounds:
+        print(f"going on after {len(done.rounds)} rounds with {done.harms} harms", flush=True)
+    home.mkdir(parents=True, exist_ok=True)
     try:
         with Broker(home / "broker") as broker:
-            while done.harms < options.kills:
-                harms = min(options.per_round, options.kills - done.harms)
-                seed = options.seed + done.rounds
-                folder = home / f"round-{seed}"
-                one_round(broker, folder, seed, harms, options.events, once=done.rounds % 4 != 3)
-                done.rounds, done.harms = done.rounds + 1, done.harms + harms
-                state.write_text(json.dumps(asdict(done)))
+            rounds = Rounds(broker, home, done, options.harms, options.events)
+            while done.harms < options.harms:
+                found = rounds.run(min(options.per_round, options.harms - done.harms))
+                done.rounds.append(found)
+                save(state, done)
+                print(f"{found}", flush=True)
     except KeyboardInterrupt:
         print(f"stopped after {done.harms} harms; run it again to go on", flush=True)
         return 130
     except RuntimeError as error:
-        print(f"FAILED: {error}\nworkers' logs and tables are in {home}", flush=True)
+        print(f"FAILED: {error}\nits topics, logs and tables are in {home}", flush=True)
         return 1
-    print(f"soak passed: {done.harms} harms in {done.rounds} rounds, nothing lost or repeated")
+    print(table(done))
     return 0
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak.chaos import Soak, harm, let_work
+from apps.soak.chaos import SESSION, Soak, let_work
 from apps.soak.check import check
+from apps.soak.harms import harm
 from apps.soak.workload import Workload, workload
 from tests.conftest import BrokerAddress
 
@@ -31,8 +32,7 @@ def soaks(
 
     yield make
     for soak in made:
-        for name in list(soak.workers):
-            soak.kill(name)
+        soak.close()
 
 
 def run(soak: Soak, work: Workload, seed: int, harms: int, names: list[str]) -> None:
@@ -78,8 +78,8 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
     let_work(soak, len(work.messages) // 4, 30)
     soak.pause("a")
     soak.start("b")
-    # The group's session timeout is 6 s: by then b has all partitions, and works on.
-    time.sleep(7)
+    # By then b has all partitions, and works on.
+    time.sleep(SESSION + 1)
     let_work(soak, len(work.messages) // 4, 20)
     soak.resume("a")
     soak.wait(120)

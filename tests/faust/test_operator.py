@@ -1,4 +1,4 @@
-"""Policies and operator commands on a running worker: what is set aside, and what brings it back."""
+"""Policies and commands on a running worker: what is set aside, and what brings it back."""
 
 import signal
 from collections.abc import Callable, Iterator

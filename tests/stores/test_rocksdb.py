@@ -78,3 +78,41 @@ os.kill(os.getpid(), 9)
     assert table.get(b"c") == b"%d" % table.offset
     assert table.get(b"p%d" % (table.offset % 7)) == b"%d" % table.offset
     table.close()
+
+
+def test_a_table_without_room_names_folder_and_remedy_and_keeps_what_it_has(tmp_path: Path) -> None:
+    program = f"""
+import resource, sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from stores import rocksdb
+rocksdb.WRITE_BUFFER_BYTES = 64 << 10
+path = Path({str(tmp_path / "0")!r})
+table = rocksdb.RocksTable(path)
+table.write([(b"p1", b"1")], 1)
+table.close()
+table = rocksdb.RocksTable(path)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+def failing(action):
+    try:
+        action()
+    except rocksdb.TableFull as error:
+        print(error)
+
+def write():
+    for unit in range(2, 3000):
+        table.write([(b"x%d" % unit, b"y" * 900)], unit)
+
+for action in (write, table.close, lambda: rocksdb.RocksTable(path)):
+    failing(action)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    told = ran.stdout.decode().splitlines()
+    for doing, line in zip(("write", "close", "open"), told, strict=True):
+        assert f"cannot {doing} the table in {tmp_path / '0'}: " in line
+        assert "make room on the disk" in line
+    table = RocksTable(tmp_path / "0")
+    assert table.offset is not None
+    assert table.get(b"p1") == b"1"
+    table.close()

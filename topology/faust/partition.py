@@ -45,8 +45,8 @@ class Partition:
         """Runners that can start. Whatever it raises, nothing is left running."""
         raise NotImplementedError
 
-    async def discard(self) -> None:
-        """Empty the tables, one of which could not be read or written."""
+    async def mend(self, error: TableError) -> None:
+        """Make the tables, one of which could not be read or written, fit to be restored."""
 
     async def start(self) -> None:
         """Start the runners, trying until it works or the partition is to stop."""
@@ -59,6 +59,8 @@ class Partition:
                     "cannot start %s/%d, trying again in %.0f s: %s",
                     *self.source, delay, error,
                 )  # fmt: skip
+                if isinstance(error, TableError):
+                    await self.mend(error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, RETRY_LIMIT)
                 continue
@@ -101,7 +103,7 @@ class Partition:
         fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch)
         await asyncio.sleep(self._fenced if fenced else RETRY)
         if isinstance(error, TableError):
-            await self.discard()
+            await self.mend(error)
         await self.start()
         self._again = None
 

@@ -16,7 +16,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from stores.rocksdb import TableError
+from stores.rocksdb import TableError, TableFull
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Partition
@@ -185,9 +185,13 @@ class StreamPartition(Partition):
         finishing.add_done_callback(self._leaving.discard)
         return True
 
-    async def discard(self) -> None:
+    async def mend(self, error: TableError) -> None:
+        # A table without room is right, only behind the changelog, and RocksDB refuses to go on
+        # with it until it is opened again. Any other is rebuilt.
+        tables = self._shared.tables
+        mend = tables.close if isinstance(error, TableFull) else tables.discard
         for view in self._views:
-            self._shared.tables.discard(view.name, self.source.partition)
+            mend(view.name, self.source.partition)
 
     async def stop(self, grace: float) -> None:
         await super().stop(grace)

@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from mode import get_logger
 
-from stores.rocksdb import RocksTable
+from stores.rocksdb import RocksTable, TableError
 from topology.faust.kafka import plain_consumer, read_range
 from topology.view import View
 
@@ -93,16 +93,23 @@ class Tables:
         )  # fmt: skip
 
     def close(self, view: str, partition: int) -> None:
-        """Close a table that another worker has now."""
+        """Close a table; the next restore opens it anew."""
         table = self._open.pop((view, partition), None)
         if table is not None:
-            table.close()
+            try:
+                table.close()
+            except TableError as error:
+                logger.warning("%s. What is missing is read from the changelog again", error)
 
     def discard(self, view: str, partition: int) -> None:
         """Empty a table that cannot be read; the next restore rebuilds it from the changelog."""
         table = self._open.get((view, partition))
         if table is not None:
-            table.clear()
+            try:
+                table.clear()
+            except TableError as error:
+                logger.warning("%s", error)
+                self.close(view, partition)
 
     def close_all(self) -> None:
         for view, partition in list(self._open):

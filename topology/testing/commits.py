@@ -1,11 +1,14 @@
 """How a simulated partition makes a unit durable: step by step, in the live runtime's order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from topology.testing.disk import FakeTable
 from topology.testing.log import Producer, TopicPartition
 from topology.testing.worker import Worker, World
 from topology.unit import NO_HEADERS, CommitUnit, Out
+
+Send = Callable[[TopicPartition, Sequence[Out]], int]
+"""(partition, records) → the offset behind the last."""
 
 
 class Commits:
@@ -37,16 +40,11 @@ class Commits:
 
     def commit_exactly_once(self, unit: CommitUnit) -> Iterator[str]:
         """One transaction holds it all; the tables follow."""
-        producer, ends = self.producer, {}
+        producer = self.producer
         assert producer is not None
         producer.begin()
         yield "begun"
-        for place, records in self.outputs(unit):
-            producer.send(place, records)
-            yield "outputs"
-        for view, rows in self.changes(unit):
-            ends[view] = producer.send(self.world.changelog(view, unit.partition), rows)
-            yield "changelog"
+        ends = yield from self.send(unit, producer.send)
         if unit.next_offset is not None:
             producer.send_offsets([(self.place, unit.next_offset)])
             yield "offsets"
@@ -56,16 +54,21 @@ class Commits:
 
     def commit_at_least_once(self, unit: CommitUnit) -> Iterator[str]:
         """Outputs, then changelog rows, then tables; offsets with the next heartbeat."""
-        log, ends = self.world.log, {}
-        for place, records in self.outputs(unit):
-            log.append(place, records)
-            yield "outputs"
-        for view, rows in self.changes(unit):
-            ends[view] = log.append(self.world.changelog(view, unit.partition), rows)
-            yield "changelog"
+        ends = yield from self.send(unit, self.world.log.append)
         if unit.next_offset is not None:
             self.worker.uncommitted[self.place] = unit.next_offset
         yield from self.write_tables(unit, ends)
+
+    def send(self, unit: CommitUnit, send: Send) -> Generator[str, None, dict[str, int]]:
+        """Send outputs, then changelog rows. Returns view → changelog offset behind its rows."""
+        ends = {}
+        for place, records in self.outputs(unit):
+            send(place, records)
+            yield "outputs"
+        for view, rows in self.changes(unit):
+            ends[view] = send(self.world.changelog(view, unit.partition), rows)
+            yield "changelog"
+        return ends
 
     def write_tables(self, unit: CommitUnit, ends: dict[str, int]) -> Iterator[str]:
         """Write the rows, with the changelog offset behind them."""
