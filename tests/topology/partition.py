@@ -9,6 +9,7 @@ import orjson
 
 from stores.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
+from topology.redelivery import due, not_before
 from topology.stream_task import StreamTask
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -72,8 +73,28 @@ class Partition:
                 view.ordering = replace(view.ordering, drain=self.drain)
 
     def process(self, batch: Sequence[Record], horizon: int | None = None) -> CommitUnit:
-        """One step, of which nothing is durable yet."""
-        return self.task.process(batch, self.now, horizon)
+        """One step, of which nothing is durable yet; what is to come again by now does."""
+        unit, events = self.task.begin(batch, self.now)
+        for view in self.task.views.values():
+            back = view.take_back(list(due(self.away(view), self.now)), self.now)
+            view.run(events, unit, horizon, back)
+        self.task.finish(unit)
+        return unit
+
+    def away(self, view: ViewTask) -> list[Record]:
+        """The records of the view's redelivery topic that did not come again yet."""
+        written = self.written[view.view.redeliver_topic]
+        return [
+            Record(view.view.redeliver_topic, 0, at, out.key, out.value, out.headers, out.timestamp)
+            for at, out in enumerate(written)
+        ][view.positions.redelivered :]
+
+    @property
+    def due(self) -> float:
+        """When there is something to do without any input (ms)."""
+        views = [view for view in self.task.views.values() if not view.halted]
+        again = [not_before(records[0]) for view in views if (records := self.away(view))]
+        return min([view.due for view in views] + again, default=float("inf"))
 
     def feed(self, batch: Sequence[Record], horizon: int | None = None) -> None:
         """A step that is committed, and those that finish its drain."""
@@ -82,10 +103,11 @@ class Partition:
             self.commit(self.process([], horizon))
 
     def advance(self, now: int) -> None:
-        """All that arrived by `now` was fed: give up the gaps that are due."""
+        """All that arrived by `now` was fed: do what is due by then, when it is due."""
+        while (next_due := self.due) <= now:
+            self.now = max(self.now, int(next_due))
+            self.feed([], self.now)
         self.now = now
-        if self.task.due <= now:
-            self.feed([], now)
 
     def live(self, moments: Iterable[tuple[int, Sequence[Sequence[Record]]]]) -> "Partition":
         """Feed each moment's batches at its time, and let the clock act after it."""

@@ -34,14 +34,12 @@ class Layout:
                 if not source.keyed:
                     self.places.update({(t, number): (source, False) for t in source.topics})
                 self.places[source.by_stream, number] = (source, True)
-        sides = (
-            topology.malformed_topic, topology.unknown_topic,
-            topology.errors_topic, topology.late_topic,
-        )  # fmt: skip
+        sides = topology.side_topics
         self.sides = frozenset(sides)
         by_stream = [source.by_stream for source in topology.sources.values() if not source.keyed]
         outputs = [view.output for view in topology.views.values()]
         changelogs = [topic for topic, _ in self.changelogs.values()]
-        self.own = frozenset((*sides, *by_stream, *outputs, *changelogs))
+        away = [view.redeliver_topic for view in topology.views.values()]
+        self.own = frozenset((*sides, *by_stream, *outputs, *away, *changelogs))
         gaps = [view.gap.most for view in topology.views.values() if isinstance(view.gap, Skip)]
         self.leap = round(max(gaps, default=1) * 1500)

@@ -72,7 +72,7 @@ def test_changes_of_several_tables_are_handled_in_the_order_of_their_transaction
     topology = Topology("shop")
     source = topology.source(["shop.a", "shop.b"], name="shop", inspector=DebeziumTransactions())
     seen: list[int] = []
-    topology.view("audit", of=source, handler=lambda event: seen.append(event.sequence))
+    topology.view("history", of=source, handler=lambda event: seen.append(event.sequence))
     driver = TopologyTestDriver(topology)
     for total, in_table, table in ((3, 2, "b"), (2, 1, "a"), (1, 1, "b")):
         envelope = change("c", POSTGRESQL, table=table, transaction=order(total, in_table))
