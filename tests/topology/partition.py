@@ -94,7 +94,7 @@ class Partition:
         """When there is something to do without any input (ms)."""
         views = [view for view in self.task.views.values() if not view.halted]
         again = [not_before(records[0]) for view in views if (records := self.away(view))]
-        return min([view.due for view in views] + again, default=float("inf"))
+        return min([*(view.due for view in views), *again], default=float("inf"))
 
     def feed(self, batch: Sequence[Record], horizon: int | None = None) -> None:
         """A step that is committed, and those that finish its drain."""
