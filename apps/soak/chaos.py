@@ -245,13 +245,23 @@ class Soak:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in known])
         return consumer
 
+    def supervise(self) -> None:
+        """Start workers again that found no broker when they started, as whoever runs one would.
+
+        Raises RuntimeError if one ended by itself that was at work.
+        """
+        for name, worker in list(self.workers.items()):
+            if worker.poll() is not None:
+                if b"Worker ready" in self.said(name):
+                    raise RuntimeError(f"worker {name} ended with {worker.returncode}; see its log")
+                self.kill(name)
+                self.start(name)
+
     def wait(self, seconds: float, done: Callable[[], bool] | None = None) -> None:
         """Wait until all input is processed. Raises TimeoutError, RuntimeError if a worker ends."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            for name, worker in self.workers.items():
-                if worker.poll() is not None:
-                    raise RuntimeError(f"worker {name} ended with {worker.returncode}; see its log")
+            self.supervise()
             if self.lag() == 0 and (done is None or done()):
                 return
             time.sleep(0.5)
