@@ -109,16 +109,14 @@ def test_offsets_are_committed_with_metadata_in_the_consumers_own_thread() -> No
     assert 'OffsetAndMetadata(offset, "")' in inspect.getsource(driver.AIOKafkaConsumerThread)
 
 
-async def test_partitions_of_a_consumer_without_a_group_can_be_paused_and_sought() -> None:
+async def test_partitions_of_a_consumer_without_a_group_can_be_paused() -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
     partition = TopicPartition("t", 0)
     consumer.assign([partition])
     consumer.pause(partition)
     assert consumer.paused() == {partition}
-    consumer.seek(partition, 7)
     consumer.resume(partition)
     assert consumer.paused() == set()
-    assert await consumer.position(partition) == 7
     consumer._closed = True
 
 
