@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.topology.deliveries import Arrival, deliveries
-from tests.topology.model import models
+from tests.topology.model import Model
 from topology import adaptive, suggest_timeouts
 from topology.suggest import learned
 
@@ -50,13 +50,15 @@ def test_nothing_recorded_suggests_nothing_and_nothing_late_is_no_reason_to_wait
 def test_it_says_what_the_model_says(arrivals: list[Arrival]) -> None:
     recorded = [(arrival.stream, arrival.nth + 1, arrival.at) for arrival in arrivals]
     for suggestion in suggest_timeouts(recorded, candidates=[1, 3]):
-        wanted = models(arrivals, after=round(suggestion.after * 1000)).values()
-        last = max(arrival.at for arrival in arrivals)
-        for model in wanted:
-            for at in range(last, last + 200_000, 1000):
+        wanted = {stream: Model(after=round(suggestion.after * 1000)) for stream in "abc"}
+        for at in range(0, 200_000, 1000):
+            for arrival in arrivals:
+                if arrival.at == at:
+                    wanted[arrival.stream].arrive(arrival.nth + 1, at)
+            for model in wanted.values():
                 model.advance(at)
-        assert suggestion.skipped == sum(model.skipped for model in wanted)
-        assert suggestion.wrong == sum(model.late for model in wanted)
+        assert suggestion.skipped == sum(model.skipped for model in wanted.values())
+        assert suggestion.wrong == sum(model.late for model in wanted.values())
         assert suggestion.waiting == 0
 
 
