@@ -95,6 +95,14 @@ def test_events_that_waited_before_are_parked_with_the_one_that_failed() -> None
     assert [each["sequence"] for each in partition.values("shop.parked")] == [2, 3, 4, 5, 7, 9]
 
 
+def test_what_came_too_early_and_was_handled_in_the_same_batch_is_not_parked() -> None:
+    partition = Faults({("a", 3): FOR_EVER}).partition(error=park())
+    feed(partition, 2, 4, 1, 3)
+    assert partition.handled() == {"a": [1, 2]}
+    assert [each["sequence"] for each in partition.values("shop.parked")] == [3, 4]
+    assert partition.view().counts.parked == 2
+
+
 def test_a_gap_behind_a_parked_event_is_not_given_up() -> None:
     partition = Faults({("a", 1): FOR_EVER}).partition(error=park(), gap=skip(after=1))
     feed(partition, 1, 3)
