@@ -18,7 +18,7 @@ import pytest
 from tests.topology import simulated
 from tests.topology.partition import board, shop
 from tests.topology.simulated import odd_messages, sometimes, steps_of_three, three_views
-from topology import Event, Topology, skip
+from topology import Event, Topology, redeliver, skip
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
 from topology.testing.simulator import told
@@ -35,6 +35,10 @@ CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     "gaps given up behind re-keying": (shop(keyed=False, gap=skip(after=1)), {}),
     "failing handler": (shop(handler=sometimes, buffer=2), {"workers": 3}),
     "long drains": (shop(buffer=4), {"drain": 2, "delivery": Delivery(late=0.6, reach=30)}),
+    "events come again": (
+        shop(buffer=2, full=redeliver(limit=4)),
+        {"delivery": Delivery(late=0.4, reach=20)},
+    ),
     "three views": (three_views(), {"partitions": 1}),
 }
 

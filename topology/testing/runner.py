@@ -10,6 +10,8 @@ from itertools import islice
 from math import inf
 
 from topology.event import Record
+from topology.on_full import Redeliver
+from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.awaited import complete
@@ -18,6 +20,7 @@ from topology.testing.horizon import Horizon
 from topology.testing.log import TopicPartition
 from topology.testing.worker import Worker, World
 from topology.unit import CommitUnit
+from topology.view_task import ViewTask
 
 RESTORED = 5
 """Changelog records that a restoring table takes at once."""
@@ -29,8 +32,9 @@ BETWEEN = frozenset(("new", "fenced", "restoring", "started", "done", "idle", "w
 class PartitionRunner(Commits):
     """Runs one partition until it is dropped, or raises Fenced.
 
-    at: the last step that was taken. task: the engine's, once started. due: the earliest deadline
-    of a gap (ms) as it was when the partition last had nothing to do, infinite if there was none.
+    at: the last step that was taken. task: the engine's, once started. due: the earliest time (ms)
+    at which something is to be done that no input brings, as it was when the partition last had
+    nothing to do; infinite if there was none. redelivers: whether events of a view come again.
     """
 
     def __init__(
@@ -47,6 +51,9 @@ class PartitionRunner(Commits):
         self.input = world.log.partition(place)
         self.position = 0
         self.due = inf
+        self.redelivers = by_stream and any(
+            isinstance(view.full, Redeliver) for view in world.layout.views[source.name]
+        )
         self.horizon = self.make_horizon()
         self.steps: Iterator[str] = self.run()
 
@@ -75,7 +82,10 @@ class PartitionRunner(Commits):
 
     @property
     def busy(self) -> bool:
-        """Whether it may have something to do: to go on with, to read, or a gap to give up."""
+        """Whether it may have something to do: to go on with, to read, or what is due."""
+        if self.redelivers and self.at == "idle" and self.task is not None:
+            # What its own transaction sent to come again may show only now.
+            self.due = min(self.task.due, self.next_again())
         return self.at != "idle" or self.position < self.input.end or self.due <= self.world.log.now
 
     def __str__(self) -> str:
@@ -110,9 +120,9 @@ class PartitionRunner(Commits):
                 yield "computed"
                 yield from self.commit(unit)
             if task is not None:
-                self.due = task.due
-            due = self.due <= self.world.log.now
-            fired = self.fire() if due else None
+                self.due = min(task.due, self.next_again())
+            is_due = self.due <= self.world.log.now
+            fired = self.fire() if is_due else None
             if not records and self.position > self.committed:
                 fired = fired or CommitUnit(*self.place)
                 fired.next_offset = self.position
@@ -120,7 +130,7 @@ class PartitionRunner(Commits):
                 yield "fired"
                 yield from self.commit(fired)
             elif not records:
-                yield "waits" if due else "idle"
+                yield "waits" if is_due else "idle"
 
     def start(self) -> Iterator[str]:
         """Fence, restore, find the committed offset: in this order, as each relies on the last."""
@@ -193,14 +203,40 @@ class PartitionRunner(Commits):
         unit, events = task.begin(records, now)
         self.unit = unit
         for view in task.views.values():
+            again = list(due(self.away(view), now))
+            back = view.take_back(again, now) if again else ()
             if view.view.is_async:
-                complete(view.arun(events, unit, horizon))
+                complete(view.arun(events, unit, horizon, back))
             else:
-                view.run(events, unit, horizon)
+                view.run(events, unit, horizon, back)
         task.finish(unit)
         return unit
 
+    def away(self, view: ViewTask) -> list[Record]:
+        """The next records of a view's redelivery topic, at most a batch."""
+        if not isinstance(view.view.full, Redeliver):
+            return []
+        place = view.view.redeliver_topic, self.place[1]
+        found, _ = (log := self.world.log.partition(place)).read(
+            view.positions.redelivered, self.world.batch
+        )
+        return [
+            Record(*place, at, out[0], out[1], out[3], out[2])
+            for at in found
+            if (out := log.records[at])
+        ]
+
+    def next_again(self) -> float:
+        """When an event comes again, or its handler is called again (ms), infinite if none does."""
+        found = inf
+        for view in self.task.views.values() if self.task is not None else ():
+            found = min(found, view.retry_due, *map(not_before, self.away(view)[:1]))
+        return found
+
     def fire(self) -> CommitUnit | None:
-        """The unit of gaps that are due, if they may be given up."""
+        """The unit of what is due: events that come again, gaps if they may be given up."""
+        assert self.task is not None
+        if self.next_again() <= self.world.log.now:
+            return self.take([])
         horizon = self.horizon.reached(self.position)
-        return None if horizon is None or self.due > horizon else self.take([], horizon)
+        return None if horizon is None or self.task.due > horizon else self.take([], horizon)

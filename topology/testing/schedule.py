@@ -8,7 +8,7 @@ from topology.testing.messages import Arrivals
 from topology.testing.runner import PartitionRunner
 from topology.testing.worker import World
 
-ROUNDS = 2_000
+ROUNDS = 10_000
 """Rounds over all partitions in which a run has to come to rest once nothing more goes wrong."""
 STEPS = 16
 """Steps that a partition takes at most before another one's turn."""
