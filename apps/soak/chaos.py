@@ -47,6 +47,7 @@ class Soak:
     prefix: str
     folder: Path
     guarantee: str = "exactly_once"
+    store: str = "rocksdb"
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, Thread] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Soak:
             "SOAK": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.data(name)),
+            "SEQUITUR_STORE": self.store,
             "SEQUITUR_GUARANTEE": self.guarantee,
             "SEQUITUR_SESSION_TIMEOUT": str(SESSION),
             "SEQUITUR_INSTANCE": name,
