@@ -97,7 +97,7 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         missing=tuple(gaps),
         ranges=ranges,
         since=place.since if waiting else None,
-        newest=_later(newest, around.newest),
+        newest=around.newest or newest,
         skipped=place.skipped,
         late=around.late,
         attempts=place.retry.attempts if place.retry else None,
@@ -147,8 +147,3 @@ def _waits(events: Iterable[Event]) -> tuple[list[int], Arrival | None]:
     return sequences, Arrival(
         newest.sequence, message.topic, message.partition, message.offset, newest.arrived
     )
-
-
-def _later(one: Arrival | None, other: Arrival | None) -> Arrival | None:
-    found = [arrival for arrival in (one, other) if arrival is not None]
-    return max(found, key=lambda arrival: arrival.arrived, default=None)
