@@ -26,7 +26,8 @@ class Progress:
     as rows beyond the ring; those up to sequence `loaded` are in it already. since: when the gap in
     front of them was noticed (ms). skipped: ranges (first, last) that were given up, newest last.
     held: whether the stream is set aside: whatever is above `last` waits. retry: when a held stream
-    is to go on by itself.
+    is to go on by itself. rejected: of a stream that waits, when an event was sent to come again
+    last (ms), 0 if none was.
     """
 
     last: int
@@ -37,6 +38,7 @@ class Progress:
     skipped: tuple[tuple[int, int], ...] = ()
     held: bool = False
     retry: Retry | None = None
+    rejected: int = 0
 
     @property
     def waiting(self) -> int:

@@ -9,7 +9,7 @@
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
-(true), `retry` ({"attempts": …, "due": ms}) and `state`.
+(true), `rejected`, `retry` ({"attempts": …, "due": ms}) and `state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -53,6 +53,8 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["skipped"] = progress.skipped
         if progress.waiting:
             row["since"] = progress.since
+            if progress.rejected:
+                row["rejected"] = progress.rejected
         if progress.held:
             row["held"] = True
         if progress.retry is not None:
@@ -75,6 +77,7 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         since=since,
         skipped=skipped,
         held=found.get("held", False),
+        rejected=found.get("rejected", 0),
         retry=None if retry is None else Retry(retry["attempts"], retry["due"]),
     )
     return (progress if since else progress.plain()), state

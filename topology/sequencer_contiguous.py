@@ -48,6 +48,32 @@ class ContiguousRun(Run):
             self.wait(event, progress, ring)
         self.keep(event.stream, progress)
 
+    def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
+        """As any order does; but the lowest event waits here, even beyond the ring.
+
+        Without it nothing would show that the stream has a gap, if that is longer than the ring.
+        """
+        if (
+            self.ordering.full != "redeliver"
+            or progress.held
+            or ring.admits(progress.last, event.sequence)
+        ):
+            super().wait(event, progress, ring)
+        elif ring or (
+            progress.spilled
+            and self.lowest_beyond(event.stream, progress)[0].sequence < event.sequence
+        ):
+            progress.rejected = event.arrived
+            super().wait(event, progress, ring)
+        else:
+            if not progress.spilled:
+                progress.loaded = ring.end(progress.last)
+                progress.since = event.arrived
+                self.watch(event.stream, progress)
+            progress.spilled += 1
+            self.spilled.setdefault(event.stream, {})[event.sequence] = event
+            self.result.buffered.append(event)
+
     def drain(self, stream: str, progress: Progress) -> bool:
         ring, add = progress.ring, self.ordering.step
         assert ring is not None
@@ -66,10 +92,12 @@ class ContiguousRun(Run):
             moved = True
         if progress.waiting:
             if moved:
-                waits = ring.slots.values() or self.beyond(stream, progress)
-                progress.since = min(event.arrived for event in waits)
+                waits = ring.slots.values() or self.lowest_beyond(stream, progress)
+                # What was beyond the ring until now may be on its way back: it gets its time.
+                progress.since = max(min(event.arrived for event in waits), progress.rejected)
                 self.watch(stream, progress)
         else:
+            progress.rejected = 0
             self.timers.discard(stream)
         return moved
 
@@ -92,7 +120,7 @@ class ContiguousRun(Run):
         progress.spilled -= len(spilled)
         return bool(spilled)
 
-    def beyond(self, stream: str, progress: Progress) -> list[Event]:
+    def lowest_beyond(self, stream: str, progress: Progress) -> list[Event]:
         """The first of the events beyond the ring, of those in rows and of this step's own."""
         here = self.spilled.get(stream, {})
         found = [here[min(here)]] if here else []
@@ -108,7 +136,7 @@ class ContiguousRun(Run):
         first = progress.last + add
         if progress.spilled:
             self.load(stream, progress, ring)
-        waits = ring.slots.values() or self.beyond(stream, progress)
+        waits = ring.slots.values() or self.lowest_beyond(stream, progress)
         head = min(event.sequence for event in waits)
         if head > first:
             gap = Gap(stream, first, head - add, progress.since, (head - first) // add)

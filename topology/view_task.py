@@ -210,11 +210,17 @@ class ViewTask(ViewState):
     def _park(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:
         """Count what waits in parked streams apart, and tell of each event that is parked now."""
         changed, counts = result.changed, self.counts
-        for stream in {*held, *(self.parked.keys() & changed.keys())}:
+        for stream in [*held, *sorted(self.parked.keys() & changed.keys() - held.keys())]:
             progress, before = changed[stream], self.parked.pop(stream, 0)
             if isinstance(progress, Progress) and is_parked(progress):
                 self.parked[stream] = progress.waiting
-                new = {e.sequence: e for e in result.buffered if e.stream == stream}
+                # What came too early and was handled in this very step does not wait.
+                done = {e.sequence for e in result.released if e.stream == stream}
+                new = {
+                    e.sequence: e
+                    for e in result.buffered
+                    if e.stream == stream and e.sequence not in done
+                }
                 if not before:
                     rows = self.spilled(stream, progress.last + 1, LAST) if progress.spilled else ()
                     first = islice(rows, self.ordering.drain)

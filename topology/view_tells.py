@@ -63,7 +63,9 @@ def why_full(view: View, result: Step) -> str:
     """Why a view halts whose step is full."""
     for event in result.buffered:
         progress = result.changed.get(event.stream)
-        if isinstance(progress, Progress) and progress.spilled and not progress.held:
+        if not isinstance(progress, Progress) or progress.held:
+            continue
+        if progress.ring is None or progress.ring.get(event.sequence) is not event:
             return (
                 f"stream {event.stream} has no room for sequence {event.sequence} in its ring of "
                 f"{view.buffer} slots"

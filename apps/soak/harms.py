@@ -26,9 +26,7 @@ def harm(soak: Soak, chance: random.Random, names: Sequence[str]) -> str:
 
     Raises RuntimeError if a worker ended before, by itself.
     """
-    for each, worker in soak.workers.items():
-        if worker.poll() is not None:
-            raise RuntimeError(f"worker {each} ended by itself with {worker.returncode}")
+    soak.supervise()
     name = chance.choice(names)
     # At least once, nothing keeps out what a zombie writes.
     harms = {h: n for h, n in HARMS.items() if h != ZOMBIE or soak.guarantee == "exactly_once"}

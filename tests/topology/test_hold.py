@@ -251,13 +251,27 @@ def test_a_held_stream_spills_what_another_would_have_redelivered() -> None:
 
 def test_beyond_the_ring_an_event_comes_again_and_leaves_nothing_behind() -> None:
     held = Held(Ordering(size=2, full="redeliver"))
-    result = held.take(event("a", 3), event("a", 2), event("b", 9))
-    assert [(one.stream, one.sequence) for one in result.redelivered] == [("a", 3), ("b", 9)]
+    result = held.take(event("a", 2), event("a", 3), event("a", 4))
+    assert [one.sequence for one in result.redelivered] == [3, 4]
     assert [one.sequence for one in result.buffered] == [2]
-    assert held.known["b"] == 0
-    held.take(event("a", 1), event("a", 3))
+    held.take(event("a", 1), event("a", 3), event("a", 4))
 
-    assert held.handled == {"a": [1, 2, 3]}
+    assert held.handled == {"a": [1, 2, 3, 4]}
+    assert held.known["a"] == 4
+
+
+def test_but_the_lowest_event_waits_even_there() -> None:
+    """A gap that is longer than the ring would not show otherwise, nor ever be given up."""
+    held = Held(Ordering(size=2, skip_after=100, full="redeliver"))
+    result = held.take(event("a", 9, at=5), event("a", 10, at=6), event("a", 8, at=7))
+    assert [one.sequence for one in result.buffered] == [9, 8]
+    assert [one.sequence for one in result.redelivered] == [10]
+    assert held.timers.next == 105
+    held.take(event("a", 10, at=90), now=105)
+    assert held.handled == {"a": [8, 9]}
+    held.take(event("a", 10, at=110))
+    assert held.handled == {"a": [8, 9, 10]}
+    assert held.known["a"] != 10  # the gap that was given up is remembered
 
 
 def test_beyond_the_ring_of_a_view_that_halts_an_event_is_kept_and_the_step_says_so() -> None:
