@@ -8,7 +8,8 @@ from topology.explain.around import Around, Arrival, Away
 from topology.explain.fold import Fold, of_counts, of_stream, of_waiting, waiting_rows
 from topology.explain.gaps import Ledger, OpenGap, open_gaps
 from topology.explain.missing import Missing, missing
-from topology.explain.outlook import Next, Remedy
+from topology.explain.outlook import Next
+from topology.explain.remedies import Remedy
 from topology.explain.tally import Brought, Partition, ViewTally, brought, came_apart, tally
 from topology.explain.text import account_text, ledger_text, tally_text
 

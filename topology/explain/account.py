@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 from topology.event import Event
 from topology.explain.around import Around, Arrival, Away
+from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
-from topology.explain.outlook import Held, Next, Remedy, Situation, causes, nexts, remedies
+from topology.explain.outlook import Next, nexts
+from topology.explain.remedies import Remedy, remedies
+from topology.explain.standing import Situation, Standing
 from topology.progress import Progress, last_of
 from topology.sequencer import can_go_on
 from topology.view_task import ViewTask
@@ -76,7 +79,7 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
     here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
     gaps, ranges = missing(task.ordering, last, here, can_go_on=goes_on)
     situation = _situation(task, progress, known, goes_on, around)
-    held = Held(
+    standing = Standing(
         task, stream, situation, progress, last, here[0] if here else None, waiting,
         gaps[0] if gaps else None,
     )  # fmt: skip
@@ -87,7 +90,7 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         stream=stream,
         view=task.view.name,
         situation=situation,
-        causes=tuple(causes(held, around)),
+        causes=tuple(causes(standing, around)),
         last=last if known else None,
         ring=len(place.ring or ()),
         slots=task.view.buffer,
@@ -112,8 +115,8 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         unkeyed=around.unkeyed,
         owner=around.owner,
         group=around.group,
-        next=tuple(nexts(held, around)),
-        remedies=tuple(remedies(held, around)),
+        next=tuple(nexts(standing, around)),
+        remedies=tuple(remedies(standing, around)),
     )
 
 

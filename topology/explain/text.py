@@ -155,7 +155,9 @@ def _source(source: Brought) -> str:
         f"{taken.unknown} unknown, {taken.events} events"
     )
     if source.taken is not None:
-        text += f"; {source.read.read} of them read, {source.read.malformed} malformed then"
+        text += f"; {source.read.read} of them read"
+        if source.read.malformed:
+            text += f", {source.read.malformed} malformed for their sequence"
     left = source.unkeyed + source.unread
     return f"{text}; {left} offsets to go" if left else text
 

@@ -26,5 +26,5 @@ def at(moment: int) -> str:
 def since(now: int, moment: int) -> str:
     """A time, and how far it is from now."""
     away = moment - now
-    far = f"in {lasting(away)}" if away > 0 else f"{lasting(-away)} ago"
+    far = f"in {lasting(away)}" if away > 0 else f"{lasting(-away)} ago" if away else "now"
     return f"{at(moment)} ({far})"

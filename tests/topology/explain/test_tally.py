@@ -96,8 +96,8 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
     text = tally_text([brought("orders", Taken(13, 2, 1), Taken(10), 4, 0)], views)
     lines = text.splitlines()
     assert lines[0] == (
-        "source orders: 13 messages, of them 2 malformed, 1 unknown, 10 events; 10 of them read, "
-        "0 malformed then; 4 offsets to go"
+        "source orders: 13 messages, of them 2 malformed, 1 unknown, 10 events; 10 of them read; "
+        "4 offsets to go"
     )
     assert lines[2].split()[:3] == ["view", "received", "processed"]
     assert "failed" not in lines[2]
