@@ -13,7 +13,8 @@ class Counts:
     duplicate: discarded. waiting: in a buffer. late: after their sequence was skipped. failed: the
     handler failed, and the error log has them. parked: set aside in order. redelivering: in the
     redelivery topic. dead: given up, in the dead topic. Apart from the sum: skipped, the sequences
-    that were given up; conflicts, duplicates whose body differs from that of the waiting event.
+    that were given up; conflicts, duplicates whose body differs from that of the waiting event;
+    reopened and dropped, how often a closed stream was started again and was forgotten.
     """
 
     received: int = 0
@@ -28,6 +29,8 @@ class Counts:
     dead: int = 0
     skipped: int = 0
     conflicts: int = 0
+    reopened: int = 0
+    dropped: int = 0
 
     @property
     def accounted(self) -> int:

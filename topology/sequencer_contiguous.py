@@ -5,7 +5,7 @@ from itertools import islice
 from topology.event import Event
 from topology.progress import Progress
 from topology.ring import RingBuffer
-from topology.sequencer_run import Run
+from topology.sequencer_run import Run, may_begin
 from topology.sequencer_step import LAST, Gap, Ordering
 
 
@@ -24,22 +24,22 @@ class ContiguousRun(Run):
             else:
                 result.duplicates += 1
             return
+        if self.shut(event, progress):
+            return
         progress = self.writable(event.stream, progress)
-        is_next = sequence == last + ordering.step and not progress.held
+        may_be = self.may_be_next(event, progress)
+        last = progress.last
+        is_next = may_be and sequence == last + ordering.step and not progress.held
         if is_next and not progress.waiting:
-            progress.last = sequence
-            progress.retry = None
-            result.ready.append(event)
+            self.advance(event, progress)
             self.keep(event.stream, progress)
             return
         ring = progress.ring
         if ring is None:
             ring = progress.ring = self.ring(ordering)
         if is_next and ring.get(sequence) is None:
-            progress.last = sequence
-            progress.retry = None
-            result.ready.append(event)
             since = progress.since
+            self.advance(event, progress)
             if self.drain(event.stream, progress) and ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
         elif (waits := self.waiting(progress, ring, event)) is not None:
@@ -53,11 +53,7 @@ class ContiguousRun(Run):
 
         Without it nothing would show that the stream has a gap, if that is longer than the ring.
         """
-        if (
-            self.ordering.full != "redeliver"
-            or progress.held
-            or ring.admits(progress.last, event.sequence)
-        ):
+        if not self.redelivers(progress) or ring.admits(progress.last, event.sequence):
             super().wait(event, progress, ring)
         elif ring or (
             progress.spilled
@@ -83,6 +79,8 @@ class ContiguousRun(Run):
             if event is None:
                 if progress.spilled and self.load(stream, progress, ring):
                     continue
+                break
+            if progress.closed is not None and self.stays_closed(progress, event):
                 break
             if self.budget <= 0:
                 self.result.unfinished.append(stream)
@@ -137,18 +135,22 @@ class ContiguousRun(Run):
         if progress.spilled:
             self.load(stream, progress, ring)
         waits = ring.slots.values() or self.lowest_beyond(stream, progress)
-        head = min(event.sequence for event in waits)
+        lowest = min(waits, key=lambda event: event.sequence)
+        head = lowest.sequence
         if head > first:
             gap = Gap(stream, first, head - add, progress.since, (head - first) // add)
-            self.result.skipped.append(gap)
+            if self.ordering.open_after is None or not self.ordering.is_new(progress):
+                self.result.skipped.append(gap)
             progress.add_skipped(gap.first, gap.last)
             progress.last = gap.last
+        self.reopen(lowest, progress)
         self.drain(stream, progress)
 
     @staticmethod
     def can_go_on(ordering: Ordering, progress: Progress) -> bool:
         ring = progress.ring
-        return ring is not None and ring.get(progress.last + ordering.step) is not None
+        head = None if ring is None else ring.get(progress.last + ordering.step)
+        return head is not None and may_begin(ordering, progress, head)
 
     @staticmethod
     def before(ordering: Ordering, event: Event, last: int) -> int:

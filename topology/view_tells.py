@@ -6,6 +6,7 @@ import orjson
 
 from topology.event import Event
 from topology.failure import Failure, position
+from topology.handling_lanes import own_stream
 from topology.progress import Progress
 from topology.sequencer import Step
 from topology.unit import CommitUnit
@@ -19,7 +20,7 @@ def tell(view: View, result: Step, unit: CommitUnit) -> None:
     for event in result.late:
         message = event.message
         headers = [*message.headers, header, ("sequence", b"%d" % event.sequence)]
-        late = (event.stream.encode(), message.value, event.arrived, headers)
+        late = (own_stream(view, event).encode(), message.value, event.arrived, headers)
         unit.keyed[view.late_topic].append(late)
     for gap in result.skipped:
         unit.reports.append(

@@ -11,7 +11,7 @@ from topology.explain.rebased import rebased
 from topology.faust.looks.durable import Durable
 from topology.on_gap import Adaptive
 from topology.origin import original
-from topology.policies import Contiguous
+from topology.sequences import Contiguous
 from topology.source import Source
 from topology.suggest import RATES, Arrived, Suggestion, learned, suggest_timeouts
 
