@@ -175,6 +175,7 @@ class ViewTask(ViewState):
         counts.processed += handling.processed
         counts.passed += handling.passed
         counts.failed += handling.failed
+        counts.written += len(handling.outputs)
         counts.duplicate += result.duplicates
         counts.conflicts += len(result.conflicts)
         counts.late += len(result.late)

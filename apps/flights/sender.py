@@ -1,18 +1,27 @@
 """Send the movements' messages to Kafka as the simulated network delivers them.
 
+`python -m apps.flights.sender` sends them to a broker that has the topic, with more disorder if it
+is told to, and prints as JSON what was planted.
+
 Key: the ground station that heard the message, which is not the stream. Timestamp: the message's
 arrival on the timeline, so that the time between two messages is the simulation's and not this
 machine's. Where the sender cannot keep up, the rest of the timeline moves back accordingly.
 """
 
+import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from threading import Event, Thread
 from typing import Any, Protocol
 
+import orjson
 from confluent_kafka import Producer
 
-from apps.flights.network import Delivery
+from apps.flights.disorder import Disorder
+from apps.flights.movements import Messages, movements, source_table
+from apps.flights.network import Delivery, Network
+from apps.flights.topology import SOURCE
 
 _TICK = 0.02  # seconds between two looks at the timeline
 _SLACK = 0.25  # seconds that the sender may be behind before the timeline moves
@@ -128,3 +137,48 @@ class Sender:
         else:
             self.error = str(error)
             self._stopped.set()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Send as the command line says; return the exit status."""
+    network = Network()
+    parser = argparse.ArgumentParser(prog="python -m apps.flights.sender", description=__doc__)
+    add = parser.add_argument
+    add("--broker", default="127.0.0.1:9092", help="host:port (default: %(default)s)")
+    add("--events", type=int, default=200_000, help="movements (default: %(default)s)")
+    add("--seed", type=int, default=network.seed, help="of all that is drawn (%(default)s)")
+    add("--rate", type=float, default=network.rate, help="movements a second (%(default)s)")
+    for name, default, what in (
+        ("--lost", network.lost, "of the movements never arrives"),
+        ("--malformed", 0.0, "of the movements has a broken message beside it"),
+        ("--unknown", 0.0, "of the movements has a weather report beside it"),
+        ("--faults", 0.0, "of the movements makes the handler of view aircraft fail"),
+    ):
+        add(name, type=_share, default=default, metavar="SHARE", help=f"this share {what}")
+    given = parser.parse_args(arguments)
+    table = source_table()
+    moves = movements(table, given.events)
+    network = Network(seed=given.seed, rate=given.rate, lost=given.lost)
+    disorder = Disorder(given.malformed, given.unknown, given.faults, given.seed)
+    sent = disorder.add(Messages(table, moves), network.deliver(table, moves))
+    sender = Sender(kafka_producer(given.broker), SOURCE, sent.messages, sent.delivery)
+    try:
+        sender.run()
+    except RuntimeError as error:
+        sender.error = sender.error or str(error)
+    if sender.error is not None:
+        print(f"sending failed: {sender.error}", file=sys.stderr)
+        return 1
+    print(orjson.dumps(sent.planted(moves)).decode())
+    return 0
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("a share is between 0 and 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

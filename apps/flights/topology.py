@@ -3,16 +3,25 @@
 from collections.abc import Iterator
 from typing import Any
 
-from topology import Event, Inspector, Table, Topology, Upsert, contiguous, skip
+from topology import Event, Inspector, Message, Table, Topology, Upsert, contiguous, skip
 
 SOURCE = "flights.movements"
+WEATHER = b'{"weather":'
+"""How a station's weather report begins."""
+FAULT = "fault"
+"""A field of movements that the view `aircraft` cannot handle; see `disorder.py`."""
+
+_movement = Inspector(stream="tail", sequence="number", kind="kind").compile()
+
+
+def inspect(message: Message) -> Any:
+    """The stream is the aircraft, the sequence its message number. Weather reports are unknown."""
+    value = message.value
+    return None if value is not None and value.startswith(WEATHER) else _movement(message)
+
 
 topology = Topology("flights")
-movements = topology.source(
-    SOURCE,
-    inspector=Inspector(stream="tail", sequence="number", kind="kind"),
-    sequence=contiguous(start=1),
-)
+movements = topology.source(SOURCE, inspector=inspect, sequence=contiguous(start=1))
 
 BOARD = Table(
     "departure_board",
@@ -70,6 +79,8 @@ def departure_board(event: Event) -> Iterator[Upsert]:
 def aircraft(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
     """A row per aircraft: the legs it has flown, and where it was last. Kept in the state."""
     said, landed = event.content, event.kind == "IN"
+    if FAULT in said:
+        raise ValueError(f"movement {event.sequence} of {event.stream} bears a fault")
     state["messages"] = state.get("messages", 0) + 1
     state["legs"] = state.get("legs", 0) + landed
     state["minutes_in_air"] = state.get("minutes_in_air", 0) + (said["air_time"] or 0)

@@ -35,6 +35,7 @@ def test_the_places_of_a_view_add_up_to_what_it_received(
         failed=failed,
         duplicate=sum(model.duplicates for model in expected),
         waiting=sum(len(model.waiting) for model in expected),
+        written=len(handled) - failed,
     )
     assert len(partition.written["shop.errors"]) == failed
 

@@ -8,6 +8,7 @@ import faust
 from faust.stores import STORES
 from faust.types import StreamT
 
+from topology.faust import cli_audit
 from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
 from topology.faust.engine import Engine
@@ -106,6 +107,7 @@ def compile(topology: Topology, **settings: Any) -> App:
 
     register(app)
     register_looks(app)
+    cli_audit.register(app)
     return app
 
 

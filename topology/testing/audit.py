@@ -92,6 +92,7 @@ class Audit:
                 counts.parked += len(waiting)
             counts.dead += len(dead)
             counts.late += len(late)
+            counts.written += len(expected.outputs)
             counts.skipped += (last - order.start + order.step) // order.step - len(handled)
         wrong += [f"{view.output}: stream {key!r} never came" for key in outputs]
         for partition, counts in enumerate(sums):

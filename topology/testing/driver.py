@@ -3,11 +3,12 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
 
+from topology.audit import Report
 from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record
@@ -15,6 +16,7 @@ from topology.progress import Progress, last_of
 from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
+from topology.testing.driver_audit import audit
 from topology.testing.kept import Headers, Kept
 from topology.topology import Topology
 from topology.unit import CommitUnit
@@ -39,12 +41,20 @@ class TopologyTestDriver:
         """View → the records that came while it was halted."""
         self._by_topic = {t: s for s in topology.sources.values() for t in s.topics}
         self._tasks = self._build()
-
-    def _build(self) -> dict[str, StreamTask]:
-        return {
-            source.name: StreamTask(self.topology, source, 0, self._kept.stores)
-            for source in self.topology.sources.values()
+        self._rekeyed = {
+            topic: RekeyTask(topology, source)
+            for topic, source in self._by_topic.items()
+            if not source.keyed
         }
+
+    def _build(self, before: Mapping[str, StreamTask] | None = None) -> dict[str, StreamTask]:
+        """The tasks; `before`: those whose positions are durable."""
+        made: dict[str, StreamTask] = {}
+        for name, source in self.topology.sources.items():
+            made[name] = StreamTask(self.topology, source, 0, self._kept.stores)
+            if before is not None:
+                made[name].position, made[name].taken = before[name].position, before[name].taken
+        return made
 
     def pipe(
         self,
@@ -74,7 +84,7 @@ class TopologyTestDriver:
         record = self._kept.append(topic, key, value, headers, at)
         if not source.keyed:
             before = len(self._kept.topics[source.by_stream])
-            self._kept.commit(RekeyTask(self.topology, source).process([record], self.now))
+            self._kept.commit(self._rekeyed[topic].process([record], self.now))
             records = self._kept.topics[source.by_stream][before:]
         else:
             records = [record]
@@ -161,7 +171,11 @@ class TopologyTestDriver:
 
     def restart(self) -> None:
         """Lose all memory and start from the durable rows, as a new process would."""
-        self._tasks = self._build()
+        self._tasks = self._build(self._tasks)
+
+    def audit(self) -> Report:
+        """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().clean`."""
+        return audit(self._kept, self._tasks, self._rekeyed, self._missed)
 
     def _view(self, name: str) -> ViewTask:
         view = self.topology.views.get(name)

@@ -1,0 +1,94 @@
+"""What an audit finds: violations with their position, and remarks that are none."""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from topology.event import Message
+
+KEPT = 1_000
+"""Violations kept in full; of more there is only the number."""
+
+
+class Place(NamedTuple):
+    """Where a record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition} offset {self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that is not as promised.
+
+    what: in words. place: the record it is about; None where that is a record that is not there.
+    view, stream, sequence: whose it is, as far as that can be said. input: the view's input
+    partition (topic, number), in which the event can be looked for.
+    """
+
+    what: str
+    place: Place | None = None
+    view: str | None = None
+    stream: str | None = None
+    sequence: int | None = None
+    input: tuple[str, int] | None = None
+
+    def at(self, place: Place) -> "Violation":
+        """The same with its position, once that is found."""
+        return replace(self, place=place)
+
+    def __str__(self) -> str:
+        whose = [] if self.view is None else [f"view {self.view}"]
+        if self.stream is not None:
+            at = "" if self.sequence is None else f" sequence {self.sequence}"
+            whose.append(f"stream {self.stream}{at}")
+        if self.place is not None:
+            whose.append(str(self.place))
+        elif self.input is not None:
+            whose.append(f"{self.input[0]}/{self.input[1]}")
+        return f"{', '.join(whose)}: {self.what}" if whose else self.what
+
+
+@dataclass(slots=True)
+class Findings:
+    """The violations, as many as there are, and remarks.
+
+    once: whether the workers write exactly once. exact: whether nothing moved while the ends were
+    noted; else there may be more in the topics than the views' states tell of.
+    """
+
+    once: bool = True
+    exact: bool = True
+    violations: list[Violation] = field(default_factory=list)
+    number: int = 0
+    remarks: list[str] = field(default_factory=list)
+
+    def violation(self, violation: Violation) -> None:
+        self.number += 1
+        if len(self.violations) < KEPT:
+            self.violations.append(violation)
+
+    def remark(self, text: str) -> None:
+        if text not in self.remarks and len(self.remarks) < KEPT:
+            self.remarks.append(text)
+
+    def count(self, violation: Violation, counted: int, found: int, *, gone: bool = False) -> bool:
+        """Compare a count with the records that were found; whether they agree well enough.
+
+        gone: whether records may be gone by retention.
+        """
+        if counted == found or (found > counted and not self.exact) or (gone and found < counted):
+            return True
+        if self.once:
+            self.violation(violation)
+        else:
+            self.remark(f"{violation}: a crash at least once counts events again")
+        return False
+
+
+def place_of(record: Message) -> Place:
+    """Where a record lies."""
+    return Place(record.topic, record.partition, record.offset)

@@ -1,0 +1,115 @@
+"""What the side topics say of one view: what is late, failed, dead, parked and dropped."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import orjson
+
+from topology.audit.finding import Findings, Violation, place_of
+from topology.audit.sequences import Sequences
+from topology.event import Message
+from topology.policies import Contiguous
+
+
+@dataclass(slots=True)
+class Told:
+    """What a topic tells of a stream. numbers: of its events, from 0 on. records: how many."""
+
+    numbers: Sequences = field(default_factory=Sequences)
+    records: int = 0
+
+
+NOTHING = Told()
+"""Of a stream that a topic does not tell of; never changed."""
+
+
+class Sides:
+    """The records about one view. late, failed, dead, parked: stream → what is told."""
+
+    def __init__(self, view: str, order: Contiguous, findings: Findings) -> None:
+        self.view = view
+        self.order = order
+        self.findings = findings
+        self.late: dict[str, Told] = {}
+        self.failed: dict[str, Told] = {}
+        self.dead: dict[str, Told] = {}
+        self.parked: dict[str, Told] = {}
+        self.drops: dict[str, int] = {}
+        self._twice: dict[str, list[Violation]] = {}
+        self._claimed: set[str] = set()
+
+    def came_late(self, record: Message) -> None:
+        self._once(self.late, (record.key or b"").decode(), header(record, "sequence"), record)
+
+    def died(self, record: Message) -> None:
+        stream = (record.key or b"").decode()
+        self._add(self.dead, stream, int(header(record, "sequence")))
+
+    def has_failed(self, report: dict[str, object], record: Message) -> None:
+        """An error log record; only of an event that was passed does it end there."""
+        if report["done"] == "advance":
+            self._once(self.failed, str(report["stream"]), report["sequence"], record)
+
+    def was_parked(self, report: dict[str, object]) -> None:
+        self._add(self.parked, str(report["stream"]), int(str(report["sequence"])))
+
+    def commanded(self, report: dict[str, object]) -> None:
+        """An audit record."""
+        if report["name"] == "drop" and report["done"]:
+            stream = str(report["stream"])
+            self.drops[stream] = self.drops.get(stream, 0) + 1
+
+    def claim(self, streams: Iterable[str]) -> None:
+        """These streams came, in one of the partitions."""
+        told = self.drops.keys() | {name for each in self._tellings() for name in each}
+        self._claimed |= told.intersection(streams)
+
+    @property
+    def dropped_unseen(self) -> bool:
+        """Whether a stream was dropped that never came, so that its partition is not known."""
+        return not self.drops.keys() <= self._claimed
+
+    def check(self) -> None:
+        """Say what is twice, and, all partitions having claimed their streams, what never came."""
+        findings = self.findings
+        for stream, twice in self._twice.items():
+            if stream not in self.drops:
+                for violation in twice:
+                    findings.violation(violation)
+        if not findings.exact:
+            return
+        for topic, told in zip(("late", "error", "dead"), self._tellings(), strict=False):
+            for stream in told.keys() - self._claimed:
+                text = f"it is in the {topic} topic, but never came"
+                findings.violation(Violation(text, None, self.view, stream))
+
+    def _tellings(self) -> tuple[dict[str, Told], ...]:
+        return self.late, self.failed, self.dead, self.parked
+
+    def _once(self, into: dict[str, Told], stream: str, sequence: object, record: Message) -> None:
+        number = int(str(sequence))
+        if self._add(into, stream, number) or not self.findings.once:
+            return
+        text = f"it is twice in {record.topic}"
+        wrong = Violation(text, place_of(record), self.view, stream, number)
+        self._twice.setdefault(stream, []).append(wrong)
+
+    def _add(self, into: dict[str, Told], stream: str, sequence: int) -> bool:
+        told = into.get(stream)
+        if told is None:
+            told = into[stream] = Told()
+        number, _ = divmod(sequence - self.order.start, self.order.step)
+        new = told.numbers.add(number)
+        told.records += new or self.findings.once
+        return new
+
+
+def header(record: Message, name: str) -> str:
+    """The last header of that name: ours are behind the message's own."""
+    return next((v for n, v in reversed(record.headers) if n == name), b"").decode()
+
+
+def report_of(record: Message) -> dict[str, object]:
+    """The JSON body of an error log, parked or audit record."""
+    body: dict[str, object] = orjson.loads(record.value or b"{}")
+    return body

@@ -1,0 +1,122 @@
+"""One stream in one view: each of its events in one place, and nothing passed over unrecorded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from topology.audit.sequences import NONE, Sequences
+from topology.progress import SKIPPED_KEPT
+
+TOLD = 10_000
+"""Events of a stream that the parked topic is told of when the stream is parked."""
+
+
+class Wrong(NamedTuple):
+    """number: of the event. sure: whether a crash at least once cannot have caused it."""
+
+    number: int
+    what: str
+    sure: bool = True
+
+
+@dataclass(slots=True)
+class Stream:
+    """All that is known of a stream, as numbers from 0 on in the order of its events.
+
+    came: that the view has read. last: processed last, -1 if none was. ranges: how many ranges of
+    `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
+    that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
+    whether the view does not accept all kinds.
+    """
+
+    came: Sequences = NONE
+    last: int = -1
+    skipped: Sequences = NONE
+    ranges: int = 0
+    waits: Sequences = NONE
+    done: Sequences = NONE
+    away: Sequences = NONE
+    late: Sequences = NONE
+    failed: Sequences = NONE
+    dead: Sequences = NONE
+    told: Sequences = NONE
+    parked: bool = False
+    choosy: bool = False
+
+    @property
+    def passed(self) -> Sequences:
+        """What is at or below the last processed sequence, whether it came or not."""
+        return Sequences([(0, self.last + 1)])
+
+    @property
+    def waiting(self) -> Sequences:
+        """What waits; rows of what is processed already are only not deleted yet."""
+        return self.waits - self.passed
+
+    @property
+    def missing(self) -> Sequences:
+        """What never came, and is passed."""
+        return self.passed - self.came
+
+    @property
+    def doubtful(self) -> Sequences:
+        """What died or is away, and yet may have been handled, if it came more than once."""
+        found = (self.dead | self.away) & self.came & self.passed
+        known = self.skipped | self.late | self.failed
+        # Of a view that is choosy, what is done may only be of a kind that it does not accept.
+        return found - (known if self.choosy else known | self.done)
+
+    @property
+    def handled(self) -> Sequences:
+        """What was surely processed, or passed by."""
+        elsewhere = self.skipped | self.late | self.failed
+        return (self.came & self.passed) - elsewhere - self.doubtful
+
+    @property
+    def silent(self) -> Sequences:
+        """What was processed and has no output."""
+        return self.handled - self.done
+
+    @property
+    def forgetful(self) -> bool:
+        """Whether it may have given up more ranges than are remembered."""
+        return self.ranges + len(self.late) >= SKIPPED_KEPT
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What is not as promised, in words."""
+        passed, elsewhere = self.passed, self.dead | self.away
+        yield from _each(self.waiting - self.came, "it waits, but it never came")
+        yield from _each(
+            self.came - passed - self.waits - elsewhere,
+            "it came and is nowhere: the view has not processed it, and it does not wait",
+        )
+        lost = self.missing - self.skipped
+        if self.forgetful and self.skipped:
+            lost -= Sequences([(0, self.skipped.first)])
+        yield from _each(lost, "it never came and no skip is recorded, but the view is past it")
+        yield from _each(
+            (self.came & self.skipped) - elsewhere - self.late,
+            "it came, is recorded as skipped, and is not in the late topic",
+        )
+        yield from _each(self.done - self.came, "it has an output, but it never came")
+        ended = self.failed if self.choosy else self.failed | self.late
+        yield from _each(
+            ended & self.done, "it has an output, and is in the late or error topic too", sure=False
+        )
+        if self.parked and len(self.waiting) <= TOLD:
+            yield from _each(
+                self.waiting - self.told, "it is parked, and the parked topic lacks it"
+            )
+
+    def unread(self) -> Iterator[Wrong]:
+        """What topics tell of, though the view has not processed it; nothing may be in flight."""
+        ended = (self.late | self.failed) - (self.came & self.passed)
+        yield from _each(
+            ended, "it is in the late or error topic, but was not processed", sure=False
+        )
+
+
+def _each(numbers: Sequences, what: str, *, sure: bool = True) -> Iterator[Wrong]:
+    """The first number of each range."""
+    for first, _ in numbers:
+        yield Wrong(first, what, sure)

@@ -1,0 +1,142 @@
+"""One view in one partition: are all events that came in one place, and are the counts right?"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from topology.audit.cut import Partition
+from topology.audit.finding import Findings
+from topology.audit.outputs import Outputs
+from topology.audit.rows import StateRows
+from topology.audit.sequences import NONE, Sequences
+from topology.audit.sides import NOTHING, Sides, header
+from topology.audit.stream import Stream
+from topology.audit.tally import Tally
+from topology.event import Message
+from topology.redelivery import SEQUENCE
+from topology.view import View
+
+
+class ViewPartition:
+    """Fed with the view's rows first, then with the records of topics; `check` says what is wrong.
+
+    Within, an event is a number from 0 on: its place in the order of its stream. end: the input
+    offset up to which the view has processed.
+    """
+
+    def __init__(self, view: View, place: Partition, findings: Findings) -> None:
+        self.view = view
+        self.place = place
+        self.findings = findings
+        self.rows = StateRows()
+        self.outputs = Outputs(view, findings)
+        self.tally = Tally(view, place)
+        self.end = 0
+        self.shortened = False
+        """Whether retention has taken something of the output topic."""
+        self._done: dict[str, Sequences] = {}
+        self._away: dict[str, list[int]] = {}
+
+    def position(self, group: int, first: int) -> int:
+        """The input offset up to which the view has processed. group: that of the group."""
+        own = first if self.rows.counts is None else self.rows.positions.input
+        self.end = group if own is None else own
+        return self.end
+
+    def passed_by(self, stream: str, number: int) -> None:
+        """An event came of a kind that the view does not accept."""
+        self._sequences(stream).add(number)
+
+    def output(self, record: Message) -> None:
+        """A record of the output topic."""
+        numbered = header(record, "sequence")
+        if not numbered:
+            self.findings.remark(f"{record.topic} has records that are no row changes of the view")
+            return
+        stream, sequence = (record.key or b"").decode(), int(numbered)
+        if not self.findings.exact and sequence > self.rows.last(stream, -(2**63)):
+            return
+        if self.outputs.add(stream, sequence, record):
+            self.tally.found.written += 1
+            self._sequences(stream).add(self._number(sequence))
+
+    def redelivered(self, record: Message) -> None:
+        """A record of the redelivery topic; what was taken back already is of no interest."""
+        if record.offset >= self.rows.positions.redelivered:
+            number = self._number(int(header(record, SEQUENCE)))
+            self._away.setdefault((record.key or b"").decode(), []).append(number)
+
+    def streams(self, received: Collection[str]) -> set[str]:
+        """All streams that there is anything of. received: that came."""
+        rows = self.rows
+        return {*received, *rows.streams, *rows.waits, *self.outputs.chains, *self._away}
+
+    def check(
+        self, received: Mapping[str, Sequences], events: int, sides: Sides, *, gone: bool
+    ) -> None:
+        """Say what is wrong. received: stream → the numbers that came; events: how many, repeats
+        included. sides: of all partitions. gone: whether the input is shortened by retention.
+        """
+        tally = self.tally
+        tally.unsure = sides.dropped_unseen
+        self.outputs.check(sides.drops)
+        tally.found.received = events
+        for name in sorted(self.streams(received)):
+            came = received.get(name, NONE)
+            stream = self._stream(name, came, sides)
+            tally.add(stream, sides, name, away=len(self._away.get(name, ())))
+            if gone or name in sides.drops:
+                tally.unsure = True
+                continue
+            tally.handle(name, stream)
+            self._check_stream(name, stream)
+        tally.check(self.rows, self.findings, gone=gone, unwritten=self.shortened)
+
+    def _stream(self, name: str, came: Sequences, sides: Sides) -> Stream:
+        rows, skipped = self.rows, self.rows.skipped(name)
+        order = self.view.of.sequence
+        return Stream(
+            came=came,
+            last=self._number(rows.last(name, order.start - order.step)),
+            skipped=Sequences((self._number(a), self._number(b) + 1) for a, b in skipped),
+            ranges=len(skipped),
+            waits=_set(map(self._number, rows.waits.get(name, ()))),
+            done=self._done.get(name, NONE),
+            away=_set(self._away.get(name, ())),
+            late=sides.late.get(name, NOTHING).numbers,
+            failed=sides.failed.get(name, NOTHING).numbers,
+            dead=sides.dead.get(name, NOTHING).numbers,
+            told=sides.parked.get(name, NOTHING).numbers,
+            parked=rows.parked(name),
+            choosy=self.view.accepts is not None,
+        )
+
+    def _check_stream(self, name: str, stream: Stream) -> None:
+        findings = self.findings
+        wrong = [*stream.wrong(), *(stream.unread() if findings.exact else ())]
+        for number, what, sure in wrong:
+            violation = self.tally.violation(what, name, self._sequence(number))
+            if sure or findings.once:
+                findings.violation(violation)
+            else:
+                findings.remark(f"{violation}: a crash at least once can leave that")
+        chain, last = self.outputs.chains.get(name), self._sequence(stream.last)
+        if findings.exact and chain is not None and chain.last > last:
+            what = f"it has an output, but the view has processed up to {last} only"
+            findings.violation(self.tally.violation(what, name, chain.last))
+
+    def _sequences(self, stream: str) -> Sequences:
+        found = self._done.get(stream)
+        if found is None:
+            found = self._done[stream] = Sequences()
+        return found
+
+    def _number(self, sequence: int) -> int:
+        order = self.view.of.sequence
+        return (sequence - order.start) // order.step
+
+    def _sequence(self, number: int) -> int:
+        order = self.view.of.sequence
+        return order.start + number * order.step
+
+
+def _set(numbers: Iterable[int]) -> Sequences:
+    return Sequences((number, number + 1) for number in numbers)

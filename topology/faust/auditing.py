@@ -1,0 +1,213 @@
+"""Audit what is in Kafka: note the ends, read all topics of a topology up to them, and add up."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from topology.audit import Audit, Cut, Place, Report, Violation
+from topology.audit.received import event_of
+from topology.faust.kafka import missing_topics, plain_consumer, read_range
+from topology.faust.offsets import Committed, Offsets
+from topology.topology import Topology
+
+PATIENCE = 20.0
+"""Seconds to wait for a moment in which nothing is committed; then something may move."""
+PAUSE = 0.25
+"""Seconds between two looks."""
+CHUNK = 2_000
+
+
+class CannotAudit(RuntimeError):
+    """Why there is nothing to audit, or no way to."""
+
+
+async def audit(app: Any, *, patience: float = PATIENCE) -> Report:
+    """Audit an app's topology; no worker is needed, and none is disturbed.
+
+    patience: seconds to wait for a moment in which no worker commits. Raises CannotAudit.
+    """
+    engine = app.engine
+    consumer = plain_consumer(app, max_partition_fetch_bytes=1 << 20)
+    await consumer.start()
+    try:
+        found = await _Look.begin(app, consumer)
+        cut, changelogs = await found.settle(patience)
+        made = Audit(engine.topology, cut, found.partitions)
+        for view, topic in engine.changelogs.items():
+            for number in range(found.partitions.get(topic, 0)):
+                tp = TopicPartition(topic, number)
+                consumer.assign([tp])
+                async for records in read_range(consumer, tp, cut.first(tp), changelogs[tp]):
+                    for record in records:
+                        made.row(view, record)
+        made.begin()
+        await _feed(consumer, made, cut)
+        report = made.report()
+        if report.violations:
+            report.violations[0] = await _located(consumer, engine.topology, report, cut)
+        return report
+    finally:
+        await consumer.stop()
+
+
+class _Look:
+    """Notes where everything is."""
+
+    def __init__(self, app: Any, consumer: AIOKafkaConsumer) -> None:
+        self._app = app
+        self._consumer = consumer
+        self.partitions: dict[str, int] = {}
+        """Topic → how many partitions it has."""
+
+    @classmethod
+    async def begin(cls, app: Any, consumer: AIOKafkaConsumer) -> "_Look":
+        look, engine = cls(app, consumer), app.engine
+        topology: Topology = engine.topology
+        missing = set(await missing_topics(app, [*_topics(topology), *engine.changelogs.values()]))
+        for source in topology.sources.values():
+            for topic in {*source.topics, source.by_stream} & missing:
+                raise CannotAudit(
+                    f"topic {topic!r} does not exist: no worker of this topology has run here yet"
+                )
+        for topic in (*_topics(topology), *engine.changelogs.values()):
+            if topic not in missing:
+                await consumer._client._wait_on_metadata(topic)
+                look.partitions[topic] = len(consumer.partitions_for_topic(topic) or ())
+        return look
+
+    async def settle(self, patience: float) -> tuple[Cut, Mapping[TopicPartition, int]]:
+        """A cut at which the states and the group's offsets belong together, and the changelogs'
+        ends. It is exact if nothing moved at all while it was noted.
+
+        Raises CannotAudit where a partition is never at rest for a moment.
+        """
+        app, consumer, engine = self._app, self._consumer, self._app.engine
+        topology: Topology = engine.topology
+        sources = topology.sources.values()
+        inputs = self._all(t for source in sources for t in {*source.topics, source.by_stream})
+        others = self._all(_topics(topology))
+        # More may arrive: what is not read yet is not audited.
+        still = others - self._all(t for source in sources for t in source.topics)
+        still |= self._all(engine.changelogs.values())
+        offsets, until = Offsets(app, app.conf.id), time.monotonic() + patience
+        committed: dict[TopicPartition, Committed | None] = {}
+        rests: dict[TopicPartition, int] = {}
+        before: _Seen | None = None
+        while True:
+            now = _Seen(await offsets.committed(inputs), await consumer.end_offsets(list(still)))
+            # A partition is at rest if neither its offset nor its views' changelogs have moved.
+            for tp in inputs:
+                changelogs = self._changelogs(tp)
+                if now.same(before, tp, changelogs):
+                    committed[tp] = now.committed.get(tp)
+                    rests.update({each: now.ends[each] for each in changelogs})
+            settled = now == before
+            if settled or (time.monotonic() > until and committed.keys() == inputs):
+                break
+            if time.monotonic() > until + patience:
+                raise CannotAudit(
+                    "some partitions commit all the time, so that no state and offset of them "
+                    "belong together; audit when there is less traffic, or halt the views"
+                )
+            before = now
+            await asyncio.sleep(PAUSE)
+        firsts = await consumer.beginning_offsets(list(others))
+        ends = await consumer.end_offsets(list(others))
+        cut = Cut(
+            {tp: (at.offset, at.taken) for tp, at in committed.items() if at is not None},
+            {tp: first for tp, first in firsts.items() if first},
+            ends,
+            once=engine.settings.guarantee == "exactly_once",
+            exact=settled and all(ends[tp] == end for tp, end in now.ends.items() if tp in ends),
+        )
+        return cut, rests
+
+    def _all(self, topics: Iterable[str]) -> set[TopicPartition]:
+        return {
+            TopicPartition(topic, number)
+            for topic in topics
+            for number in range(self.partitions.get(topic, 0))
+        }
+
+    def _changelogs(self, tp: TopicPartition) -> list[TopicPartition]:
+        engine = self._app.engine
+        return [
+            TopicPartition(engine.changelogs[view.name], tp.partition)
+            for view in engine.topology.views.values()
+            if view.of.by_stream == tp.topic
+            and tp.partition < self.partitions.get(engine.changelogs[view.name], 0)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The group's offsets and the ends of topics, looked at one after the other."""
+
+    committed: Mapping[TopicPartition, Committed]
+    ends: Mapping[TopicPartition, int]
+
+    def same(
+        self, before: "_Seen | None", tp: TopicPartition, changelogs: Iterable[TopicPartition]
+    ) -> bool:
+        """Whether an input partition and its views' changelogs are as they were."""
+        if before is None or self.committed.get(tp) != before.committed.get(tp):
+            return False
+        return all(self.ends[each] == before.ends[each] for each in changelogs)
+
+
+async def _feed(consumer: AIOKafkaConsumer, made: Audit, cut: Cut) -> None:
+    """Read all topics side by side, so that what belongs together comes at about the same time."""
+    left = {
+        TopicPartition(*place): (cut.first(place), end)
+        for place, end in cut.ends.items()
+        if place[0] in made.topics and end > cut.first(place)
+    }
+    if left:
+        consumer.assign(list(left))
+    for tp, (first, _) in left.items():
+        consumer.seek(tp, first)
+    done = dict.fromkeys(left, 0.0)
+    while left:
+        tp = min(left, key=done.__getitem__)
+        first, end = left[tp]
+        found = await consumer.getmany(tp, timeout_ms=500, max_records=CHUNK)
+        for record in found.get(tp, ()):
+            if record.offset < end:
+                made.feed(record)
+        position = await consumer.position(tp)
+        done[tp] = (position - first) / (end - first)
+        # It is the position that passes the end: last may be a transaction's marker.
+        if position >= end:
+            consumer.pause(tp)
+            del left[tp]
+
+
+async def _located(
+    consumer: AIOKafkaConsumer, topology: Topology, report: Report, cut: Cut
+) -> Violation:
+    """The first violation with its position, looked up in the input where that is not known."""
+    violation = report.violations[0]
+    if violation.place is not None or violation.input is None or violation.stream is None:
+        return violation
+    (source,) = [s for s in topology.sources.values() if s.by_stream == violation.input[0]]
+    tp = TopicPartition(*violation.input)
+    consumer.assign([tp])
+    async for records in read_range(consumer, tp, cut.first(tp), cut.ends[tp]):
+        for record in records:
+            if event_of(source, record) == (violation.stream, violation.sequence):
+                return violation.at(Place(tp.topic, tp.partition, record.offset))
+    return violation
+
+
+def _topics(topology: Topology) -> list[str]:
+    """All topics of a topology but changelogs and commands."""
+    found = {*topology.side_topics}
+    for source in topology.sources.values():
+        found |= {*source.topics, source.by_stream}
+    for view in topology.views.values():
+        found |= {view.output, view.redeliver_topic}
+    return sorted(found)

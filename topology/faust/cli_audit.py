@@ -1,0 +1,73 @@
+"""`faust -A app audit`: exit status 0 if nothing vanished, 1 if something did, 2 if unknown."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from faust.cli import AppCommand, option
+
+from topology.audit import Report, differences, saved
+from topology.faust.auditing import PATIENCE, CannotAudit, audit
+
+SHOWN = 20
+"""Differences that are printed; of more there is the number."""
+
+_JSON = option("--json", "as_json", is_flag=True, default=False, help="Answer in JSON.")
+_SAVE = option("--save", default="", help="A file to write the hash of each stream's outputs to.")
+_COMPARE = option("--compare", default="", help="A file of another run to compare with.")
+_PATIENCE = option(
+    "--patience", type=float, default=PATIENCE,
+    help="Seconds to wait for a moment in which no worker commits.",
+)  # fmt: skip
+
+
+class Auditor(AppCommand):
+    """A command that reads, and that needs no worker."""
+
+    redirect_stdouts = False
+
+    async def tell(self, *, as_json: bool, save: str, compare: str, patience: float) -> None:
+        """Audit, print, and end with the exit status."""
+        try:
+            other = orjson.loads(Path(compare).read_bytes()) if compare else None
+            report = await audit(self.app, patience=patience)
+            found = [] if other is None else differences(report, other)
+            if save:
+                Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
+        except (CannotAudit, OSError, ValueError) as error:
+            print(f"audit: {error}", file=sys.stderr, flush=True)
+            raise SystemExit(2) from None
+        if as_json:
+            told = report.as_dict()
+            if other is not None:
+                told["differences"] = [
+                    {"view": each.view, "stream": each.stream, "what": each.what} for each in found
+                ]
+            print(orjson.dumps(told).decode())
+        else:
+            _print(report, None if other is None else [str(each) for each in found], compare)
+        sys.stdout.flush()
+        if found or not report.clean:
+            raise SystemExit(1)
+
+
+def _print(report: Report, found: list[str] | None, compare: str) -> None:
+    print(report)
+    if found is None:
+        return
+    for text in found[:SHOWN]:
+        print(f"  {text}")
+    if len(found) > SHOWN:
+        print(f"  … and {len(found) - SHOWN:,} more")
+    number = f"{len(found):,} stream{'' if len(found) == 1 else 's'}"
+    print(f"{number} of a view differ from {compare}" if found else f"the same as {compare}")
+
+
+def register(app: Any) -> None:
+    """Add the command to an app's command line."""
+
+    @app.command(_JSON, _SAVE, _COMPARE, _PATIENCE, base=Auditor)  # type: ignore[untyped-decorator]
+    async def audit(self: Auditor, as_json: bool, save: str, compare: str, patience: float) -> None:
+        """Prove from all topics that every message is in one place, and once."""
+        await self.tell(as_json=as_json, save=save, compare=compare, patience=patience)
