@@ -145,7 +145,8 @@ def test_commands_exist(page: Path) -> None:
             assert rest[0] == "-A"
             assert_app(page, rest[1])
             assert rest[2] in cli.commands, words
-            known = {name for option in cli.commands[rest[2]].params for name in option.opts}
+            declared = cli.commands[rest[2]].params
+            known = {name for each in declared for name in (*each.opts, *each.secondary_opts)}
             assert options(rest[3:]) <= known, words
         elif command == "python":
             assert rest[0] == "-m", words
