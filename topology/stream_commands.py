@@ -182,7 +182,9 @@ def moved(
         task.timers.discard(stream)
         return
     task.watch(stream, progress)
-    if can_go_on(task.ordering, progress) and stream not in task.drains:
+    # The next event may be beyond the ring still: the drain brings it in.
+    going = not progress.held and (progress.spilled > 0 or can_go_on(task.ordering, progress))
+    if going and stream not in task.drains:
         task.drains.append(stream)
 
 

@@ -329,6 +329,14 @@ POLICIES: list[dict[str, Any]] = [
 ]
 
 
+def test_a_skip_up_to_an_event_beyond_the_ring_releases_it() -> None:
+    shop = Shop(buffer=3, gap=skip(after=8), full=redeliver(1, 40))
+    shop.pipe(5)
+    assert shop.driver.command("skip", "board", "a", 4, force=True).done
+    assert shop.driver.last("board", "a") == 5
+    assert shop.driver.waiting("board", "a") == []
+
+
 @pytest.mark.parametrize("policies", POLICIES, ids=str)
 @given(doings=DOINGS)
 def test_whatever_is_commanded_the_counts_add_up_and_order_is_kept(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.topology.deliveries import Arrival, cuts, deliveries, fed
 from tests.topology.failing import feed
 from tests.topology.partition import Partition, shop
-from topology import DeclarationError, adaptive, skip
+from topology import DeclarationError, adaptive, redeliver, skip
 from topology.lateness import decode_lateness
 from topology.rows import LATENESS
 
@@ -76,6 +76,17 @@ def test_what_comes_after_its_gap_was_given_up_makes_the_time_longer() -> None:
         feed(partition, 1, stream=f"late{number}")
     assert partition.view().counts.late == 20
     assert (held(partition) or 0) > 9000 > (before or 0)
+
+
+def test_what_was_away_for_redelivery_says_nothing_about_lateness() -> None:
+    gap = skip(after=adaptive(0.1, at_least=4, at_most=60))
+    partition = Partition(shop(gap=gap, buffer=3, full=redeliver(delay=1, limit=200)))
+    feed(partition, 2, 3, 4)
+    feed(partition, 1)
+    feed(partition, 5)
+    partition.advance(1000)
+    assert partition.handled() == {"a": [1, 2, 3, 4, 5]}
+    assert decode_lateness(partition.tables["board"].rows[LATENESS]).weight == 1
 
 
 def test_a_view_that_does_not_learn_keeps_no_sketch() -> None:

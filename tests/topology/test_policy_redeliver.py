@@ -118,6 +118,7 @@ def test_a_gap_in_front_of_what_waited_long_is_not_given_up_while_its_event_is_a
     partition = partition_of(gap=skip(after=4), full=redeliver(delay=1, limit=20))
     feed(partition, 7)
     feed(partition, 2, 3)
+    partition.advance(500)
     feed(partition, 4, 5, 6)
     partition.advance(3900)
     feed(partition, 1)
