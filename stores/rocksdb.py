@@ -21,7 +21,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-Row = tuple[bytes, bytes | None]
+from stores.view_table import Row, TableError, TableFull
 
 OFFSET = b"\0offset"
 """The key of the changelog offset; it sorts before every row."""
@@ -52,14 +52,6 @@ def _options() -> Options:
     return options
 
 
-class TableError(RuntimeError):
-    """The database cannot be read or written; what it held can be rebuilt from the changelog."""
-
-
-class TableFull(TableError):
-    """There is no room to write; what the database holds is right, up to its offset."""
-
-
 FULL = ("no space left", "file too large", "quota exceeded")
 """What RocksDB and the system call it. They say so in texts only."""
 
@@ -71,7 +63,10 @@ def _failure(doing: str, path: Path, error: Exception) -> TableError:
             f"{what}; make room on the disk, and it goes on by itself, or start the worker with "
             "another data folder (SEQUITUR_DATADIR)"
         )
-    return TableError(what)
+    return TableError(
+        f"{what}; look at the disk and the folder's rights. Deleting the folder loses nothing: it "
+        "is rebuilt from the changelog"
+    )
 
 
 class RocksTable:
@@ -84,6 +79,7 @@ class RocksTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = f"in {path}"
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +118,9 @@ class RocksTable:
         except Exception as error:
             raise _failure("read", self.path, error) from error
         return None
+
+    def claim(self) -> None:
+        """Nothing to do: no other process can have it open."""
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -184,3 +183,16 @@ class RocksTable:
             self._db.close()
         except Exception as error:
             raise _failure("close", self.path, error) from error
+
+
+class RocksStore:
+    """Tables in the folders `<folder>/<view>/<partition>`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def table(self, view: str, partition: int) -> RocksTable:
+        return RocksTable(self.folder / view / str(partition))
+
+    def close(self) -> None:
+        """Nothing to do."""

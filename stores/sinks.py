@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stores.sink import DeclaredTable, Sink, StoreError
+from stores.urls import without_password
 
 _SQLITE = "sqlite:///"
 
@@ -17,13 +18,8 @@ def open_sink(url: str, tables: Iterable[DeclaredTable] = ()) -> Sink:
     path = url.removeprefix(_SQLITE)
     if path == url or not path or path == ":memory:":
         raise StoreError(
-            f"read store {_without_password(url)!r} is of no known kind; write {_SQLITE}FILE"
+            f"read store {without_password(url)!r} is of no known kind; write {_SQLITE}FILE"
         )
     from stores.sqlite_sink import SqliteSink
 
     return SqliteSink(Path(path), tables)
-
-
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://…@{rest.rpartition('@')[2]}" if "@" in rest else url

@@ -13,6 +13,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from apps.local import home
 from apps.local.broker import Broker
+from apps.local.postgres import Postgres
+from apps.local.redis import Redis, server_file
 
 # Set by the process that hands tests to xdist's workers, so that they share its broker.
 _ADDRESS = "SEQUITUR_TEST_BROKER"
@@ -74,6 +76,28 @@ def broker() -> Iterator[BrokerAddress]:
     run_broker = _RunBroker()
     yield BrokerAddress(run_broker.address)
     run_broker.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running PostgreSQL, shared by this process's tests: use a database of your own."""
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Redis]:
+    """A running Redis, shared by this process's tests: use keys of your own."""
+    if server_file() is None:
+        pytest.skip("no Redis: there is no package with the server for this Python; install one")
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Postgres, unique: Callable[[str], str]) -> str:
+    """The URL of a new, empty database."""
+    return postgres.new_database(unique("test"))
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from topology.inspectors import (
 from topology.policies import (
     adaptive,
     advance,
-    contiguous,
     halt,
     late_topic,
     park,
@@ -30,7 +29,9 @@ from topology.policies import (
     spill,
     wait,
 )
+from topology.sequences import contiguous, linked, monotonic
 from topology.source import Source
+from topology.starts import earliest_seen, first, opened_by
 from topology.suggest import Suggestion, suggest_timeouts
 from topology.table import Table
 from topology.topology import Topology
@@ -66,11 +67,16 @@ __all__ = [
     "adaptive",
     "advance",
     "contiguous",
+    "earliest_seen",
+    "first",
     "first_of",
     "halt",
     "header",
     "key",
     "late_topic",
+    "linked",
+    "monotonic",
+    "opened_by",
     "park",
     "redeliver",
     "retry",

@@ -37,6 +37,9 @@ class ViewDescription:
     stateful: bool
     output: str
     tables: tuple[str, ...]
+    start: str = "first()"
+    closing: str | None = None
+    lane: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,9 @@ class Description:
                     f"{', with state' if view.stateful else ''}",
                     f"      buffer {view.buffer}, gap {view.gap}, full {view.full}, "
                     f"late {view.late}, error {view.error}",
+                    *([f"      start {view.start}"] if view.start != "first()" else []),
+                    *([f"      {view.closing}"] if view.closing else []),
+                    *([f"      lane {view.lane}"] if view.lane else []),
                     f"      → {view.output}"
                     + (f" → tables {', '.join(view.tables)}" if view.tables else ""),
                 ]
@@ -128,6 +134,9 @@ def describe(topology: "Topology") -> Description:
             stateful=view.stateful,
             output=view.output,
             tables=tuple(table.name for table in view.tables),
+            start=str(view.start),
+            closing=None if view.closing is None else str(view.closing),
+            lane=None if view.lane is None else _value(view.lane),
         )
         for view in topology.views.values()
     )
@@ -140,8 +149,12 @@ def policy_name(policy: type) -> str:
 
 
 def _call(policy: Any) -> str:
-    values = ((each.name, getattr(policy, each.name)) for each in fields(policy))
-    arguments = ", ".join(f"{name}={_value(value)}" for name, value in values)
+    values = ((each.name, getattr(policy, each.name), each.default) for each in fields(policy))
+    arguments = ", ".join(
+        f"{name}={_value(value)}"
+        for name, value, default in values
+        if value is not None or default is not None
+    )
     return f"{policy_name(type(policy))}({arguments})"
 
 
@@ -150,7 +163,7 @@ def _value(value: Any) -> str:
         return _call(value)
     if isinstance(value, float) and value == int(value):
         return str(int(value))
-    return str(value)
+    return getattr(value, "__name__", None) or repr(value)
 
 
 class _Ids:

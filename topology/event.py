@@ -58,3 +58,8 @@ class Event:
     content: Any
     message: Message
     arrived: int = 0
+
+    @property
+    def lane(self) -> str | None:
+        """The event's lane in a view with lanes, else None."""
+        return None

@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from topology.errors import DeclarationError, Malformed
 
-SequenceType = Literal["auto", "number", "timestamp"]
+SequenceType = Literal["auto", "number", "timestamp", "revision"]
 
 _GUID = re.compile(
     r"(?:urn:uuid:)?\{?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\}?", re.I
 )
 _GUID_LENGTHS = frozenset((32, 34, 36, 38, 41, 45))
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_REVISION = re.compile(r"([0-9]{1,19})-[^\s-]+")
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _STREAM_LIMIT = 512
 """Characters in a stream id; longer ones are a sign of a wrong field path."""
@@ -22,7 +23,7 @@ _STREAM_LIMIT = 512
 
 def checked_sequence_type(what: str, value: SequenceType) -> SequenceType:
     """The sequence type, if it is one; `what` is whose. Raises DeclarationError."""
-    if value not in ("auto", "number", "timestamp"):
+    if value not in ("auto", "number", "timestamp", "revision"):
         raise DeclarationError(
             f"{what}(sequence_type={value!r}): use 'auto', 'number' or 'timestamp'"
         )
@@ -75,7 +76,8 @@ def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
 
     auto: ints and numeric strings are numbers, ISO 8601 strings are timestamps. number: nothing
     but numbers. timestamp: ISO 8601, or epoch seconds, milliseconds, microseconds or nanoseconds,
-    told apart by size. Raises Malformed with the reason.
+    told apart by size. revision: like auto, and of a text such as '12-abc' the number that leads.
+    Raises Malformed with the reason.
     """
     if value.__class__ is int and kind != "timestamp":
         if _LOWEST <= value <= _HIGHEST:
@@ -94,7 +96,16 @@ def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
         text = value.strip()
         if _NUMBER.fullmatch(text):
             return sequence_number(int(text))
-        if kind == "auto" and "-" in text[1:]:
+        if kind == "revision":
+            if found := _REVISION.fullmatch(text):
+                return sequence_number(int(found[1]))
+            if "-" not in text[1:]:
+                raise Malformed(
+                    f"the sequence {value[:80]!r} does not begin with a number: a chain of hashes "
+                    "alone has no order that tells an old copy from a new event; as the sequence, "
+                    "take a version, revision or time that grows along the chain"
+                )
+        if kind != "number" and "-" in text[1:]:
             return _timestamp(text)
         raise Malformed(f"the sequence {value[:80]!r} is not a number")
     if isinstance(value, float) and value.is_integer():

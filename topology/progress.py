@@ -9,6 +9,8 @@ from topology.ring import RingBuffer
 
 SKIPPED_KEPT = 32
 """Ranges of given-up sequences remembered per stream; they tell late from duplicate."""
+RECENT_KEPT = 16
+"""Sequences remembered per stream of an order without a count; they tell duplicate from late."""
 
 
 class Retry(NamedTuple):
@@ -26,7 +28,9 @@ class Progress:
     as rows beyond the ring; those up to sequence `loaded` are in it already. since: when the gap in
     front of them was noticed (ms). skipped: ranges (first, last) that were given up, newest last.
     held: whether the stream is set aside: whatever is above `last` waits. retry: when a held stream
-    is to go on by itself.
+    is to go on by itself. rejected: of a stream that waits, when an event was sent to come again
+    last (ms), 0 if none was. recent: the latest sequences that were released or late, newest last,
+    in an order that has no other way to know them. closed: when a closed stream is forgotten (ms).
     """
 
     last: int
@@ -37,6 +41,9 @@ class Progress:
     skipped: tuple[tuple[int, int], ...] = ()
     held: bool = False
     retry: Retry | None = None
+    rejected: int = 0
+    recent: tuple[int, ...] = ()
+    closed: int | None = None
 
     @property
     def waiting(self) -> int:
@@ -50,12 +57,15 @@ class Progress:
         """Itself, without an empty ring; an int if there is nothing more to say than `last`."""
         if self.ring is not None and not self.ring:
             self.ring = None
-        if self.ring or self.spilled or self.skipped or self.held or self.retry:
+        if self.ring or self.spilled or self.skipped or self.held:
             return self
-        return self.last
+        return self if self.retry or self.recent or self.closed is not None else self.last
 
     def add_skipped(self, first: int, last: int) -> None:
         self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]
+
+    def remember(self, sequence: int) -> None:
+        self.recent = (*self.recent, sequence)[-RECENT_KEPT:]
 
     def has_skipped(self, sequence: int) -> bool:
         """Whether `sequence` was given up, and has not come since."""

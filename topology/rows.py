@@ -4,12 +4,14 @@
 |---|---|
 | `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, …}` with what else there is |
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
+| `d` + time (8 bytes, big-endian, ms) + stream | nothing: a closed stream, dropped then |
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
-(true), `retry` ({"attempts": …, "due": ms}) and `state`.
+(true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
+`closed` (when it is dropped, in ms) and `state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -53,10 +55,16 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["skipped"] = progress.skipped
         if progress.waiting:
             row["since"] = progress.since
+            if progress.rejected:
+                row["rejected"] = progress.rejected
         if progress.held:
             row["held"] = True
         if progress.retry is not None:
             row["retry"] = progress.retry._asdict()
+        if progress.recent:
+            row["recent"] = [progress.last - sequence for sequence in progress.recent]
+        if progress.closed is not None:
+            row["closed"] = progress.closed
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
@@ -75,7 +83,10 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         since=since,
         skipped=skipped,
         held=found.get("held", False),
+        rejected=found.get("rejected", 0),
         retry=None if retry is None else Retry(retry["attempts"], retry["due"]),
+        recent=tuple(found["last"] - below for below in found.get("recent", ())),
+        closed=found.get("closed"),
     )
     return (progress if since else progress.plain()), state
 

@@ -16,6 +16,8 @@ from topology.progress import Progress, Retry, State
 from topology.ring import RingBuffer
 from topology.sequencer_contiguous import ContiguousRun
 from topology.sequencer_hold import Failed, hold_streams
+from topology.sequencer_linked import LinkedRun
+from topology.sequencer_monotonic import MonotonicRun
 from topology.sequencer_run import Run, deadline_of
 from topology.sequencer_step import LAST, Gap, Kind, Ordering, Step
 from topology.timers import Timers
@@ -33,7 +35,11 @@ __all__ = [
     "step",
 ]
 
-_RUNS: dict[Kind, type[Run]] = {"contiguous": ContiguousRun}
+_RUNS: dict[Kind, type[Run]] = {
+    "contiguous": ContiguousRun,
+    "linked": LinkedRun,
+    "monotonic": MonotonicRun,
+}
 
 
 def step(
@@ -54,9 +60,20 @@ def step(
     """
     run = _RUNS[ordering.kind](ordering, state, timers)
     run.resume(resume)
-    result = run.result
-    changed, ready = result.changed, result.ready.append
-    seen, progress_of, add = changed.get, state.progress, ordering.step
+    if ordering.kind == "contiguous" and not (ordering.opens or ordering.closes):
+        _place_counted(run, events)
+    else:
+        for event in events:
+            run.place(event, run.current(event.stream))
+    if now is not None:
+        run.fire(now)
+    return run.result
+
+
+def _place_counted(run: Run, events: Iterable[Event]) -> None:
+    """Place events of which nearly all come exactly when they are expected."""
+    changed, ready = run.result.changed, run.result.ready.append
+    seen, progress_of, add = changed.get, run.state.progress, run.ordering.step
     for event in events:
         stream = event.stream
         progress = seen(stream)
@@ -67,9 +84,6 @@ def step(
             ready(event)
         else:
             run.place(event, progress)
-    if now is not None:
-        run.fire(now)
-    return result
 
 
 def hold(

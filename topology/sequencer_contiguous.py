@@ -5,7 +5,7 @@ from itertools import islice
 from topology.event import Event
 from topology.progress import Progress
 from topology.ring import RingBuffer
-from topology.sequencer_run import Run
+from topology.sequencer_run import Run, may_begin
 from topology.sequencer_step import LAST, Gap, Ordering
 
 
@@ -24,22 +24,22 @@ class ContiguousRun(Run):
             else:
                 result.duplicates += 1
             return
+        if self.shut(event, progress):
+            return
         progress = self.writable(event.stream, progress)
-        is_next = sequence == last + ordering.step and not progress.held
+        may_be = self.may_be_next(event, progress)
+        last = progress.last
+        is_next = may_be and sequence == last + ordering.step and not progress.held
         if is_next and not progress.waiting:
-            progress.last = sequence
-            progress.retry = None
-            result.ready.append(event)
+            self.advance(event, progress)
             self.keep(event.stream, progress)
             return
         ring = progress.ring
         if ring is None:
             ring = progress.ring = self.ring(ordering)
         if is_next and ring.get(sequence) is None:
-            progress.last = sequence
-            progress.retry = None
-            result.ready.append(event)
             since = progress.since
+            self.advance(event, progress)
             if self.drain(event.stream, progress) and ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
         elif (waits := self.waiting(progress, ring, event)) is not None:
@@ -47,6 +47,28 @@ class ContiguousRun(Run):
         else:
             self.wait(event, progress, ring)
         self.keep(event.stream, progress)
+
+    def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
+        """As any order does; but the lowest event waits here, even beyond the ring.
+
+        Without it nothing would show that the stream has a gap, if that is longer than the ring.
+        """
+        if not self.redelivers(progress) or ring.admits(progress.last, event.sequence):
+            super().wait(event, progress, ring)
+        elif ring or (
+            progress.spilled
+            and self.lowest_beyond(event.stream, progress)[0].sequence < event.sequence
+        ):
+            progress.rejected = event.arrived
+            super().wait(event, progress, ring)
+        else:
+            if not progress.spilled:
+                progress.loaded = ring.end(progress.last)
+                progress.since = event.arrived
+                self.watch(event.stream, progress)
+            progress.spilled += 1
+            self.spilled.setdefault(event.stream, {})[event.sequence] = event
+            self.result.buffered.append(event)
 
     def drain(self, stream: str, progress: Progress) -> bool:
         ring, add = progress.ring, self.ordering.step
@@ -58,6 +80,8 @@ class ContiguousRun(Run):
                 if progress.spilled and self.load(stream, progress, ring):
                     continue
                 break
+            if progress.closed is not None and self.stays_closed(progress, event):
+                break
             if self.budget <= 0:
                 self.result.unfinished.append(stream)
                 return moved
@@ -66,10 +90,12 @@ class ContiguousRun(Run):
             moved = True
         if progress.waiting:
             if moved:
-                waits = ring.slots.values() or self.beyond(stream, progress)
-                progress.since = min(event.arrived for event in waits)
+                waits = ring.slots.values() or self.lowest_beyond(stream, progress)
+                # What was beyond the ring until now may be on its way back: it gets its time.
+                progress.since = max(min(event.arrived for event in waits), progress.rejected)
                 self.watch(stream, progress)
         else:
+            progress.rejected = 0
             self.timers.discard(stream)
         return moved
 
@@ -92,7 +118,7 @@ class ContiguousRun(Run):
         progress.spilled -= len(spilled)
         return bool(spilled)
 
-    def beyond(self, stream: str, progress: Progress) -> list[Event]:
+    def lowest_beyond(self, stream: str, progress: Progress) -> list[Event]:
         """The first of the events beyond the ring, of those in rows and of this step's own."""
         here = self.spilled.get(stream, {})
         found = [here[min(here)]] if here else []
@@ -108,19 +134,23 @@ class ContiguousRun(Run):
         first = progress.last + add
         if progress.spilled:
             self.load(stream, progress, ring)
-        waits = ring.slots.values() or self.beyond(stream, progress)
-        head = min(event.sequence for event in waits)
+        waits = ring.slots.values() or self.lowest_beyond(stream, progress)
+        lowest = min(waits, key=lambda event: event.sequence)
+        head = lowest.sequence
         if head > first:
             gap = Gap(stream, first, head - add, progress.since, (head - first) // add)
-            self.result.skipped.append(gap)
+            if self.ordering.open_after is None or not self.ordering.is_new(progress):
+                self.result.skipped.append(gap)
             progress.add_skipped(gap.first, gap.last)
             progress.last = gap.last
+        self.reopen(lowest, progress)
         self.drain(stream, progress)
 
     @staticmethod
     def can_go_on(ordering: Ordering, progress: Progress) -> bool:
         ring = progress.ring
-        return ring is not None and ring.get(progress.last + ordering.step) is not None
+        head = None if ring is None else ring.get(progress.last + ordering.step)
+        return head is not None and may_begin(ordering, progress, head)
 
     @staticmethod
     def before(ordering: Ordering, event: Event, last: int) -> int:

@@ -49,13 +49,22 @@ def hold_streams(
         for gap in result.skipped
         if gap.stream not in back or gap.first <= failed[gap.stream][0].sequence
     ]
+    result.reopened = [
+        event
+        for event in result.reopened
+        if event.stream not in back or event.sequence < failed[event.stream][0].sequence
+    ]
     for stream, events in back.items():
         event, retry = failed[stream]
-        last = handled.get(stream)
-        if last is None:
-            last = last_of(state.progress(stream))
+        if stream in handled:
+            last = handled[stream]
+            closed = result.closed.get((stream, last))
+        else:
+            before = state.progress(stream)
+            last = last_of(before)
+            closed = before.closed if isinstance(before, Progress) else None
         progress = _held(run, ordering, result.changed[stream], event, last, events)
-        progress.retry = retry
+        progress.retry, progress.closed = retry, closed
         result.changed[stream] = progress
         timers.discard(stream)
         if (due := deadline_of(run, ordering, progress)) is not None:
@@ -75,6 +84,7 @@ def _held(
     progress.last = run.before(ordering, failed, last)
     progress.held = True
     progress.skipped = tuple(r for r in progress.skipped if r[0] <= failed.sequence)
+    progress.recent = tuple(each for each in progress.recent if each <= progress.last)
     waits = [*back.values(), *(progress.ring or ())]
     since = min(event.arrived for event in waits)
     progress.since = min(since, progress.since) if progress.spilled else since

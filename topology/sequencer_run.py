@@ -1,11 +1,12 @@
 """One step's slow path: what all orders have in common."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import merge
 
 from topology.event import Event
 from topology.progress import Progress, State
 from topology.ring import RingBuffer
-from topology.sequencer_step import Ordering, Step
+from topology.sequencer_step import LAST, Ordering, Step
 from topology.timers import Timers
 
 
@@ -22,6 +23,8 @@ class Run:
         """Streams whose Progress is a copy made in this step, free to change."""
         self.spilled: dict[str, dict[int, Event]] = {}
         """Events spilled in this step, which the state does not show yet."""
+        self.gone: set[tuple[str, int]] = set()
+        """(stream, sequence) of those that left the buffer unhandled; the state shows them yet."""
 
     def place(self, event: Event, progress: int | Progress) -> None:
         """Put an event where it belongs: late, duplicate, ready, ring or beyond."""
@@ -38,9 +41,10 @@ class Run:
     @staticmethod
     def deadline(ordering: Ordering, progress: Progress) -> int | None:
         """When a stream that waits, and is not held, is to go on all the same (ms)."""
-        if ordering.skip_after is None:
-            return None
-        return progress.since + ordering.skip_after
+        after = ordering.skip_after
+        if ordering.open_after is not None and ordering.is_new(progress):
+            after = ordering.open_after
+        return None if after is None else progress.since + after
 
     @staticmethod
     def can_go_on(ordering: Ordering, progress: Progress) -> bool:
@@ -59,23 +63,45 @@ class Run:
 
     def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
         """Let an event wait that is not the next one, and does not wait already."""
-        result, stream, waits = self.result, event.stream, progress.waiting
+        waits = progress.waiting
         if ring.admits(progress.last, event.sequence):
             ring.put(event)
-        # What a held stream gets waits for a person, however long that takes.
-        elif self.ordering.full == "redeliver" and not progress.held:
-            result.redelivered.append(event)
-            return
+            self.result.buffered.append(event)
         else:
             if not progress.spilled:
                 progress.loaded = ring.end(progress.last)
-            progress.spilled += 1
-            self.spilled.setdefault(stream, {})[event.sequence] = event
-            result.full |= self.ordering.full == "halt" and not progress.held
-        result.buffered.append(event)
+            if not self.beyond(event, progress):
+                return
         if not waits:
             progress.since = event.arrived
-            self.watch(stream, progress)
+            self.watch(event.stream, progress)
+
+    def beyond(self, event: Event, progress: Progress, waited: bool = False) -> bool:
+        """Put an event, which waited so far or is new, beyond the ring; whether it waits there."""
+        result, stream = self.result, event.stream
+        if self.redelivers(progress):
+            if waited:
+                result.released.append(event)
+                self.gone.add((stream, event.sequence))
+            result.redelivered.append(event)
+            progress.rejected = max(self.timers.clock, event.arrived)
+            return False
+        progress.spilled += 1
+        self.spilled.setdefault(stream, {})[event.sequence] = event
+        result.full |= self.ordering.full == "halt" and not progress.held
+        if not waited:
+            result.buffered.append(event)
+        return True
+
+    def redelivers(self, progress: Progress) -> bool:
+        """Whether what is beyond the ring comes again, rather than wait as rows."""
+        ordering = self.ordering
+        # What a held stream gets waits for a person, however long that takes.
+        if ordering.full != "redeliver" or progress.held:
+            return False
+        # And where a stream has yet to begin, nobody can say how far the ring will reach.
+        starts = ordering.open_after is not None or bool(ordering.opens)
+        return not (starts and ordering.is_new(progress))
 
     def duplicate(self, event: Event, waits: Event) -> None:
         """Discard an event as `waits` waits already under its sequence."""
@@ -98,13 +124,118 @@ class Run:
     def release(self, event: Event, progress: Progress) -> None:
         """An event that waited is ready."""
         self.budget -= 1
+        self.result.released.append(event)
+        self.advance(event, progress)
+
+    def advance(self, event: Event, progress: Progress) -> None:
+        """An event is ready: the stream is at it now, and may begin again or end with it."""
+        ordering, result = self.ordering, self.result
         progress.last = event.sequence
         progress.retry = None
-        self.result.released.append(event)
-        self.result.ready.append(event)
+        result.ready.append(event)
+        self.reopen(event, progress)
+        if event.kind in ordering.closes:
+            due = max(self.timers.clock, event.arrived) + ordering.retention
+            progress.closed = result.closed[event.stream, event.sequence] = due
+            if ordering.reopen == "late":
+                self.drop_below(event.stream, progress, LAST + 1)
+            elif progress.waiting:
+                self.begin_again(event.stream, progress)
+                # What waits for a start may have another deadline than what waits behind a gap.
+                self.watch(event.stream, progress)
+
+    def reopen(self, event: Event, progress: Progress) -> None:
+        """If its stream is closed, it starts again with `event`."""
+        if progress.closed is not None:
+            progress.closed = None
+            self.result.reopened.append(event)
+
+    def begin_again(self, stream: str, progress: Progress) -> None:
+        """A stream was closed, but the event that begins it again may be waiting."""
+        ordering = self.ordering
+        if not ordering.opens:
+            return
+        waits = [*(progress.ring or ()), *self.rows_beyond(stream, progress)]
+        openers = [event for event in waits if event.kind in ordering.opens]
+        if openers:
+            event = min(openers, key=_sequence)
+            self.begin_with(event, progress)
+            self.reopen(event, progress)
+
+    def stays_closed(self, progress: Progress, event: Event) -> bool:
+        """Whether a stream is closed, and `event` is of no kind that begins it again."""
+        opens = self.ordering.opens
+        return progress.closed is not None and bool(opens) and event.kind not in opens
+
+    def shut(self, event: Event, progress: int | Progress) -> bool:
+        """Whether an event above `last` is late, as its stream is closed for good."""
+        self.timers.clock = max(self.timers.clock, event.arrived)
+        if isinstance(progress, int) or progress.closed is None or self.ordering.reopen == "start":
+            return False
+        self.result.late.append(event)
+        return True
+
+    def may_be_next(self, event: Event, progress: Progress) -> bool:
+        """Whether an event above `last` may be the next: not if another kind has to begin first."""
+        ordering = self.ordering
+        if not ordering.opens or not ordering.is_new(progress):
+            return True
+        if progress.held or event.kind not in ordering.opens:
+            return False
+        self.begin_with(event, progress)
+        return True
+
+    def begin_with(self, event: Event, progress: Progress) -> None:
+        """A stream begins with `event`, whatever is below it."""
+        self.drop_below(event.stream, progress, event.sequence)
+        before = self.before(self.ordering, event, progress.last)
+        missed = event.sequence - self.ordering.step
+        if missed > progress.last:
+            progress.add_skipped(progress.last + self.ordering.step, missed)
+        progress.last = before
+
+    def drop_below(self, stream: str, progress: Progress, sequence: int) -> None:
+        """What waits below `sequence` waits in vain: it is late."""
+        if not progress.waiting:
+            return
+        result, ring = self.result, progress.ring
+        lost = [event for event in ring or () if event.sequence < sequence]
+        for event in lost:
+            if ring is not None:
+                ring.pop(event.sequence)
+            self.gone.add((stream, event.sequence))
+        if progress.spilled:
+            for event in list(self.rows_beyond(stream, progress)):
+                if event.sequence < sequence:
+                    progress.spilled -= 1
+                    self.gone.add((stream, event.sequence))
+                    self.spilled.get(stream, {}).pop(event.sequence, None)
+                    lost.append(event)
+        result.released += lost
+        result.late += lost
+        if not progress.waiting:
+            self.timers.discard(stream)
+
+    def rows_beyond(self, stream: str, progress: Progress) -> Iterator[Event]:
+        """The events beyond the ring, of those in rows and of this step's own, in sequence."""
+        here = dict(self.spilled.get(stream, {}))
+        rows: Iterable[Event] = ()
+        if progress.spilled > len(here):
+            first = max(progress.loaded, progress.last) + 1
+            ring = progress.ring
+            rows = (
+                event
+                for event in self.state.spilled(stream, first, LAST)
+                if event.sequence not in here
+                and (stream, event.sequence) not in self.gone
+                and (ring is None or ring.find(progress.last, event.sequence) is None)
+            )
+        own = sorted(here.values(), key=_sequence)
+        return merge(rows, own, key=_sequence)
 
     def fire(self, now: int) -> None:
         """Go on with every stream whose deadline is reached by `now`."""
+        self.timers.clock = max(self.timers.clock, now)
         while (stream := self.timers.pop(now)) is not None:
             progress = self.current(stream)
             if not isinstance(progress, Progress) or not progress.waiting:
@@ -161,6 +292,17 @@ class Run:
         if isinstance(plain, int):
             self.own.discard(stream)
         self.result.changed[stream] = plain
+
+
+def may_begin(ordering: Ordering, progress: Progress, event: Event) -> bool:
+    """Whether a stream may go on with an event, which in some views only a few kinds begin."""
+    if not ordering.opens or not ordering.is_new(progress):
+        return True
+    return event.kind in ordering.opens
+
+
+def _sequence(event: Event) -> int:
+    return event.sequence
 
 
 def deadline_of(run: type[Run], ordering: Ordering, progress: Progress) -> int | None:

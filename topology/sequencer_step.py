@@ -1,5 +1,6 @@
 """What the sequencer is told and what it decides: Ordering, Gap, Step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,7 +20,12 @@ class Ordering:
     skip_after: milliseconds, None for never; another value from one step to the next holds for the
     gaps that are noticed from then on. drain: the most events that one step releases out of the
     buffers; the rest follows in the next step. full: what becomes of an event beyond the ring.
-    learn: whether to say how long gaps lasted that closed.
+    learn: whether to say how long gaps lasted that closed. settle: of a monotonic order, how long
+    an event waits for lower ones (ms). previous: of a linked one, an event's predecessor.
+    open_after: how long a new stream waits for its first event before it begins with the lowest
+    (ms). opens: the kinds that begin a stream, if only they do. closes: the kinds that close one,
+    which is then remembered for `retention` ms. reopen: what comes after that is late, or starts
+    the stream again as if it were new.
     """
 
     start: int = 1
@@ -30,11 +36,24 @@ class Ordering:
     kind: Kind = "contiguous"
     full: Literal["spill", "redeliver", "halt"] = "spill"
     learn: bool = False
+    settle: int = 0
+    previous: Callable[[Event], int | None] | None = None
+    open_after: int | None = None
+    opens: frozenset[str | None] = frozenset()
+    closes: frozenset[str | None] = frozenset()
+    retention: int = 0
+    reopen: Literal["late", "start"] = "late"
 
     @property
     def first(self) -> int:
         """The progress of a stream that was not seen before."""
         return self.start - self.step
+
+    def is_new(self, progress: int | Progress) -> bool:
+        """Whether a stream has yet to begin, for the first time or again."""
+        if isinstance(progress, int):
+            return progress == self.first
+        return progress.last == self.first or progress.closed is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +78,8 @@ class Step:
     skipped: gaps given up. unfinished: streams whose drain goes on in the next step. redelivered:
     events beyond the ring, which are to come again; nothing is kept of them. full: an event was
     beyond the ring of a view that is to halt then. filled: for each gap that an event closed which
-    came late, how long it had lasted (ms).
+    came late, how long it had lasted (ms). closed: (stream, sequence) of a closing event → when its
+    stream is forgotten (ms). reopened: the events that started a closed stream again.
     """
 
     changed: dict[str, int | Progress] = field(default_factory=dict)
@@ -74,3 +94,5 @@ class Step:
     redelivered: list[Event] = field(default_factory=list)
     full: bool = False
     filled: list[int] = field(default_factory=list)
+    closed: dict[tuple[str, int], int] = field(default_factory=dict)
+    reopened: list[Event] = field(default_factory=list)

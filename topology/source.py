@@ -7,10 +7,11 @@ from topology.inspector import (
     Compiles,
     Inspect,
     InspectorFunction,
-    compile_inspector,
     resolved,
 )
-from topology.policies import Contiguous, OnUnknown
+from topology.linking import compile_for
+from topology.policies import OnUnknown
+from topology.sequences import Sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +28,7 @@ class Source:
     topics: tuple[str, ...]
     inspector: Compiles | InspectorFunction
     inspect: Inspect
-    sequence: Contiguous
+    sequence: Sequence
     keyed: bool
     partitions: int
     unknown: OnUnknown
@@ -40,4 +41,4 @@ class Source:
     def inspected_by(self, inspector: AnyInspector) -> "Source":
         """The same source with another inspector."""
         found = resolved(inspector, f"source {self.name!r}: inspector")
-        return replace(self, inspector=found, inspect=compile_inspector(found))
+        return replace(self, inspector=found, inspect=compile_for(self.sequence, found))

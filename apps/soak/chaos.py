@@ -31,8 +31,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from apps.soak.workload import Workload
+from topology.counts import decode_counts
 from topology.positions import decode_positions
-from topology.rows import POSITIONS
+from topology.rows import COUNTS, POSITIONS
 
 SESSION = 6
 """Seconds after which the group takes a worker for dead."""
@@ -46,10 +47,12 @@ class Soak:
     prefix: str
     folder: Path
     guarantee: str = "exactly_once"
+    store: str = "rocksdb"
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, Thread] = field(default_factory=dict)
     _positions: dict[int, int] = field(default_factory=dict)
+    _away: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def fill(self, work: Workload) -> None:
         """Make the input topic and write all of the input."""
@@ -77,6 +80,7 @@ class Soak:
             "SOAK": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.data(name)),
+            "SEQUITUR_STORE": self.store,
             "SEQUITUR_GUARANTEE": self.guarantee,
             "SEQUITUR_SESSION_TIMEOUT": str(SESSION),
             "SEQUITUR_INSTANCE": name,
@@ -197,7 +201,7 @@ class Soak:
             self._changelog.close()
 
     def lag(self) -> int:
-        """Messages that are not processed to the end, over the input and by-stream topics."""
+        """Messages that are not processed to the end: unread ones, and those that come again."""
         for _ in range(20):
             with suppress(KafkaException):
                 return self._lag()
@@ -216,7 +220,7 @@ class Soak:
                     lag += end - max(done.offset, first)
                     if topic.endswith(".by-stream"):
                         lag += end - max(self._copied(done.partition), first)
-            return lag
+            return lag + sum(self._away.values())
         finally:
             consumer.close()
 
@@ -224,14 +228,18 @@ class Soak:
         """The offset that the view that reads apart is at, as its last row says."""
         while found := self._changelog.consume(10_000, 0.05):
             for message in found:
-                if message.error() is None and message.key() == POSITIONS:
-                    positions = decode_positions(message.value())
-                    self._positions[message.partition() or 0] = positions.input or 0
+                if message.error() is not None:
+                    continue
+                topic, number = message.topic() or "", message.partition() or 0
+                if message.key() == COUNTS:
+                    self._away[topic, number] = decode_counts(message.value()).redelivering
+                elif message.key() == POSITIONS and topic.endswith("-copies-changelog"):
+                    self._positions[number] = decode_positions(message.value()).input or 0
         return self._positions.get(partition, 0)
 
     @cached_property
     def _changelog(self) -> Consumer:
-        """Reads the changelog of the view that reads apart, on and on."""
+        """Reads the changelogs, on and on."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.broker,
@@ -240,9 +248,13 @@ class Soak:
                 "isolation.level": "read_committed",
             }
         )
-        topic = f"{self.prefix}-copies-changelog"
-        known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in known])
+        consumer.assign(
+            [
+                TopicPartition(topic, number, OFFSET_BEGINNING)
+                for topic in (f"{self.prefix}-{view}-changelog" for view in ("ledger", "copies"))
+                for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            ]
+        )
         return consumer
 
     def supervise(self) -> None:

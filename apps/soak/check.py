@@ -8,7 +8,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from apps.soak.workload import Workload
-from stores.rocksdb import RocksTable
+from stores.view_stores import open_store
+from stores.view_table import Store
 from topology.counts import Counts, decode_counts
 from topology.progress import last_of
 from topology.rows import COUNTS, decode_progress
@@ -45,21 +46,23 @@ def check(
     work: Workload,
     datadir: Path | None = None,
     *,
+    store: str = "rocksdb",
     once: bool = True,
     compacted: bool = False,
 ) -> list[str]:
     """What is wrong, in words; an empty list if all is as it should be.
 
     once: whether outputs may not repeat; without it a repeat is right if it says what was said
-    before. datadir: of a stopped worker, to compare its tables. compacted: whether the changelogs'
-    rows of the time a table stands at may be gone, so that only its rows of now are compared.
+    before. datadir: of a stopped worker, to compare its tables, which are in `store`. compacted:
+    whether the changelogs' rows of the time a table stands at may be gone, so that only its rows of
+    now are compared.
     """
     wrong = check_ledger(broker, prefix, work, once) + check_copies(broker, prefix, work, once)
     for view in ("ledger", "copies"):
         changelog = list(read(broker, f"{prefix}-{view}-changelog"))
         wrong += check_rows(view, fold(changelog), work, once)
         if datadir is not None:
-            wrong += check_tables(view, changelog, datadir / prefix / view, compacted)
+            wrong += check_tables(view, changelog, open_store(store, prefix, datadir), compacted)
     return wrong
 
 
@@ -141,21 +144,21 @@ def check_rows(
     return wrong
 
 
-def check_tables(view: str, changelog: list[Message], folder: Path, compacted: bool) -> list[str]:
-    """Each RocksDB table holds exactly what its changelog holds up to the offset it stands at."""
+def check_tables(view: str, changelog: list[Message], store: Store, compacted: bool) -> list[str]:
+    """Each table holds exactly what its changelog holds up to the offset it stands at."""
     wrong: list[str] = []
-    for path in sorted(folder.iterdir()) if folder.exists() else ():
-        table = RocksTable(path)
+    for partition in range(4):
+        table = store.table(view, partition)
         held, end = dict(table.scan(b"a", b"\xff" * 64)), table.offset or 0
         table.close()
-        partition = int(path.name)
         logged = fold(
             m
             for m in changelog
-            if m.partition() == partition and (compacted or (m.offset() or 0) < end)
+            if m.partition() == partition and end and (compacted or (m.offset() or 0) < end)
         )
         expected = {key: value for (_, key), value in logged.items()}
         if held != expected:
             count = len(held.items() ^ expected.items())
             wrong.append(f"{view}: table {partition} differs from its changelog in {count} rows")
+    store.close()
     return wrong

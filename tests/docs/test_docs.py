@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from faust.cli.faust import cli
 
+from topology import Topology
 from topology.faust import Settings
+from topology.faust import compile as compile_topology
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -133,6 +135,7 @@ def test_the_readme_leads_to_every_page() -> None:
 
 
 def test_commands_exist(page: Path) -> None:
+    compile_topology(Topology("any"))  # which adds its own to Faust's
     for words in commands(page):
         command, *rest = words
         if command.startswith("scripts/"):
@@ -142,6 +145,9 @@ def test_commands_exist(page: Path) -> None:
             assert rest[0] == "-A"
             assert_app(page, rest[1])
             assert rest[2] in cli.commands, words
+            params = cli.commands[rest[2]].params
+            known = {name for p in params for name in (*p.opts, *p.secondary_opts)}
+            assert options(rest[3:]) <= known, words
         elif command == "python":
             assert rest[0] == "-m", words
             assert_options(rest, source_of(rest[1]))

@@ -5,8 +5,9 @@ from importlib.metadata import version
 from typing import Any
 
 import faust
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic
+from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder
 from faust.app.base import App
 from faust.channels import Channel
@@ -18,7 +19,7 @@ from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 import apps.passthrough
-from topology.faust import transport
+from topology.faust import transport, writer
 
 
 def test_the_versions_are_the_ones_that_were_tried() -> None:
@@ -96,6 +97,27 @@ async def test_a_producer_waits_apart_for_a_transaction_and_for_a_broker() -> No
     producer.client._retry_backoff = 0.1
     assert producer._sender._retry_backoff == 0.01
     producer._closed = True
+
+
+def test_a_transaction_behind_another_one_waits_as_long_as_is_said() -> None:
+    assert sender.BACKOFF_OVERRIDE == writer.RETRY / 1000
+    assert "BACKOFF_OVERRIDE" in inspect.getsource(sender.AddPartitionsToTxnHandler)
+
+
+def test_offsets_are_committed_with_metadata_in_the_consumers_own_thread() -> None:
+    assert inspect.iscoroutinefunction(driver.AIOKafkaConsumerThread.call_thread)
+    assert 'OffsetAndMetadata(offset, "")' in inspect.getsource(driver.AIOKafkaConsumerThread)
+
+
+async def test_partitions_of_a_consumer_without_a_group_can_be_paused() -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    partition = TopicPartition("t", 0)
+    consumer.assign([partition])
+    consumer.pause(partition)
+    assert consumer.paused() == {partition}
+    consumer.resume(partition)
+    assert consumer.paused() == set()
+    consumer._closed = True
 
 
 def test_a_topic_can_ask_for_the_brokers_default_replication() -> None:

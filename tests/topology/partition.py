@@ -61,13 +61,13 @@ class Partition:
         self.tables = {name: MemoryTable() for name in topology.views}
         self.written: dict[str, list[Written]] = defaultdict(list)
         self.reports: list[str] = []
-        self.malformed = self.unknown = 0
+        self.malformed = self.unknown = self.position = 0
         self.crash()
 
     def crash(self) -> None:
         """Lose what is not durable, and start anew from the rows."""
         (source,) = self.topology.sources.values()
-        self.task = StreamTask(self.topology, source, 0, self.tables)
+        self.task = StreamTask(self.topology, source, 0, self.tables, position=self.position)
         if self.drain is not None:
             for view in self.task.views.values():
                 view.ordering = replace(view.ordering, drain=self.drain)
@@ -124,6 +124,7 @@ class Partition:
         for outputs in (unit.colocated, unit.keyed):
             for topic, written in outputs.items():
                 self.written[topic] += [Written(*out) for out in written]
+        self.position = self.position if unit.next_offset is None else unit.next_offset
         self.reports += unit.reports
         self.malformed += unit.malformed
         self.unknown += unit.unknown

@@ -92,6 +92,19 @@ def test_progress_that_waits_keeps_the_time_since_it_does(
     assert (found.since if isinstance(found, Progress) else 0) == since
 
 
+@given(
+    last=SEQUENCES,
+    below=st.lists(st.integers(0, 2**64 - 1), max_size=4),
+    closed=st.none() | st.integers(0, 2**50),
+)
+def test_progress_remembers_what_settled_and_that_it_is_closed(
+    last: int, below: list[int], closed: int | None
+) -> None:
+    progress = Progress(last, recent=tuple(last - each for each in below), closed=closed)
+    found, _ = decode_progress(encode_progress(progress, None))
+    assert found == (progress if below or closed is not None else last)
+
+
 @given(last=SEQUENCES, held=st.booleans(), retry=RETRIES)
 def test_progress_that_is_held_says_so_and_when_it_is_tried_again(
     last: int, held: bool, retry: Retry | None

@@ -1,4 +1,4 @@
-"""Run a topology with Faust: live, on Kafka, with RocksDB tables and exactly-once commit units."""
+"""Run a topology with Faust: live, on Kafka, with durable tables and exactly-once commit units."""
 
 from topology.faust.app import App, compile
 from topology.faust.settings import Guarantee, Settings

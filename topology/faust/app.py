@@ -13,6 +13,7 @@ from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
 from topology.faust.engine import Engine
 from topology.faust.inspectors import with_inspectors
+from topology.faust.looks.cli import register_looks
 from topology.faust.quiet import quieten
 from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
@@ -105,6 +106,7 @@ def compile(topology: Topology, **settings: Any) -> App:
         await app.engine.heartbeat()
 
     register(app)
+    register_looks(app)
     cli_audit.register(app)
     return app
 

@@ -50,6 +50,16 @@ class Beside:
         """When the next event is to come again (ms), infinite if none is known."""
         return not_before(self._again[0]) if self._again else float("inf")
 
+    async def all_came(self, now: int) -> bool:
+        """Whether no event is left in the redelivery topic that was to come again by `now` (ms).
+
+        Only then may gaps be given up: behind a backlog, what is missing may be on its way back.
+        """
+        if self._again:
+            return not_before(self._again[0]) > now
+        topic = self._again_topic
+        return topic is None or await self._reader.at_end(topic)
+
     def again(self, now: int) -> Sequence[Message]:
         """Take the records of events that are to come again by `now` (ms)."""
         found = list(due(self._again, now))

@@ -8,6 +8,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from mode import get_logger
 
+from stores.view_stores import open_store
 from topology.faust.barrier import Barriers
 from topology.faust.kafka import (
     connection,
@@ -47,7 +48,8 @@ class Engine:
         self.topology = topology
         self.settings = settings
         group: str = app.conf.id
-        self.tables = Tables(app, Path(settings.datadir).absolute() / group)
+        datadir = Path(settings.datadir).absolute()
+        self.tables = Tables(app, open_store(settings.store, group, datadir))
         offsets = Offsets(app, group)
         self.shared = Shared(
             app=app,

@@ -109,9 +109,16 @@ async def partition_count(app: Any, topic: str) -> int | None:
 
 
 async def read_range(
-    consumer: AIOKafkaConsumer, partition: TopicPartition, start: int, end: int
+    consumer: AIOKafkaConsumer,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    wait: int = 500,
 ) -> AsyncIterator[list[Any]]:
     """The committed records from offset `start` up to `end`, in lists.
+
+    wait: milliseconds after which it is looked again whether the end is reached.
 
     It ends when the position is past `end`, not when a record is: the tail of a partition may be
     transaction markers or aborted records only.
@@ -119,7 +126,7 @@ async def read_range(
     consumer.seek(partition, start)
     silent_since = time.monotonic()
     while await consumer.position(partition) < end:
-        found = await consumer.getmany(partition, timeout_ms=500, max_records=10_000)
+        found = await consumer.getmany(partition, timeout_ms=wait, max_records=10_000)
         records = found.get(partition)
         if records:
             silent_since = time.monotonic()

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from mode import get_logger
 
-from stores.rocksdb import TableError
+from stores.view_table import TableError, TableFenced
 from topology.faust.runner import Runner
 
 logger = get_logger(__name__)
@@ -61,7 +61,7 @@ class Partition:
                 )  # fmt: skip
                 if isinstance(error, TableError):
                     await self.mend(error)
-                await asyncio.sleep(delay)
+                await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
                 delay = min(delay * 2, RETRY_LIMIT)
                 continue
             if self.stopping:
@@ -100,7 +100,7 @@ class Partition:
         await self._close(0)
         # Another worker has the partition, as the group will tell this one soon. Fencing that
         # worker off in turn would only make the two take turns.
-        fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch)
+        fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch | TableFenced)
         await asyncio.sleep(self._fenced if fenced else RETRY)
         if isinstance(error, TableError):
             await self.mend(error)

@@ -11,21 +11,23 @@ Guarantee = Literal["exactly_once", "at_least_once"]
 class Settings(BaseSettings):
     """Settings of a worker; each is also an argument of `compile`, which wins.
 
-    broker: host:port, or several joined by ';'. datadir: folder of the RocksDB tables; each worker
-    on a machine needs its own. group: consumer group and prefix of transactional ids and changelog
-    topics, the topology's name unless given. guarantee: exactly_once holds outputs, state and
-    offsets in one Kafka transaction; at_least_once may repeat outputs after a crash, with the same
-    key, view and sequence. batch: records per step and partition. fetch_bytes: per partition.
-    session_timeout: seconds until a dead worker's partitions move. instance: a name that stays with
-    the worker over restarts (Kafka's static membership), so that one that comes back in time gets
-    its partitions back at once. replication: of the topics that
-    are created, -1 for the broker's default.
+    broker: host:port, or several joined by ';'. datadir: the worker's folder; each worker on a
+    machine needs its own. store: where view state is kept, see `stores.view_stores.open_store`;
+    rocksdb, in the data folder, unless given. group: consumer group and prefix of transactional ids
+    and changelog topics, the topology's name unless given. guarantee: exactly_once holds outputs,
+    state and offsets in one Kafka transaction; at_least_once may repeat outputs after a crash, with
+    the same key, view and sequence. batch: records per step and partition. fetch_bytes: per
+    partition. session_timeout: seconds until a dead worker's partitions move. instance: a name that
+    stays with the worker over restarts (Kafka's static membership), so that one that comes back in
+    time gets its partitions back at once. replication: of the topics that are created, -1 for the
+    broker's default.
     """
 
     model_config = SettingsConfigDict(env_prefix="SEQUITUR_", extra="forbid")
 
     broker: str = "127.0.0.1:9092"
     datadir: str = ".sequitur/data"
+    store: str = "rocksdb"
     group: str | None = None
     guarantee: Guarantee = "exactly_once"
     batch: int = Field(default=4000, ge=1, le=50_000)

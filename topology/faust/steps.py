@@ -176,6 +176,9 @@ class StreamStep(Step):
         horizon = self._horizon.reached(position)
         if horizon is None or self.task.due > horizon:
             return None
+        for name in self.task.views:
+            if not await self._beside[name].all_came(now):
+                return None
         return await self.take([], horizon)
 
     @property

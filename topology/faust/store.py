@@ -10,7 +10,7 @@ _END = b"\xff" * 64
 
 
 class Store(base.SerializedStore):  # type: ignore[type-arg]
-    """Shows the engine's RocksDB tables of the partitions that this worker has."""
+    """Shows the engine's tables of the partitions that this worker has."""
 
     def _tables(self) -> Iterator[Any]:
         tables = self.app.engine.tables  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from stores.rocksdb import TableError, TableFull
+from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Partition
@@ -127,6 +127,8 @@ class StreamPartition(Partition):
                 shared.topology, self._declared, number, tables,
                 position=start, taken=taken, apart=apart,
             )  # fmt: skip
+        except (TableFenced, TableUnavailable):
+            raise
         except (TableError, ValueError) as error:
             for view in tables:
                 shared.tables.discard(view, number)
@@ -186,10 +188,12 @@ class StreamPartition(Partition):
         return True
 
     async def mend(self, error: TableError) -> None:
-        # A table without room is right, only behind the changelog, and RocksDB refuses to go on
-        # with it until it is opened again. Any other is rebuilt.
+        # A table without room, or whose server is away, is right, only behind the changelog, and
+        # goes on when it is opened again; so does one that another worker has claimed, if this one
+        # still has the partition then. Any other is rebuilt.
         tables = self._shared.tables
-        mend = tables.close if isinstance(error, TableFull) else tables.discard
+        right = isinstance(error, TableUnavailable | TableFenced)
+        mend = tables.close if right else tables.discard
         for view in self._views:
             mend(view.name, self.source.partition)
 

@@ -1,13 +1,12 @@
 """The views' tables on this worker: opened per partition, brought up to date from the changelog."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from mode import get_logger
 
-from stores.rocksdb import RocksTable, TableError
+from stores.view_table import Store, TableError, ViewTable
 from topology.faust.kafka import plain_consumer, read_range
 from topology.view import View
 
@@ -15,14 +14,15 @@ logger = get_logger(__name__)
 
 
 class Tables:
-    """Holds a RocksTable per view and partition."""
+    """Holds a table per view and partition, in the worker's view-state store."""
 
-    def __init__(self, app: Any, folder: Path) -> None:
+    def __init__(self, app: Any, store: Store) -> None:
         self.app = app
-        self.folder = folder
-        self._open: dict[tuple[str, int], RocksTable] = {}
+        self.store = store
+        self._open: dict[tuple[str, int], ViewTable] = {}
+        self._spoilt: set[tuple[str, int]] = set()
 
-    def table(self, view: str, partition: int) -> RocksTable | None:
+    def table(self, view: str, partition: int) -> ViewTable | None:
         """The open table, or None if this worker does not have the partition."""
         return self._open.get((view, partition))
 
@@ -30,7 +30,7 @@ class Tables:
         """The partitions of a view that are open here."""
         return sorted(p for name, p in self._open if name == view)
 
-    async def restore(self, views: list[View], partition: int) -> dict[str, RocksTable]:
+    async def restore(self, views: list[View], partition: int) -> dict[str, ViewTable]:
         """Open the views' tables of a partition and bring them to the changelog's end.
 
         Call it only after the partition's writer has started: until then an earlier owner could
@@ -47,15 +47,19 @@ class Tables:
             await consumer.stop()
         return tables
 
-    def _table(self, view: str, partition: int) -> RocksTable:
-        found = self._open.get((view, partition))
-        if found is None:
-            found = RocksTable(self.folder / view / str(partition))
-            self._open[view, partition] = found
-        return found
+    def _table(self, view: str, partition: int) -> ViewTable:
+        at = view, partition
+        table = self._open.get(at)
+        if table is None:
+            table = self._open[at] = self.store.table(view, partition)
+        table.claim()
+        if at in self._spoilt:
+            table.clear()
+            self._spoilt.discard(at)
+        return table
 
     async def _catch_up(
-        self, consumer: AIOKafkaConsumer, table: RocksTable, changelog: TopicPartition
+        self, consumer: AIOKafkaConsumer, table: ViewTable, changelog: TopicPartition
     ) -> None:
         consumer.assign([changelog])
         first = (await consumer.beginning_offsets([changelog]))[changelog]
@@ -63,8 +67,8 @@ class Tables:
         offset = table.offset
         if offset is not None and not first <= offset <= end:
             logger.warning(
-                "the table in %s stands at offset %d of %s, which has %d to %d: it is rebuilt",
-                table.path, offset, changelog, first, end,
+                "the table %s stands at offset %d of %s, which has %d to %d: it is rebuilt",
+                table.name, offset, changelog, first, end,
             )  # fmt: skip
             table.clear()
             offset = None
@@ -108,9 +112,11 @@ class Tables:
             try:
                 table.clear()
             except TableError as error:
-                logger.warning("%s", error)
+                logger.warning("%s; it is emptied before it is used again", error)
+                self._spoilt.add((view, partition))
                 self.close(view, partition)
 
     def close_all(self) -> None:
         for view, partition in list(self._open):
             self.close(view, partition)
+        self.store.close()

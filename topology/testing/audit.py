@@ -1,6 +1,7 @@
 """Compare what a simulated run left behind with what its input comes to."""
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from topology.counts import Counts
 from topology.policies import Skip
@@ -63,6 +64,14 @@ class Audit:
             last = handled[-1] if handled else order.start - order.step
             waiting = set() if skips else events.keys() - set(handled)
             expected = self._expected(view, stream, tuple([events[at] for at in handled]))
+            if expected.parked is not None:
+                last = expected.parked - order.step
+                handled = [at for at in handled if at <= last]
+                waiting = {at for at in events if at > last}
+                wrong += shared.parked_errors(view, stream, waiting)
+            dead = shared.dead.pop((view.name, stream), [])
+            wrong += _dead_errors(view, stream, last, waiting, dead)
+            waiting -= set(dead)
             key = stream.encode()
             found = outputs.pop(key, [])
             if found != expected.outputs:
@@ -75,8 +84,13 @@ class Audit:
             counts = sums[partition]
             counts.processed += expected.processed
             counts.passed += expected.passed
-            counts.failed += len(expected.failed)
-            counts.waiting += len(waiting)
+            if expected.parked is None:
+                counts.failed += len(expected.failed)
+                counts.waiting += len(waiting)
+            else:
+                counts.failed += len(expected.failed) - 1
+                counts.parked += len(waiting)
+            counts.dead += len(dead)
             counts.late += len(late)
             counts.written += len(expected.outputs)
             counts.skipped += (last - order.start + order.step) // order.step - len(handled)
@@ -93,6 +107,18 @@ class Audit:
             messages = self._reader.messages
             found = self._folds[key] = fold(view, [messages[number] for number in numbers])
         return found
+
+
+def _dead_errors(
+    view: View, stream: str, last: int, waiting: Collection[int], dead: Collection[int]
+) -> list[str]:
+    """What is dead although it was handled, or has its place in the ring."""
+    reach = last + view.buffer * view.of.sequence.step
+    return [
+        f"{view.name}: {stream} {sequence} is dead, though the stream is at {last}"
+        for sequence in dead
+        if sequence not in waiting or sequence <= reach
+    ]
 
 
 def _outputs(run: Schedule, view: View) -> dict[bytes, Outputs]:

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from topology.policies import Skip
-from topology.testing.fold import Expected
+from topology.testing.fold import Expected, attempts
 from topology.testing.log import LogPartition
 from topology.testing.schedule import Schedule
 from topology.view import View
@@ -18,7 +18,8 @@ Key = tuple[str, bytes | None]
 class SharedTopics:
     """The side topics, and those that handlers send messages to.
 
-    late: (view, stream) → the sequences in the late topic. malformed, unknown: how many messages
+    late: (view, stream) → the sequences in the late topic. dead: the same of the dead topic, as
+    often as they are there. malformed, unknown: how many messages
     should be in those topics.
     """
 
@@ -32,6 +33,8 @@ class SharedTopics:
         """Whether a record may come again only if it says the same."""
         self.malformed = self.unknown = 0
         self.late: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self.dead: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._parked: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._failed: Counter[tuple[str, str, int]] = Counter()
         self._emits: dict[Key, list[list[Any]]] = defaultdict(list)
         self._wrong: list[str] = []
@@ -43,10 +46,27 @@ class SharedTopics:
                     self._wrong.append(f"{self.topology.late_topic}: {key!r} {sequence} is twice")
                 seen.add(sequence)
 
+        for partition in self._partitions(self.topology.dead_topic):
+            for key, _, _, headers in partition.committed():
+                found = dict(headers)
+                where = found["view"].decode(), (key or b"").decode()
+                self.dead[where].append(int(found["sequence"]))
+        for partition in self._partitions(self.topology.parked_topic):
+            for _, value, _, _ in partition.committed():
+                report = orjson.loads(value or b"")
+                self._parked[report["view"], report["stream"]].append(report["sequence"])
+
+    def parked_errors(self, view: View, stream: str, waiting: set[int]) -> list[str]:
+        """Whether the parked topic tells of what is parked."""
+        found = self._parked.pop((view.name, stream), [])
+        if sorted(found) == sorted(waiting) if self.once else set(found) >= waiting:
+            return []
+        return [f"{view.name}: of {stream} {found} are told of as parked, not {sorted(waiting)}"]
+
     def expect(self, view: View, stream: str, expected: Expected) -> None:
         """Note what a stream in a view should add to the topics."""
         for sequence in expected.failed:
-            self._failed[view.name, stream, sequence] += 1
+            self._failed[view.name, stream, sequence] += attempts(view)
         if expected.emits:
             by_key: dict[Key, list[Any]] = defaultdict(list)
             for topic, key, value, headers in expected.emits:
@@ -58,6 +78,8 @@ class SharedTopics:
         """What is wrong, in words."""
         wrong, names = self._wrong, self.topology
         wrong += [f"{view}: stream {stream} is late, but never came" for view, stream in self.late]
+        wrong += [f"{view}: stream {stream} is dead, but never came" for view, stream in self.dead]
+        wrong += [f"{view}: stream {stream} is told of as parked" for view, stream in self._parked]
         numbers = {names.malformed_topic: self.malformed, names.unknown_topic: self.unknown}
         for topic, number in numbers.items():
             found = sum(len(partition.committed()) for partition in self._partitions(topic))

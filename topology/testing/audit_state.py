@@ -60,7 +60,7 @@ def state_errors(
         if key[:1] == b"b":
             stream, sequence = split_buffer_key(key)
             waits[stream].add(sequence)
-        else:
+        elif key[:1] == b"p":
             found, state = decode_progress(row)
             progress[key[1:].decode()] = last_of(found), state
     for stream, wanted in streams.items():
@@ -108,6 +108,8 @@ def _count_errors(wanted: Counts, stored: Counts, once: bool) -> list[str]:
     if stored.received != received if once else stored.received < received:
         wrong.append(f"{received} events came, the counts say {stored.received}")
     wanted.received, wanted.conflicts = stored.received, stored.conflicts
+    if not once:
+        wanted.dead = stored.dead
     wanted.duplicate = wanted.received - wanted.accounted
     if stored != wanted:
         wrong.append(f"the counts are {stored}, not {wanted}")

@@ -4,10 +4,11 @@ No buffers, batches, rows or commits: this is what the engine's results are comp
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from topology.event import Event, Message
 from topology.handling import Handling
+from topology.on_error import Advance, Park, Retry
 from topology.testing.awaited import complete
 from topology.unit import CommitUnit
 from topology.view import View
@@ -21,7 +22,8 @@ class Expected:
     """One stream in one view. outputs: (sequence, value) of its records, in sequence.
 
     emits: the messages to other topics, in order. state: its dictionary as JSON, None if it has
-    none. failed: the sequences whose handler failed.
+    none. failed: the sequences whose handler failed. parked: the last of these, where the stream
+    ends by the view's error policy.
     """
 
     outputs: list[tuple[int, bytes]] = field(default_factory=list)
@@ -30,11 +32,26 @@ class Expected:
     failed: list[int] = field(default_factory=list)
     processed: int = 0
     passed: int = 0
+    parked: int | None = None
+
+
+def attempts(view: View) -> int:
+    """How often an event is handled that always fails."""
+    return 1 + view.error.times if isinstance(view.error, Retry) else 1
+
+
+def ends_parked(view: View) -> bool:
+    """Whether an event that always fails parks its stream."""
+    error = view.error.then if isinstance(view.error, Retry) else view.error
+    return isinstance(error, Park)
 
 
 def fold(view: View, messages: Iterable[Message]) -> Expected:
     """The fold of a stream's messages, which are in sequence and of which none is malformed."""
     result = Expected()
+    parks = ends_parked(view)
+    # Whatever is tried again, it fails again: handlers are deterministic here.
+    view = replace(view, error=Advance())
     for message in messages:
         found = view.of.inspect(message)
         assert found is not None
@@ -53,6 +70,9 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
         result.state = handling.states.get(stream, result.state)
         if handling.failed:
             result.failed.append(sequence)
+            if parks:
+                result.parked = sequence
+                break
             continue
         for _, value, _, _ in unit.colocated.pop(view.output, ()):
             result.outputs.append((sequence, value or b""))

@@ -9,7 +9,9 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 
-from topology.event import Record
+from topology.event import Event, Record
+from topology.on_full import Redeliver
+from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.awaited import complete
@@ -18,6 +20,7 @@ from topology.testing.horizon import Horizon
 from topology.testing.log import TopicPartition
 from topology.testing.worker import Worker, World
 from topology.unit import CommitUnit
+from topology.view_task import ViewTask
 
 RESTORED = 5
 """Changelog records that a restoring table takes at once."""
@@ -43,6 +46,7 @@ class PartitionRunner(Commits):
         self.at = "new"
         self.unit: CommitUnit | None = None
         self.task: StreamTask | None = None
+        self.redelivers: list[ViewTask] = []
         self.rekey = None if by_stream else RekeyTask(world.topology, source)
         self.input = world.log.partition(place)
         self.position = 0
@@ -110,7 +114,7 @@ class PartitionRunner(Commits):
                 yield "computed"
                 yield from self.commit(unit)
             if task is not None:
-                self.due = task.due
+                self.due = self.earliest(task)
             due = self.due <= self.world.log.now
             fired = self.fire() if due else None
             if not records and self.position > self.committed:
@@ -145,6 +149,8 @@ class PartitionRunner(Commits):
         """The engine's task, from the restored tables."""
         world, partition = self.world, self.place[1]
         task = StreamTask(world.topology, self.source, partition, self.tables)
+        views = task.views.values()
+        self.redelivers = [view for view in views if isinstance(view.view.full, Redeliver)]
         if world.drain is not None:
             for view in task.views.values():
                 view.ordering = replace(view.ordering, drain=world.drain)
@@ -193,14 +199,59 @@ class PartitionRunner(Commits):
         unit, events = task.begin(records, now)
         self.unit = unit
         for view in task.views.values():
+            back = self.take_back(view, now) if view in self.redelivers else ()
             if view.view.is_async:
-                complete(view.arun(events, unit, horizon))
+                complete(view.arun(events, unit, horizon, back))
             else:
-                view.run(events, unit, horizon)
+                view.run(events, unit, horizon, back)
         task.finish(unit)
         return unit
 
+    # -- redelivery
+
+    def away(self, view: ViewTask) -> list[Record]:
+        """The records of a view's redelivery topic that did not come again yet, as far as shown."""
+        place = (view.view.redeliver_topic, self.place[1])
+        partition = self.world.log.partitions.get(place)
+        if partition is None or partition.end <= view.positions.redelivered:
+            return []
+        return [
+            Record(*place, at, out[0], out[1], out[3], out[2])
+            for at in range(view.positions.redelivered, partition.end)
+            if (out := partition.records[at]) is not None
+        ]
+
+    def earliest(self, task: StreamTask) -> float:
+        """When something is due (ms): at once, while it does not show what comes again."""
+        found = [task.due, *(self.comes_again(view) for view in self.redelivers)]
+        hidden = not all(self.shows(view) for view in self.redelivers)
+        return min(*found, self.world.log.now if hidden else inf)
+
+    def comes_again(self, view: ViewTask) -> float:
+        """When the next event comes again (ms)."""
+        records = self.away(view)
+        return not_before(records[0]) if records else inf
+
+    def take_back(self, view: ViewTask, now: int) -> list[Event]:
+        """The events that come again by now."""
+        return view.take_back(list(due(self.away(view), now)), now)
+
+    def shows(self, view: ViewTask) -> bool:
+        """Whether all that was written to a view's redelivery topic can be read."""
+        partition = self.world.log.partitions.get((view.view.redeliver_topic, self.place[1]))
+        return partition is None or partition.end == len(partition.records)
+
     def fire(self) -> CommitUnit | None:
-        """The unit of gaps that are due, if they may be given up."""
+        """The unit of what is due: retries, events that come again, gaps if they may be given up.
+
+        A gap may not while its event could be among those that come again and do not show yet.
+        """
+        now, task = self.world.log.now, self.task
+        assert task is not None
+        retries = min((view.retry_due for view in task.views.values()), default=inf)
+        if min(retries, inf, *(self.comes_again(view) for view in self.redelivers)) <= now:
+            return self.take([])
+        if not all(self.shows(view) for view in self.redelivers):
+            return None
         horizon = self.horizon.reached(self.position)
         return None if horizon is None or self.due > horizon else self.take([], horizon)

@@ -1,0 +1,56 @@
+"""View-state tables in an SQLite file."""
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, create_engine, delete, event, make_url
+from sqlalchemy.dialects.sqlite import insert
+
+from stores.sql_table import ROWS, SqlStore
+from stores.view_table import TableError
+
+BUSY = 20.0
+"""Seconds that a writer waits for another one."""
+
+_insert = insert(ROWS)
+_PUT = _insert.on_conflict_do_update(
+    index_elements=["table_id", "key"], set_={"value": _insert.excluded.value}
+)
+_REMOVE = delete(ROWS).where(ROWS.c.table_id == bindparam("of"), ROWS.c.key == bindparam("wanted"))
+
+
+class _Sqlite:
+    remedy = (
+        "look at the disk and the file's rights. Deleting the file and those beside it loses "
+        "nothing: the tables are rebuilt from the changelog"
+    )
+
+    def make_alone(self, connection: Connection) -> None:
+        """CREATE TABLE IF NOT EXISTS is enough."""
+
+    def insert(self, table: Table) -> Any:
+        return insert(table)
+
+    def put(self, connection: Connection, table: int, rows: list[tuple[bytes, bytes]]) -> None:
+        connection.execute(_PUT, [{"table_id": table, "key": k, "value": v} for k, v in rows])
+
+    def remove(self, connection: Connection, table: int, keys: list[bytes]) -> None:
+        connection.execute(_REMOVE, [{"of": table, "wanted": key} for key in keys])
+
+
+def open_sqlite(url: str, group: str) -> SqlStore:
+    """The store in the file of `sqlite:///file` or `sqlite:////full/path/file`."""
+    parsed = make_url(url)
+    if not parsed.database or parsed.database == ":memory:":
+        raise TableError(f"view-state store {url!r} names no file; write sqlite:///FILE, or memory")
+    Path(parsed.database).absolute().parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(parsed, connect_args={"timeout": BUSY})
+
+    @event.listens_for(engine, "connect")
+    def _settings(connection: Any, _: Any) -> None:
+        # After a loss of power the last writes may be gone, never a part of one: the changelog
+        # has them.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return SqlStore(engine, _Sqlite(), group)

@@ -1,0 +1,85 @@
+"""View-state stores by URL: what SEQUITUR_STORE names."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from stores.urls import without_password
+from stores.view_table import Store, TableError
+
+KINDS = (
+    "rocksdb, rocksdb:///FOLDER, files, files:///FOLDER, sqlite:///FILE, "
+    "postgresql://USER@HOST/DATABASE, redis://HOST:PORT/NUMBER, rediss://…, redis+unix:///SOCKET, "
+    "memory, or module:function of your own"
+)
+
+Opening = Callable[[str, str, Path], Store]
+"""(URL, group, data folder) → a store of one's own."""
+
+
+def open_store(url: str, group: str, datadir: Path | None = None) -> Store:
+    """Open the view-state store at `url` for a consumer group.
+
+    datadir: the worker's folder, for `rocksdb` and `files` without a folder of their own; each
+    keeps its tables in a folder `<group>`. `module:function` is imported and called with the URL,
+    the group and the data folder. Raises TableError for a URL of no known kind, a library that is
+    not installed, and a store that cannot be opened.
+    """
+    datadir = Path() if datadir is None else datadir
+    kind, colon, rest = url.partition(":")
+    local = _folder(rest, datadir) / group
+    match kind:
+        case "memory":
+            from stores.memory import MemoryStore
+
+            return MemoryStore()
+        case "rocksdb":
+            from stores.rocksdb import RocksStore
+
+            return RocksStore(local)
+        case "files":
+            from stores.files import FileStore
+
+            return FileStore(local)
+        case "sqlite":
+            from stores.sqlite_table import open_sqlite
+
+            return open_sqlite(url, group)
+        case "postgresql" | "postgres":
+            _require("psycopg", "postgres", url)
+            from stores.postgres_table import open_postgres
+
+            return open_postgres(url, group)
+        case "redis" | "rediss" | "redis+unix":
+            _require("redis", "redis", url)
+            from stores.redis_table import open_redis
+
+            return open_redis(url, group)
+    if colon and rest and not rest.startswith("/"):
+        return _own(url)(url, group, datadir)
+    raise TableError(f"view-state store {without_password(url)!r} is of no known kind; use {KINDS}")
+
+
+def _folder(rest: str, datadir: Path) -> Path:
+    return Path(rest.removeprefix("//")) if rest else datadir
+
+
+def _require(module: str, extra: str, url: str) -> None:
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise TableError(
+            f"view-state store {without_password(url)!r} needs the package {module} ({error}); "
+            f"install it with: pip install 'sequitur[{extra}]'"
+        ) from error
+
+
+def _own(url: str) -> Opening:
+    module, _, name = url.partition(":")
+    try:
+        opening: Opening = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TableError(
+            f"view-state store {url!r} cannot be imported ({error}); use {KINDS}"
+        ) from error
+    return opening

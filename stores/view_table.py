@@ -1,0 +1,96 @@
+"""View-state tables: where a view's rows of one partition live, as a sorted map of bytes.
+
+The changelog topic is the truth; a table is this worker's checkpoint of it, and says with `offset`
+how far it is. So a table may be lost, or be set back to an earlier write: it is caught up from the
+changelog. It must never be between two writes, nor hold rows that its offset does not account for.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+Row = tuple[bytes, bytes | None]
+"""A row to write: key and value; None deletes it."""
+
+
+class TableError(RuntimeError):
+    """A table cannot be read or written; what it held can be rebuilt from the changelog."""
+
+
+class TableUnavailable(TableError):
+    """The table cannot be used for now; what it holds is right, up to its offset.
+
+    Its server does not answer, say, or has lost the last writes. Open or claim it anew.
+    """
+
+
+class TableFull(TableUnavailable):
+    """There is no room to write."""
+
+
+class TableFenced(TableError):
+    """Another worker has claimed the table: its partition has moved, this handle is of the past."""
+
+
+class ViewTable(Protocol):
+    """The rows of one view in one partition. Used by one thread at a time.
+
+    Every method raises TableError. Keys are 1 byte or longer, do not begin with NUL, and sort as
+    bytes do.
+    """
+
+    @property
+    def name(self) -> str:
+        """Where the table is, for messages; without passwords."""
+        ...
+
+    @property
+    def offset(self) -> int | None:
+        """The changelog offset that comes next, None for a table that nothing is known of."""
+        ...
+
+    def claim(self) -> None:
+        """Become the table's only writer, and see what an earlier one has left.
+
+        Call it when the partition is this worker's, before the first write. Where workers share a
+        server, every other handle of the table raises TableFenced from then on. `offset` is what
+        is stored.
+        """
+        ...
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of `key`, or None."""
+        ...
+
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The rows with first ≤ key < end, by key. Do not write before you are done with it."""
+        ...
+
+    def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
+        """Write rows, and with them the changelog offset they bring the table to: all or nothing.
+
+        Of rows with the same key the last one counts.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Delete everything and start empty, with `offset` None."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the table; what was written is kept as far as the backend keeps it."""
+        ...
+
+
+class Store(Protocol):
+    """A place for the tables of all views and partitions of one consumer group."""
+
+    def table(self, view: str, partition: int) -> ViewTable:
+        """Open a table, and make it if it is not there. Raises TableError.
+
+        Raises BlockingIOError while another process has it open and the backend can have only one.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the place; its tables are closed before."""
+        ...

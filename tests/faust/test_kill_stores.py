@@ -1,0 +1,110 @@
+"""Workers whose view state is on a server are killed, and the server too: nothing shows of it."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.local.postgres import Postgres
+from apps.local.redis import Redis
+from apps.soak.chaos import Soak, let_work
+from apps.soak.check import check
+from apps.soak.harms import harm
+from apps.soak.workload import workload
+from stores.view_stores import open_store
+from tests.conftest import BrokerAddress
+
+pytestmark = pytest.mark.integration
+
+EVENTS, STREAMS = 20_000, 200
+
+
+@pytest.fixture
+def soaks(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[[str], Soak]]:
+    """store's URL → a soak on the run's broker; whatever still runs at the end is killed."""
+    made: list[Soak] = []
+
+    def make(store: str) -> Soak:
+        made.append(Soak(broker.address, unique("soak"), tmp_path, store=store))
+        return made[-1]
+
+    yield make
+    for soak in made:
+        soak.close()
+
+
+def tables_in_use(soak: Soak) -> int:
+    """How many tables stand somewhere, of 4 partitions of 2 views."""
+    store = open_store(soak.store, soak.prefix, soak.data("a"))
+    tables = [store.table(view, n) for view in ("ledger", "copies") for n in range(4)]
+    found = sum(table.offset is not None for table in tables)
+    for table in tables:
+        table.close()
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis_server", "sqlite", "files"])
+def test_exactly_once_over_kills_of_two_workers(
+    kind: str,
+    soaks: Callable[[str], Soak],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    store = {"files": "files", "sqlite": f"sqlite:///{tmp_path}/state.sqlite"}.get(kind)
+    soak = soaks(store or request.getfixturevalue(kind).url)
+    work, chance = workload(EVENTS, STREAMS, seed=11), random.Random(11)
+    soak.fill(work)
+    names = ["a", "b"]
+    for name in names:
+        soak.start(name)
+    for _ in range(4):
+        let_work(soak, chance.randrange(EVENTS // 3), 12)
+        harm(soak, chance, names)
+    soak.wait(120)
+    assert set(soak.stop_all().values()) <= {0, -15}
+    assert check(soak.broker, soak.prefix, work, soak.data("a"), store=soak.store) == []
+    # Files are each worker's own, of the partitions that it had.
+    assert tables_in_use(soak) == 8 or (kind == "files" and tables_in_use(soak) > 0)
+
+
+def test_a_zombie_changes_nothing_of_what_the_new_owner_has_on_the_server(
+    soaks: Callable[[str], Soak], postgres: Postgres
+) -> None:
+    soak, work = soaks(postgres.url), workload(EVENTS, STREAMS, seed=12)
+    soak.fill(work)
+    soak.start("a")
+    let_work(soak, len(work.messages) // 4, 30)
+    soak.pause("a")
+    soak.start("b")
+    # The group's session timeout is 6 s: by then b has all partitions, and works on.
+    time.sleep(7)
+    let_work(soak, len(work.messages) // 4, 20)
+    soak.resume("a")
+    soak.wait(120)
+    assert set(soak.stop_all().values()) == {0}
+    assert check(soak.broker, soak.prefix, work, soak.data("a"), store=soak.store) == []
+    assert tables_in_use(soak) == 8
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis_server"])
+def test_a_server_that_crashes_is_waited_for_and_then_caught_up(
+    kind: str, soaks: Callable[[str], Soak], request: pytest.FixtureRequest
+) -> None:
+    server: Postgres | Redis = request.getfixturevalue(kind)
+    soak, work = soaks(server.url), workload(EVENTS, STREAMS, seed=13)
+    soak.fill(work)
+    soak.start("a")
+    for _ in range(2):
+        let_work(soak, len(work.messages) // 4, 30)
+        server.kill()
+        time.sleep(2)
+        server.start()
+    soak.wait(120)
+    assert set(soak.stop_all().values()) == {0}
+    assert check(soak.broker, soak.prefix, work, soak.data("a"), store=soak.store) == []
+    assert b"see that the server runs" in (soak.folder / "a.log").read_bytes()

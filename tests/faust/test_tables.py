@@ -1,0 +1,104 @@
+"""The worker's tables: from which store they are, and what becomes of one that fails."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stores.memory import MemoryTable
+from stores.rocksdb import RocksStore
+from stores.view_table import TableError
+from topology import Topology
+from topology.faust import compile
+from topology.faust.tables import Tables
+
+
+class Table(MemoryTable):
+    """A table that counts its claims, and that can be told to fail when it is emptied."""
+
+    claims = 0
+    fails = False
+    closed = False
+
+    def claim(self) -> None:
+        self.claims += 1
+
+    def clear(self) -> None:
+        if self.fails:
+            raise TableError("the disk is gone")
+        super().clear()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Store:
+    """Hands out `Table`s, one after the other, with a row and at offset 5."""
+
+    def __init__(self) -> None:
+        self.opened: list[Table] = []
+
+    def table(self, view: str, partition: int) -> Table:
+        self.opened.append(Table())
+        self.opened[-1].write([(b"pa", b"1")], 5)
+        return self.opened[-1]
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def tables(store: Store) -> Iterator[Tables]:
+    tables = Tables(None, store)
+    yield tables
+    tables.close_all()
+
+
+def test_the_setting_chooses_the_store(tmp_path: Path) -> None:
+    app = compile(Topology("t1"), datadir=str(tmp_path))
+    assert isinstance(app.engine.tables.store, RocksStore)
+    assert app.engine.tables.store.folder == tmp_path / "t1"
+    with pytest.raises(TableError, match="of no known kind; use rocksdb, "):
+        compile(Topology("t2"), store="rock://")
+
+
+def test_a_table_is_claimed_anew_whenever_its_partition_is_started(
+    store: Store, tables: Tables
+) -> None:
+    first = tables._table("board", 0)
+    assert tables._table("board", 0) is first
+    assert ([table.claims for table in store.opened], first.offset) == ([2], 5)
+
+
+def test_a_table_that_was_closed_is_opened_anew_as_it_is(store: Store, tables: Tables) -> None:
+    table = tables._table("board", 0)
+    tables.close("board", 0)
+    tables.close("board", 1)
+    assert store.opened[0].closed
+    assert tables._table("board", 0) is not table
+    assert [opened.offset for opened in store.opened] == [5, 5]
+
+
+def test_a_table_that_cannot_be_read_is_emptied_at_once(tables: Tables) -> None:
+    table = tables._table("board", 0)
+    tables.discard("board", 0)
+    assert (table.offset, table.get(b"pa")) == (None, None)
+
+
+def test_a_table_that_cannot_be_emptied_is_opened_anew_and_emptied_then(
+    store: Store, tables: Tables
+) -> None:
+    failing, fine = tables._table("board", 0), tables._table("board", 1)
+    failing.fails = True  # type: ignore[attr-defined]
+    tables.discard("board", 0)
+    assert store.opened[0].closed
+    again = tables._table("board", 0)
+    assert again is not failing
+    assert (again.offset, fine.offset) == (None, 5)
+    again.write([(b"pa", b"2")], 6)
+    assert tables._table("board", 0).offset == 6

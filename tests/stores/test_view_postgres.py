@@ -1,0 +1,119 @@
+"""The PostgreSQL store keeps the contract, on a real server that may also crash."""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from apps.local.postgres import Postgres
+from stores.contract import GROUP, ViewStoreContract
+from stores.view_stores import open_store
+from stores.view_table import TableError, TableFenced, TableUnavailable
+
+
+class TestPostgres(ViewStoreContract):
+    shared = True
+    streams = 300_000
+
+    @pytest.fixture(autouse=True)
+    def _place(self, postgres: Postgres, database: str) -> None:
+        self.server = postgres
+        self.url = database
+
+    def spoil(self) -> Callable[[], None]:
+        self.server.stop()
+        return _starting(self.server)
+
+
+def _starting(server: Postgres) -> Callable[[], None]:
+    def start() -> None:
+        server.start()
+
+    return start
+
+
+def test_a_server_that_was_gone_is_used_again(postgres: Postgres, database: str) -> None:
+    store = open_store(database, GROUP)
+    table = store.table("board", 0)
+    table.claim()
+    table.write([(b"pa", b"1")], 5)
+    postgres.stop()
+    for _ in range(2):
+        with pytest.raises(TableUnavailable, match="see that the server runs"):
+            table.get(b"pa")
+        with pytest.raises(TableUnavailable, match="see that the server runs"):
+            table.write([(b"pa", b"2")], 6)
+    postgres.start()
+    assert table.get(b"pa") == b"1"
+    table.write([(b"pa", b"2")], 6)
+    assert (table.offset, table.get(b"pa")) == (6, b"2")
+    store.close()
+
+
+def test_what_a_crashed_server_has_lost_is_not_built_on(postgres: Postgres, database: str) -> None:
+    store = open_store(database, GROUP)
+    table = store.table("board", 0)
+    table.claim()
+    table.write([(b"pa", b"1")], 5)
+    line = "SELECT stamp, next_offset FROM sequitur_view_tables"
+    with psycopg.connect(database, autocommit=True) as other:
+        before = other.execute(line).fetchone()
+        assert before is not None
+        table.write([(b"pa", b"2"), (b"pb", b"2")], 6)
+        # As a server comes back that had not written its log to the disk.
+        other.execute("UPDATE sequitur_view_tables SET stamp = %s, next_offset = %s", before)
+        other.execute("DELETE FROM sequitur_view_rows WHERE key = 'pb'")
+        other.execute("UPDATE sequitur_view_rows SET value = '1'")
+    for use in (
+        lambda: table.get(b"pa"),
+        lambda: list(table.scan(b"a", b"z")),
+        lambda: table.write([(b"pc", b"3")], 7),
+        table.clear,
+    ):
+        with pytest.raises(TableUnavailable, match="lost its last writes"):
+            use()
+    table.claim()
+    assert (table.offset, dict(table.scan(b"a", b"z"))) == (5, {b"pa": b"1"})
+    store.close()
+
+
+def test_a_worker_that_was_stopped_within_a_write_does_not_hold_up_the_next_owner(
+    database: str,
+) -> None:
+    stores = [open_store(database + "&options=-c%20lock_timeout%3D500ms", GROUP) for _ in range(2)]
+    old, new = (store.table("board", 0) for store in stores)
+    old.claim()
+    with psycopg.connect(database) as stuck:
+        stuck.execute("SELECT * FROM sequitur_view_tables FOR UPDATE")
+        with pytest.raises(TableUnavailable, match="lock timeout"):
+            new.claim()
+    new.claim()
+    with pytest.raises(TableFenced):
+        old.write([(b"pa", b"1")], 5)
+    for store in stores:
+        store.close()
+
+
+def test_tables_that_somebody_dropped_are_an_error_and_then_made_again(database: str) -> None:
+    store = open_store(database, GROUP)
+    table = store.table("board", 0)
+    table.claim()
+    table.write([(b"pa", b"1")], 5)
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute("DROP TABLE sequitur_view_tables, sequitur_view_rows")
+    with pytest.raises(TableError, match="does not exist"):
+        table.get(b"pa")
+    again = store.table("board", 0)
+    again.claim()
+    assert (again.offset, again.get(b"pa")) == (None, None)
+    store.close()
+
+
+def test_a_password_is_never_shown(database: str) -> None:
+    store = open_store(database.replace("postgres@", "postgres:secret@"), GROUP)
+    assert "secret" not in store.table("board", 0).name
+    store.close()
+    with pytest.raises(TableError) as error:
+        open_store("postgresql://me:secret@127.0.0.1:1/none", GROUP).table("board", 0)
+    assert "secret" not in str(error.value)
+    assert "see that the server runs" in str(error.value)

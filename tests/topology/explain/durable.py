@@ -1,0 +1,80 @@
+"""Durable state of a test driver, as somebody reads it who has nothing but topics."""
+
+import shlex
+
+from stores.memory import MemoryTable
+from tests.topology.handled import order
+from topology import Record, TopologyTestDriver
+from topology.commands import Result
+from topology.explain import Account, Around, Away, Fold, account, of_stream, of_waiting
+from topology.explain.fold import Wanted, waiting_rows
+from topology.redelivery import revive
+from topology.view_task import ViewTask
+
+COMMAND = "faust -A shop"
+OWNER = "worker-1 on 10.0.0.1"
+
+
+def task_of(driver: TopologyTestDriver, wanted: Wanted, view: str = "board") -> ViewTask:
+    """The view, made of the rows of its table that are wanted."""
+    fold = Fold(wanted)
+    for key, value in driver._kept.stores[view].rows.items():
+        fold.take(key, value)
+    table = MemoryTable()
+    rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
+    table.write(sorted(rows.items()))
+    return ViewTask(driver.topology.views[view], table)
+
+
+def explained(driver: TopologyTestDriver, stream: str = "a", **around: object) -> Account:
+    """The account of a stream of the view `board`, all of its input being read."""
+    task = task_of(driver, of_stream(stream))
+    known = {
+        "now": driver.now, "owner": OWNER, "group": "Stable", "command": COMMAND,
+        "away": away(driver, stream), **around,
+    }  # fmt: skip
+    return account(task, stream, Around(**known))  # type: ignore[arg-type]
+
+
+def away(driver: TopologyTestDriver, stream: str) -> tuple[Away, ...]:
+    """The stream's events in the redelivery topic that did not come again yet."""
+    view = driver.topology.views["board"]
+    position = task_of(driver, of_stream(stream)).positions.redelivered
+    return aways(driver, driver._kept.topics[view.redeliver_topic][position:], stream)
+
+
+def aways(driver: TopologyTestDriver, records: list[Record], stream: str) -> tuple[Away, ...]:
+    view = driver.topology.views["board"]
+    mine = [record for record in records if record.key == stream.encode()]
+    return tuple(
+        Away(stream, event.sequence, event.attempt, 0)  # type: ignore[attr-defined]
+        for event in revive(view, mine, 0)
+    )
+
+
+def send(driver: TopologyTestDriver, *sequences: int, stream: str = "a", kind: str = "Ok") -> None:
+    for sequence in sequences:
+        driver.pipe("orders", order(sequence, stream, kind))
+
+
+def obeyed(driver: TopologyTestDriver, line: str) -> Result:
+    """What comes of a command line that an account suggests."""
+    assert line.startswith(COMMAND + " ")
+    name, *words = shlex.split(line.removeprefix(COMMAND))
+    view, force, dry_run, arguments = "board", False, False, []
+    while words:
+        match words.pop(0):
+            case "--view":
+                view = words.pop(0)
+            case "--force":
+                force = True
+            case "--dry-run":
+                dry_run = True
+            case "--":
+                arguments += words
+                words = []
+            case word:
+                arguments.append(word)
+    stream = None if name in ("halt", "resume") else arguments[0]
+    sequence = int(arguments[1]) if name == "skip" else None
+    return driver.command(name, view, stream, sequence, force=force, dry_run=dry_run)

@@ -1,0 +1,104 @@
+"""The gap ledger: every stream that misses something, the oldest first."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.topology.explain.durable import away, send, task_of
+from tests.topology.handled import driver_of
+from topology import Event, TopologyTestDriver, park, redeliver, skip, spill
+from topology.explain import Ledger, Missing, OpenGap, ledger_text, of_waiting, open_gaps
+
+
+def board(event: Event) -> None:
+    if event.kind == "Bad":
+        raise ValueError("not yet")
+
+
+def gaps(driver: TopologyTestDriver) -> list[OpenGap]:
+    task = task_of(driver, of_waiting)
+    gone = {stream: [a.sequence for a in away(driver, stream)] for stream in ("a", "b")}
+    return list(open_gaps(task, 0, gone))
+
+
+def test_streams_in_order_are_not_in_it() -> None:
+    driver = driver_of(board)
+    send(driver, 1, 2)
+    send(driver, 1, 3, stream="b")
+    (gap,) = gaps(driver)
+    assert (gap.stream, gap.last, gap.missing) == ("b", 1, (Missing(2, 2, 1),))
+    assert (gap.count, gap.waiting, gap.since, gap.due) == (1, 1, driver.now, None)
+
+
+def test_a_gap_that_closed_is_gone_from_it() -> None:
+    driver = driver_of(board)
+    send(driver, 2, 3)
+    send(driver, 1)
+    assert gaps(driver) == []
+
+
+def test_a_parked_stream_is_in_it_only_if_something_is_missing() -> None:
+    driver = driver_of(board, error=park(), gap=skip(after=30))
+    send(driver, 1, kind="Bad")
+    send(driver, 2)
+    assert gaps(driver) == []
+    send(driver, 4)
+    (gap,) = gaps(driver)
+    assert (gap.missing, gap.parked, gap.waiting, gap.due) == ((Missing(3, 3, 1),), True, 3, None)
+
+
+def test_what_is_in_redelivery_is_not_missing() -> None:
+    driver = driver_of(board, buffer=2, full=redeliver(delay=2))
+    send(driver, 2, 5, 6)
+    (gap,) = gaps(driver)
+    assert gap.missing == (Missing(1, 1, 1), Missing(3, 4, 2))
+    assert gap.count == 3
+
+
+def test_when_it_is_given_up() -> None:
+    driver = driver_of(board, gap=skip(after=30))
+    send(driver, 2)
+    (gap,) = gaps(driver)
+    assert gap.due == driver.now + 30_000
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, unique=True), st.integers(1, 70))
+def test_what_is_missing_and_what_waits_are_all_there_is(sequences: list[int], size: int) -> None:
+    driver = driver_of(board, buffer=size, full=spill())
+    send(driver, *sequences)
+    last = driver.last("board", "a")
+    missed = set(range(last + 1, max(sequences) + 1)) - set(sequences)
+    found = gaps(driver)
+    assert len(found) == bool(missed)
+    for gap in found:
+        assert gap.count == len(missed)
+        assert gap.waiting == sum(1 for sequence in sequences if sequence > last)
+        runs = [set(range(one.first, one.last + 1)) for one in gap.missing]
+        assert all(len(run) == one.count for run, one in zip(runs, gap.missing, strict=True))
+        told = set().union(*runs)
+        assert told <= missed
+        assert (told == missed) == (gap.ranges == len(gap.missing))
+
+
+def entry(stream: str, since: int) -> OpenGap:
+    return OpenGap(
+        "board", 0, stream, 1, (Missing(2, 3, 2),), 1, 2, since, 4, False, since + 90_000
+    )
+
+
+def test_the_oldest_come_first_and_the_rest_is_counted() -> None:
+    ledger = Ledger(now=100_000, limit=2)
+    for stream, since in (("c", 30_000), ("a", 10_000), ("d", 40_000), ("b", 20_000)):
+        ledger.enter(entry(stream, since))
+    assert [gap.stream for gap in ledger.gaps] == ["a", "b"]
+    assert (ledger.streams, ledger.sequences) == (4, 8)
+    head, first, second, total = ledger_text(ledger).splitlines()
+    assert head.split()[:3] == ["age", "view", "stream"]
+    assert "1 min 30 s" in first
+    assert "2 to 3" in first
+    assert first.endswith("due")
+    assert second.endswith("in 10 s")
+    assert total == "4 streams with gaps, 8 missing, 2 more are not shown"
+
+
+def test_no_gaps() -> None:
+    assert ledger_text(Ledger(0, 10)).startswith("no gaps")

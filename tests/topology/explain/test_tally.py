@@ -1,0 +1,109 @@
+"""The sum of a view's places against what came in."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.topology.explain.durable import send, task_of
+from tests.topology.handled import driver_of
+from topology import Event, TopologyTestDriver, park, redeliver, skip
+from topology.counts import Counts
+from topology.explain import Partition, brought, came_apart, of_counts, tally, tally_text
+from topology.taken import Taken
+
+
+def board(event: Event) -> None:
+    if event.kind == "Bad":
+        raise ValueError("not yet")
+
+
+def partition(driver: TopologyTestDriver, came: int, **other: object) -> Partition:
+    counts = task_of(driver, of_counts).counts
+    made = Partition(0, counts, came, 0, False, None, came, came, "worker-1")
+    return replace(made, **other)  # type: ignore[arg-type]
+
+
+def mixed() -> TopologyTestDriver:
+    """Events in every place: 10 of them."""
+    driver = driver_of(board, buffer=4, error=park(), gap=skip(after=8), full=redeliver(delay=1))
+    send(driver, 1, 1, 3, stream="a")
+    send(driver, 1, stream="b", kind="Bad")
+    send(driver, 2, stream="b")
+    driver.advance(8)
+    send(driver, 2, 5, 30, stream="a")
+    send(driver, 1, 2, stream="c")
+    return driver
+
+
+def test_every_event_is_in_one_place() -> None:
+    found = tally("board", "orders", [partition(mixed(), 10)])
+    assert found.adds_up
+    assert found.counts.received == 10
+    assert {"parked": 2, "late": 1, "duplicate": 1, "redelivering": 1, "waiting": 1}.items() <= {
+        name: getattr(found.counts, name) for name in Counts.__dataclass_fields__
+    }.items()
+    assert found.verdict == "view board adds up: 10 events came, 10 are in its places"
+
+
+@pytest.mark.parametrize("came", [9, 11])
+def test_an_event_too_many_or_too_few_is_seen(came: int) -> None:
+    found = tally("board", "orders", [partition(mixed(), 10), partition(mixed(), came)])
+    assert not found.adds_up
+    (wrong,) = found.wrong
+    assert "10 were received" in wrong
+    assert "does NOT add up" in found.verdict
+
+
+def test_places_that_are_not_what_was_received_are_seen() -> None:
+    counts = Counts(received=5, processed=3, waiting=1)
+    (wrong,) = tally("board", "orders", [partition(mixed(), 5, counts=counts)]).wrong
+    assert wrong == "partition 0: 5 events were received, 4 are in its places"
+
+
+def test_while_it_changes_it_lies_in_between() -> None:
+    assert tally("board", "orders", [partition(mixed(), 0, low=9, high=11)]).adds_up
+    assert tally("board", "orders", [partition(mixed(), 0, low=9, high=None)]).adds_up
+    assert not tally("board", "orders", [partition(mixed(), 0, low=11, high=None)]).adds_up
+
+
+def test_a_view_apart_has_received_what_came_before_its_own_position() -> None:
+    assert came_apart(40, committed=100, events=90, between=50) == (40, 40)
+    assert came_apart(40, committed=100, events=90, between=None) == (30, 90)
+    assert came_apart(120, committed=100, events=90, between=15) == (105, 105)
+    assert came_apart(120, committed=100, events=90, between=None) == (90, 110)
+    assert came_apart(100, committed=100, events=90, between=None) == (90, 90)
+
+
+def test_what_was_re_keyed_is_read_or_unread() -> None:
+    taken, read = Taken(100, 3, 2), Taken(90)
+    assert brought("orders", taken, read, 0, 5).wrong is None
+    assert brought("orders", taken, read, 0, 4).wrong is not None
+    assert brought("orders", taken, Taken(96), 0, 9).wrong is not None
+    assert brought("orders", taken, Taken(96), 0, 9, exactly_once=False).wrong is None
+    assert brought("orders", None, read, 0, 0).wrong is None
+
+
+def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
+    there = partition(mixed(), 10)
+    views = [
+        tally("board", "orders", [there]),
+        tally(
+            "other",
+            "orders",
+            [replace(there, number=1, apart=True, halted="by test", owner=None, low=11, lag=7)],
+        ),
+    ]
+    text = tally_text([brought("orders", Taken(13, 2, 1), Taken(10), 4, 0)], views)
+    lines = text.splitlines()
+    assert lines[0] == (
+        "source orders: 13 messages, of them 2 malformed, 1 unknown, 10 events; 10 of them read; "
+        "4 offsets to go"
+    )
+    assert lines[2].split()[:3] == ["view", "received", "processed"]
+    assert "failed" not in lines[2]
+    assert lines[4].split()[-1] == "7"
+    assert "view other is halted in partition 1: by test" in lines
+    assert "view other reads apart in partitions 1" in lines
+    assert "view other has no worker in partitions 1" in lines
+    assert lines[-2].startswith("view board adds up")
+    assert lines[-1].startswith("view other does NOT add up")

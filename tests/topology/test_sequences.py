@@ -1,0 +1,179 @@
+"""Sequences as they are declared, and as a topology runs with them."""
+
+from typing import Any
+
+import pytest
+
+from topology import (
+    DeclarationError,
+    Event,
+    Inspector,
+    Topology,
+    TopologyTestDriver,
+    Upsert,
+    contiguous,
+    linked,
+    monotonic,
+    redeliver,
+    skip,
+    spill,
+)
+
+ANY: Any = None
+
+
+def driver_of(sequence: Any, handled: list[int], **policies: Any) -> TopologyTestDriver:
+    topology = Topology("docs")
+    source = topology.source("docs", inspector=Inspector("id", "rev", "type"), sequence=sequence)
+
+    def handler(event: Event) -> Any:
+        handled.append(event.sequence)
+        yield Upsert("docs", key={"id": event.stream}, values={"rev": event.sequence})
+
+    topology.view("board", of=source, handler=handler, **policies)
+    return TopologyTestDriver(topology)
+
+
+def doc(rev: Any, previous: Any = None, type: str = "Edited", **more: Any) -> dict[str, Any]:
+    return {"id": "a", "rev": rev, "previous": previous, "type": type, **more}
+
+
+@pytest.mark.parametrize(
+    "previous", ["previous", lambda event: event.content["previous"]], ids=["field", "function"]
+)
+def test_revisions_follow_their_predecessors_over_a_restart(previous: Any) -> None:
+    handled: list[int] = []
+    driver = driver_of(linked(previous=previous), handled, buffer=1, full=spill())
+    for rev, before in (("4-dd", "3-cc"), ("3-cc", "2-bb"), ("2-bb", "1-aa")):
+        driver.pipe("docs", doc(rev, before))
+    driver.restart()
+    driver.pipe("docs", doc("1-aa"))
+    driver.pipe("docs", doc("2-bb", "1-aa"))
+
+    assert handled == [1, 2, 3, 4]
+    counts = driver.counts("board")
+    assert (counts.duplicate, counts.waiting) == (1, 0)
+    assert counts.accounted == counts.received == 5
+
+
+def test_a_first_event_may_lack_the_field_or_have_the_value_that_stands_for_none() -> None:
+    handled: list[int] = []
+    driver = driver_of(linked(previous="before", first=0), handled)
+    driver.pipe("docs", {"id": "a", "rev": 5, "type": "Edited"})
+    driver.pipe("docs", {"id": "b", "rev": 7, "before": 0, "type": "Edited"})
+    assert handled == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (doc("f00ba7"), "a chain of hashes alone has no order"),
+        (doc(2, "f00ba7"), "the predecessor: the sequence 'f00ba7' does not begin with a number"),
+        (doc(2, 2), "the predecessor 2 is not below the event's own sequence 2"),
+        (doc(2, 3), "sequences must grow along the chain"),
+    ],
+)
+def test_a_chain_that_cannot_be_followed_is_malformed(message: Any, reason: str) -> None:
+    driver = driver_of(linked(previous="previous"), [])
+    driver.pipe("docs", message)
+    (record,) = driver.read("docs.malformed")
+    assert reason in dict(record.headers)["sequitur-reason"].decode()
+
+
+def test_a_function_of_the_predecessor_that_fails_makes_its_event_malformed() -> None:
+    driver = driver_of(linked(previous=lambda event: event.content["gone"]), [])
+    driver.pipe("docs", doc(2))
+    (record,) = driver.read("docs.malformed")
+    assert b"KeyError: 'gone'" in dict(record.headers)["sequitur-reason"]
+
+
+def test_a_skipped_predecessor_is_late() -> None:
+    handled: list[int] = []
+    driver = driver_of(linked(previous="previous"), handled, gap=skip(after=5))
+    driver.pipe("docs", doc(1))
+    driver.pipe("docs", doc(3, 2))
+    driver.restart()
+    driver.advance(5)
+    driver.pipe("docs", doc(2, 1))
+
+    assert handled == [1, 3]
+    counts = driver.counts("board")
+    assert (counts.skipped, counts.late) == (1, 1)
+    assert counts.accounted == counts.received
+
+
+def test_a_chain_that_is_longer_than_the_buffer_comes_again_and_is_followed() -> None:
+    handled: list[int] = []
+    driver = driver_of(linked(previous="previous"), handled, buffer=2, gap=skip(after=60))
+    for rev in range(9, 1, -1):
+        driver.pipe("docs", doc(rev, rev - 1))
+    assert driver.counts("board").redelivering == 6
+    driver.restart()
+    driver.advance(20)
+    assert handled == []
+    driver.pipe("docs", doc(1))
+    driver.advance(60)
+
+    assert handled == list(range(1, 10))
+    counts = driver.counts("board")
+    assert counts.accounted == counts.received == 9
+    assert (counts.processed, counts.skipped) == (9, 0)
+
+
+@pytest.mark.parametrize("size", [1, 64])
+def test_times_are_in_order_once_they_have_settled_over_a_restart(size: int) -> None:
+    handled: list[int] = []
+    driver = driver_of(monotonic(settle=10), handled, buffer=size)
+    for second in (3, 1, 2, 3):
+        driver.pipe("docs", doc(f"2026-01-01T00:00:0{second}Z"))
+        driver.advance(1)
+    driver.restart()
+    assert handled == []
+    driver.advance(6)
+    driver.restart()
+    driver.pipe("docs", doc("2026-01-01T00:00:02Z"))
+    driver.pipe("docs", doc("2026-01-01T00:00:00Z"))
+
+    assert [each % 60_000_000 for each in handled] == [1_000_000, 2_000_000, 3_000_000]
+    counts = driver.counts("board")
+    assert (counts.duplicate, counts.late, counts.waiting) == (2, 1, 0)
+    assert counts.accounted == counts.received == 6
+
+
+@pytest.mark.parametrize(
+    ("declare", "reason"),
+    [
+        (lambda: linked(previous=ANY), "linked(previous=None): give a field path such as"),
+        (lambda: linked(previous="a..b"), "field path 'a..b': write names joined by dots"),
+        (lambda: monotonic(settle=0), "settle must be a number of seconds above 0"),
+        (lambda: monotonic(settle=ANY), "monotonic(settle=None)"),
+        (lambda: contiguous(start=-(2**63)), "start at -9223372036854775807 or above"),
+        (lambda: driver_of("monotonic", []), "use contiguous(…), linked(…) or monotonic(…)"),
+        (
+            lambda: driver_of(monotonic(settle=1), [], full=redeliver()),
+            "what is away for redelivery cannot settle; use spill() or halt()",
+        ),
+        (
+            lambda: driver_of(monotonic(settle=1), [], gap=skip(after=1)),
+            "view 'board': gap=Skip(after=1.0), but source 'docs' is monotonic, which knows no "
+            "gaps; leave gap out",
+        ),
+    ],
+)
+def test_a_mistake_in_a_sequence_says_what_to_write_instead(declare: Any, reason: str) -> None:
+    with pytest.raises(DeclarationError) as mistake:
+        declare()
+    assert reason in str(mistake.value)
+
+
+def test_a_description_shows_the_sequence() -> None:
+    def before(event: Event) -> int:
+        return event.sequence - 1
+
+    for sequence, text in (
+        (linked(previous="meta.previous"), "linked(previous='meta.previous')"),
+        (linked(previous=before, first=0), "linked(previous=before, first=0)"),
+        (monotonic(settle=2.5), "monotonic(settle=2.5)"),
+    ):
+        driver = driver_of(sequence, [])
+        assert text in str(driver.topology.describe())

@@ -1,0 +1,98 @@
+"""Closed streams of a view in one partition: what is left of them goes when its time has come."""
+
+import functools
+import math
+import struct
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from topology.progress import Progress
+from topology.rows import progress_key
+from topology.store import PartitionTable, Row
+
+CLOSED = (b"d", b"e")
+"""The key range of closed streams, by when their rows are dropped."""
+DROPS = 1000
+"""Streams dropped in one step, at most; the rest goes in the steps that follow."""
+
+_DUE = struct.Struct(">Q")
+
+
+def closed_key(due: int, stream: str) -> bytes:
+    return b"d" + _DUE.pack(due) + stream.encode()
+
+
+class ClosedStreams:
+    """An index by time, in rows: however many streams are closed, memory has the next time only."""
+
+    def __init__(self, table: PartitionTable) -> None:
+        self.table = table
+        self.due: float = math.inf
+        """When the next stream is dropped (ms), infinite if none is closed."""
+        for key, _ in islice(table.scan(*CLOSED), 1):
+            self.due = _due_of(key)
+
+    def note(self, changed: Iterable[tuple[str, int | Progress]]) -> list[Row]:
+        """The rows that remember the streams that this step closed."""
+        rows: list[Row] = []
+        for stream, progress in changed:
+            if isinstance(progress, Progress) and progress.closed is not None:
+                self.due = min(self.due, progress.closed)
+                rows.append((closed_key(progress.closed, stream), b""))
+        return rows
+
+    def drop(
+        self, now: int, progress_of: Callable[[str], int | Progress]
+    ) -> tuple[set[str], list[Row]]:
+        """(streams that are over by `now`, the rows to delete).
+
+        A stream that was opened again, or that events wait in, stays.
+        """
+        if self.due > now:
+            return set(), []
+        streams: set[str] = set()
+        rows: list[Row] = []
+        self.due = math.inf
+        for key, _ in self.table.scan(*CLOSED):
+            due, stream = _due_of(key), key[9:].decode()
+            if due > now or len(rows) >= 2 * DROPS:
+                self.due = due
+                break
+            progress = progress_of(stream)
+            rows.append((key, None))
+            if isinstance(progress, Progress) and progress.closed == due and not progress.waiting:
+                streams.add(stream)
+                rows.append((progress_key(stream), None))
+        return streams, rows
+
+
+def _due_of(key: bytes) -> int:
+    found: int = _DUE.unpack(key[1:9])[0]
+    return found
+
+
+def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
+    """A handler with state that leaves none behind its stream's closing event."""
+    ends = frozenset(kinds)
+
+    @functools.wraps(handler)
+    def run(event: Any, state: dict[str, Any]) -> Any:
+        items = handler(event, state)
+        if event.kind in ends:
+            items = list(items or ())
+            state.clear()
+        return items
+
+    @functools.wraps(handler)
+    async def arun(event: Any, state: dict[str, Any]) -> list[Any]:
+        result = handler(event, state)
+        if hasattr(result, "__aiter__"):
+            items = [item async for item in result]
+        else:
+            items = list(await result or ())
+        if event.kind in ends:
+            state.clear()
+        return items
+
+    return arun if is_async else run

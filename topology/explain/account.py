@@ -1,0 +1,152 @@
+"""The causal account of one stream in one view, from what is durable."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from topology.event import Event
+from topology.explain.around import Around, Arrival, Away
+from topology.explain.causes import causes
+from topology.explain.missing import Missing, missing
+from topology.explain.outlook import Next, nexts
+from topology.explain.remedies import Remedy, remedies
+from topology.explain.standing import Situation, Standing
+from topology.progress import Progress, last_of
+from topology.sequencer import can_go_on
+from topology.view_task import ViewTask
+
+SHOWN = 20
+"""Sequences that wait which are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Why a stream is where it is.
+
+    situation: the stream's own; causes: what holds it back, the outermost first. last: the last
+    processed sequence, None if the view has seen nothing of it. waits: the first sequences that
+    wait, of `ring` in the ring of `slots` slots and `spilled` beyond it. missing: the first ranges
+    of `ranges`, noticed at `since` (ms, None if nothing waits). attempts, due: of the retry that it
+    is held for. skipped: ranges that were given up and did not come since. newest: its last message
+    that is known of. next: what will happen. remedies: what would help. The rest as in Around.
+    """
+
+    now: int
+    stream: str
+    view: str
+    situation: Situation
+    causes: tuple[str, ...]
+    last: int | None
+    ring: int
+    slots: int
+    spilled: int
+    parked: int
+    waits: tuple[int, ...]
+    missing: tuple[Missing, ...]
+    ranges: int
+    since: int | None
+    newest: Arrival | None
+    skipped: tuple[tuple[int, int], ...]
+    late: tuple[Arrival, ...]
+    attempts: int | None
+    due: int | None
+    failure: str | None
+    halted: str | None
+    away: tuple[Away, ...]
+    partition: int
+    position: int
+    lag: int
+    unread: int
+    unkeyed: int
+    owner: str | None
+    group: str
+    next: tuple[Next, ...]
+    remedies: tuple[Remedy, ...]
+
+
+def account(task: ViewTask, stream: str, around: Around) -> Account:
+    """Explain a stream of a view. task: made of the view's rows, as they are durable."""
+    known = task.known(stream)
+    progress = task.progress(stream)
+    last, waiting = last_of(progress), 0
+    some: list[int] = []
+    newest: Arrival | None = None
+    if isinstance(progress, Progress):
+        waiting = progress.waiting
+        some, newest = _waits(task.waits(stream))
+    goes_on = (
+        isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
+    )
+    here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
+    gaps, ranges = missing(task.ordering, last, here, can_go_on=goes_on)
+    situation = _situation(task, progress, known, goes_on, around)
+    standing = Standing(
+        task, stream, situation, progress, last, here[0] if here else None, waiting,
+        gaps[0] if gaps else None,
+    )  # fmt: skip
+    place = progress if isinstance(progress, Progress) else Progress(last)
+    parked = waiting if situation == "parked" else 0
+    return Account(
+        now=around.now,
+        stream=stream,
+        view=task.view.name,
+        situation=situation,
+        causes=tuple(causes(standing, around)),
+        last=last if known else None,
+        ring=len(place.ring or ()),
+        slots=task.view.buffer,
+        spilled=place.spilled,
+        parked=parked,
+        waits=tuple(some[:SHOWN]),
+        missing=tuple(gaps),
+        ranges=ranges,
+        since=place.since if waiting else None,
+        newest=around.newest or newest,
+        skipped=place.skipped,
+        late=around.late,
+        attempts=place.retry.attempts if place.retry else None,
+        due=place.retry.due if place.retry else None,
+        failure=around.failure if situation in ("parked", "retrying") else None,
+        halted=task.halted,
+        away=around.away,
+        partition=around.partition,
+        position=around.position,
+        lag=around.lag,
+        unread=around.unread,
+        unkeyed=around.unkeyed,
+        owner=around.owner,
+        group=around.group,
+        next=tuple(nexts(standing, around)),
+        remedies=tuple(remedies(standing, around)),
+    )
+
+
+def _situation(
+    task: ViewTask, progress: int | Progress, known: bool, goes_on: bool, around: Around
+) -> Situation:
+    if isinstance(progress, Progress) and progress.waiting:
+        if progress.held:
+            return "parked" if progress.retry is None else "retrying"
+        if goes_on:
+            return "released"
+        return "settling" if task.ordering.kind == "monotonic" else "waiting"
+    if around.away:
+        return "redelivering"
+    if around.unread:
+        return "unread"
+    return "in order" if known else "unknown"
+
+
+def _waits(events: Iterable[Event]) -> tuple[list[int], Arrival | None]:
+    """(the sequences that wait, the one of them that arrived last)."""
+    sequences: list[int] = []
+    newest: Event | None = None
+    for event in events:
+        sequences.append(event.sequence)
+        if newest is None or event.arrived >= newest.arrived:
+            newest = event
+    if newest is None:
+        return sequences, None
+    message = newest.message
+    return sequences, Arrival(
+        newest.sequence, message.topic, message.partition, message.offset, newest.arrived
+    )

@@ -1,0 +1,62 @@
+"""What is to be known of a stream beside the view's own state, found in topics and the group."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message of the stream: where it was in its source, and when it arrived (ms).
+
+    sequence: None where it is not known.
+    """
+
+    sequence: int | None
+    topic: str
+    partition: int
+    offset: int
+    arrived: int
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """An event in the redelivery topic: it comes again at `due` (ms), for the `attempt`th time."""
+
+    stream: str
+    sequence: int
+    attempt: int
+    due: int
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The surroundings of one stream in one view.
+
+    now: the wall clock (ms). partition: the stream's. position: the input offset that the view
+    reads next; end: behind the last message that is there. unkeyed: how many offsets of the source
+    topics are not re-keyed yet. owner: the group's member that has the partition, None if nobody
+    has; group: the state of the group. newest: the stream's last message among the `looked` last
+    records of the input; unread: how many of those are the stream's and not read yet. away: the
+    stream's events in the redelivery topic. late: those that came after they had been given up,
+    newest last. failure: why the event at the head of a stream that is set aside failed. command:
+    what an operator's command line begins with.
+    """
+
+    now: int
+    partition: int = 0
+    position: int = 0
+    end: int = 0
+    unkeyed: int = 0
+    owner: str | None = None
+    group: str = "Empty"
+    newest: Arrival | None = None
+    unread: int = 0
+    looked: int = 0
+    away: tuple[Away, ...] = ()
+    late: tuple[Arrival, ...] = ()
+    failure: str | None = None
+    command: str = "faust -A app"
+
+    @property
+    def lag(self) -> int:
+        """How many offsets of the input the view has before it."""
+        return max(0, self.end - self.position)

@@ -1,0 +1,62 @@
+"""Which commands would help a stream."""
+
+import shlex
+from dataclasses import dataclass
+
+from topology.explain.around import Around
+from topology.explain.standing import Standing
+from topology.explain.words import spelled
+from topology.on_error import Halt
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A command line that would help, and what it does."""
+
+    command: str
+    effect: str
+
+
+def remedies(standing: Standing, around: Around) -> list[Remedy]:
+    """Commands that would help, the first that are needed first."""
+    task, found = standing.task, []
+    view, say = task.view, _Say(standing, around)
+    if around.owner is None:
+        found.append(Remedy(f"{around.command} worker", "a worker takes the partition"))
+    if task.halted:
+        again = "; streams that failed are tried again" if isinstance(view.error, Halt) else ""
+        found.append(Remedy(f"{around.command} resume {view.name}", f"the view goes on{again}"))
+    if standing.situation in ("parked", "retrying"):
+        found += [
+            say.command("redrive", "--dry-run", what="says what would be handled, and would fail"),
+            say.command("redrive", what=f"handles it again from sequence {standing.head} on, now"),
+            say.command(
+                "unpark",
+                what=f"goes on without sequence {standing.head}, which goes to {view.dead_topic}",
+            ),
+        ]
+    elif (
+        standing.situation == "waiting" and task.ordering.kind == "contiguous" and standing.blocked
+    ):
+        gap = standing.missing
+        assert gap is not None
+        force = ("--force",) if gap.count != 1 else ()
+        effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
+        found.append(say.command("skip", *force, sequence=gap.last, what=effect))
+    return found
+
+
+class _Say:
+    def __init__(self, standing: Standing, around: Around) -> None:
+        self._stream = standing.stream
+        self._view = standing.task.view.name
+        self._start = around.command
+
+    def command(self, name: str, *flags: str, what: str, sequence: int | None = None) -> Remedy:
+        options = ["--view", self._view, *flags]
+        arguments = [self._stream] if sequence is None else [self._stream, str(sequence)]
+        if any(word.startswith("-") for word in arguments):
+            words = [name, *options, "--", *arguments]
+        else:
+            words = [name, *arguments, *options]
+        return Remedy(f"{self._start} {shlex.join(words)}", what)

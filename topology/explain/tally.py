@@ -1,0 +1,159 @@
+"""Each view's counts, and whether their sum is what came in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topology.counts import Counts
+from topology.taken import Taken
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A view in one partition.
+
+    position: the input offset that it reads next. lag: offsets from there to the input's end.
+    apart: whether it reads apart from the others. low, high: how many events there were before its
+    position, at least and at most: the two differ where that was not counted, or while it changes.
+    high is None where events may come again (at least once). owner: None if nobody has it.
+    """
+
+    number: int
+    counts: Counts
+    position: int
+    lag: int
+    apart: bool
+    halted: str | None
+    low: int
+    high: int | None
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a source brought.
+
+    taken: of the source's topics, None where they are the views' input themselves. read: of the
+    views' input, by the views that read together. unkeyed, unread: offsets that are left in the
+    one and the other. wrong: what does not add up, None if all does.
+    """
+
+    source: str
+    taken: Taken | None
+    read: Taken
+    unkeyed: int
+    unread: int
+    wrong: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewTally:
+    """A view over all partitions. came_low, came_high: as `low` and `high` of its partitions.
+
+    halted: partition → reason. apart, unassigned: partitions. wrong: what does not add up, by
+    partition; nothing if all does.
+    """
+
+    view: str
+    source: str
+    counts: Counts
+    came_low: int
+    came_high: int | None
+    lag: int
+    halted: dict[int, str]
+    apart: tuple[int, ...]
+    unassigned: tuple[int, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every event that came is in exactly one place."""
+        return not self.wrong
+
+    @property
+    def verdict(self) -> str:
+        """The same in a line."""
+        counts = self.counts
+        if self.wrong:
+            return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
+        came = _between(self.came_low, self.came_high)
+        return f"view {self.view} adds up: {came} events came, {counts.accounted} are in its places"
+
+
+def brought(
+    source: str,
+    taken: Taken | None,
+    read: Taken,
+    unkeyed: int,
+    unread: int,
+    *,
+    exactly_once: bool = True,
+) -> Brought:
+    """Compare what was re-keyed with what was read of it."""
+    wrong = None
+    if taken is not None and exactly_once and not 0 <= taken.events - read.read <= unread:
+        wrong = (
+            f"source {source}: {taken.events} events were re-keyed, {read.read} of them are read "
+            f"and {unread} at most are unread"
+        )
+    return Brought(source, taken, read, unkeyed, unread, wrong)
+
+
+def tally(view: str, source: str, partitions: Sequence[Partition]) -> ViewTally:
+    """Sum a view up."""
+    total = Counts()
+    for each in partitions:
+        total += each.counts
+    highs = [each.high for each in partitions]
+    return ViewTally(
+        view,
+        source,
+        total,
+        sum(each.low for each in partitions),
+        None if None in highs else sum(high for high in highs if high is not None),
+        sum(each.lag for each in partitions),
+        {each.number: each.halted for each in partitions if each.halted},
+        tuple(each.number for each in partitions if each.apart),
+        tuple(each.number for each in partitions if each.owner is None),
+        tuple(wrong for each in partitions for wrong in wrongs(each)),
+    )
+
+
+def wrongs(partition: Partition) -> list[str]:
+    """What does not add up in one partition."""
+    counts, where = partition.counts, f"partition {partition.number}"
+    found: list[str] = []
+    if counts.accounted != counts.received:
+        found.append(
+            f"{where}: {counts.received} events were received, {counts.accounted} are in its places"
+        )
+    came = _between(partition.low, partition.high)
+    if counts.received < partition.low:
+        found.append(
+            f"{where}: {came} events came before offset {partition.position}, {counts.received} "
+            f"were received, {partition.low - counts.received} are missing"
+        )
+    if partition.high is not None and counts.received > partition.high:
+        found.append(
+            f"{where}: {came} events came before offset {partition.position}, {counts.received} "
+            f"were received, {counts.received - partition.high} too many"
+        )
+    return found
+
+
+def came_apart(position: int, committed: int, events: int, between: int | None) -> tuple[int, int]:
+    """(least, most) events before a position that is not the group's.
+
+    committed, events: the group's offset, and the events before it. between: how many events there
+    are between the two, None if that was not counted.
+    """
+    most = abs(committed - position) if between is None else between
+    least = 0 if between is None else between
+    if position <= committed:
+        return events - most, events - least
+    return events + least, events + most
+
+
+def _between(low: int, high: int | None) -> str:
+    if high is None:
+        return f"{low} or more"
+    return str(low) if low == high else f"{low} to {high}"

@@ -1,0 +1,179 @@
+"""Accounts, ledgers and tallies as plain text."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+
+from topology.counts import Counts
+from topology.explain.account import Account
+from topology.explain.around import Arrival
+from topology.explain.gaps import Ledger, OpenGap
+from topology.explain.missing import Missing
+from topology.explain.tally import Brought, ViewTally
+from topology.explain.times import lasting, since
+
+_WIDTH = 16
+
+
+def account_text(found: Account) -> str:
+    """An account: one line that says it, then what is known, what comes next, what would help."""
+    what = found.causes[0] if found.causes else found.situation
+    if not found.causes and found.situation == "unknown":
+        what = "the view has seen nothing of it"
+    lines = [f"stream {found.stream} in view {found.view}: {what}"]
+    for name, texts in _facts(found):
+        for text in texts:
+            lines.append(f"  {name:<{_WIDTH}}{text}")
+            name = ""
+    return "\n".join(lines)
+
+
+def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
+    now = found.now
+    yield "because", found.causes[1:]
+    yield "last processed", ["nothing" if found.last is None else str(found.last)]
+    if found.missing:
+        noticed = "" if found.since is None else f", since {since(now, found.since)}"
+        yield "missing", [f"{ranges(found.missing, found.ranges)}{noticed}"]
+    if found.waits:
+        yield "waiting", [_waiting(found)]
+    if found.attempts is not None and found.due is not None:
+        yield "retry", [f"number {found.attempts}, {since(now, found.due)}"]
+    if found.failure:
+        yield "failure", [found.failure]
+    yield (
+        "redelivering",
+        [
+            f"{away.sequence}: time {away.attempt}, {since(now, away.due)}"
+            for away in found.away[:5]
+        ],
+    )
+    if found.skipped:
+        yield "given up", [", ".join(_pair(*pair) for pair in found.skipped)]
+    yield "came late", [_arrival(arrival, now) for arrival in found.late]
+    if found.newest:
+        yield "came last", [_arrival(found.newest, now)]
+    unread = f", of them {found.unread} of the stream" if found.unread else ""
+    behind = f"{found.lag} behind{unread}" if found.lag else "at its end"
+    yield "input", [f"partition {found.partition}, at offset {found.position}, {behind}"]
+    if found.unkeyed:
+        yield "", [f"{found.unkeyed} offsets of the source topics are not re-keyed yet"]
+    yield "assigned to", [found.owner or f"nobody (the group is {found.group})"]
+    yield (
+        "next",
+        [
+            each.what if each.when is None else f"{each.what}: {since(now, each.when)}"
+            for each in found.next
+        ],
+    )
+    yield (
+        "would help",
+        [f"{each.command}\n{'':<{_WIDTH + 4}}{each.effect}" for each in found.remedies],
+    )
+
+
+def _waiting(found: Account) -> str:
+    total = found.ring + found.spilled
+    shown = ", ".join(map(str, found.waits)) + (" …" if total > len(found.waits) else "")
+    beyond = f", {found.spilled} on disk beyond it" if found.spilled else ""
+    parked = f", {found.parked} parked" if found.parked else ""
+    return f"{total}: {shown} ({found.ring} in the ring of {found.slots}{beyond}{parked})"
+
+
+def _arrival(arrival: Arrival, now: int) -> str:
+    what = "a message" if arrival.sequence is None else str(arrival.sequence)
+    place = f"{arrival.topic}/{arrival.partition} offset {arrival.offset}"
+    return f"{what} from {place}, {since(now, arrival.arrived)}"
+
+
+def ranges(missing: Sequence[Missing], number: int, shown: int = 5) -> str:
+    """`4 to 6, 9 …`."""
+    text = ", ".join(_pair(gap.first, gap.last) for gap in missing[:shown])
+    if missing and missing[0].count is None:
+        text = f"between {missing[0].first - 1} and {missing[0].last + 1}"
+    return f"{text} … ({number} ranges)" if number > min(shown, len(missing)) else text
+
+
+def _pair(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def ledger_text(ledger: Ledger) -> str:
+    """A gap per line, the oldest first, and how many there are in all."""
+    if not ledger.streams:
+        return "no gaps: nothing waits for something that is missing"
+    head = ("age", "view", "stream", "last", "missing", "count", "wait behind", "given up")
+    lines = columns([head, *(_gap(gap, ledger.now) for gap in ledger.gaps)])
+    more = ledger.streams - len(ledger.gaps)
+    shown = f", {more} more are not shown" if more else ""
+    lines.append(f"{ledger.streams} streams with gaps, {ledger.sequences} missing{shown}")
+    return "\n".join(lines)
+
+
+def _gap(gap: OpenGap, now: int) -> tuple[str, ...]:
+    given_up = "never"
+    if gap.parked:
+        given_up = "set aside"
+    elif gap.due is not None:
+        given_up = f"in {lasting(gap.due - now)}" if gap.due > now else "due"
+    return (
+        lasting(now - gap.since), gap.view, gap.stream, str(gap.last),
+        ranges(gap.missing, gap.ranges, 3), "?" if gap.count is None else str(gap.count),
+        str(gap.waiting), given_up,
+    )  # fmt: skip
+
+
+def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally]) -> str:
+    """What each source brought, a table of the views' places, and a verdict per view."""
+    lines = [_source(source) for source in sources]
+    names = [field.name for field in fields(Counts)]
+    used = [n for n in names if n in _ALWAYS or any(getattr(v.counts, n) for v in views)]
+    rows = [("view", *used, "lag")]
+    rows += [
+        (view.view, *(str(getattr(view.counts, name)) for name in used), str(view.lag))
+        for view in views
+    ]
+    lines += ["", *columns(rows), ""]
+    for view in views:
+        for partition, reason in view.halted.items():
+            lines.append(f"view {view.view} is halted in partition {partition}: {reason}")
+        if view.apart:
+            lines.append(f"view {view.view} reads apart in partitions {_list(view.apart)}")
+        if view.unassigned:
+            lines.append(f"view {view.view} has no worker in partitions {_list(view.unassigned)}")
+    lines += [source.wrong for source in sources if source.wrong]
+    lines += [view.verdict for view in views]
+    return "\n".join(lines)
+
+
+_ALWAYS = frozenset(("received", "processed", "passed", "duplicate", "waiting"))
+
+
+def _source(source: Brought) -> str:
+    taken = source.read if source.taken is None else source.taken
+    text = (
+        f"source {source.source}: {taken.read} messages, of them {taken.malformed} malformed, "
+        f"{taken.unknown} unknown, {taken.events} events"
+    )
+    if source.taken is not None:
+        text += f"; {source.read.read} of them read"
+        if source.read.malformed:
+            text += f", {source.read.malformed} malformed for their sequence"
+    left = source.unkeyed + source.unread
+    return f"{text}; {left} offsets to go" if left else text
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows in columns, numbers to the right."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    numeric = [all(row[at].isdigit() for row in rows[1:]) for at in range(len(rows[0]))]
+    return [
+        "  ".join(
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,199 @@
+"""Reads what is durable: changelogs, the group's offsets, topics. Committed records only."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+
+from stores.memory import MemoryTable
+from topology.event import Message
+from topology.explain import Away, Fold, of_waiting, waiting_rows
+from topology.explain.fold import Wanted
+from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range
+from topology.faust.offsets import Committed, Offsets
+from topology.faust.reader import FETCH_WAIT
+from topology.faust.steps import wall
+from topology.on_full import Redeliver
+from topology.redelivery import Redelivered, not_before, revive
+from topology.source import Source
+from topology.topology import Topology
+from topology.view import View
+from topology.view_task import ViewTask
+
+LOOK = 20_000
+"""Records at the end of a topic that are looked at."""
+WAIT = 20
+"""Milliseconds until it is looked again whether a partition is read to its end."""
+
+
+class NotThere(RuntimeError):
+    """A topic is missing that the worker makes."""
+
+
+class Span(NamedTuple):
+    """The offsets of a partition: of the first message that is there, and behind the last one."""
+
+    first: int
+    end: int
+
+
+class Group(NamedTuple):
+    """The consumer group. owners: partition → the member that it is assigned to."""
+
+    state: str
+    owners: Mapping[TopicPartition, str]
+
+
+class Durable:
+    """What there is of an app's topology, read partition by partition."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.topology: Topology = app.engine.topology
+        self._group: str = app.conf.id
+        self._offsets = Offsets(app, self._group)
+        self._started: AIOKafkaConsumer | None = None
+
+    async def __aenter__(self) -> "Durable":
+        """Connect. Raises NotThere where no worker has run yet."""
+        wanted = [*self.app.engine.changelogs.values(), *self.topology.side_topics]
+        wanted += [source.by_stream for source in self.topology.sources.values()]
+        for topic in await missing_topics(self.app, wanted):
+            raise NotThere(
+                f"topic {topic!r} does not exist: no worker of this topology has run here yet"
+            )
+        # Whoever looks at many partitions in turn must not wait at the end of each.
+        consumer = plain_consumer(
+            self.app, max_partition_fetch_bytes=8 << 20, fetch_max_wait_ms=FETCH_WAIT
+        )
+        await consumer.start()
+        self._started = consumer
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._consumer.stop()
+
+    @property
+    def _consumer(self) -> AIOKafkaConsumer:
+        assert self._started is not None
+        return self._started
+
+    @property
+    def now(self) -> int:
+        """The wall clock (ms)."""
+        return wall()
+
+    async def span(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:
+        """The offsets that partitions have."""
+        partitions = list(partitions)
+        firsts = await self._consumer.beginning_offsets(partitions)
+        ends = await self._consumer.end_offsets(partitions)
+        return {tp: Span(firsts[tp], ends[tp]) for tp in partitions}
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        """The group's offsets, of the partitions that have one."""
+        return await self._offsets.committed(partitions)
+
+    async def inputs(self, source: Source) -> list[TopicPartition]:
+        """The partitions of a source's topics. Raises NotThere."""
+        for topic in await missing_topics(self.app, list(source.topics)):
+            raise NotThere(f"source topic {topic!r} does not exist; create it")
+        admin = AIOKafkaAdminClient(**connection(self.app))
+        await admin.start()
+        try:
+            found = await admin.describe_topics(list(source.topics))
+        finally:
+            await admin.close()
+        return [
+            TopicPartition(each["topic"], number)
+            for each in found
+            for number in range(len(each["partitions"]))
+        ]
+
+    async def unkeyed(self, source: Source) -> int:
+        """How many offsets of a source's topics are not re-keyed yet; 0 where none has to be."""
+        if source.keyed:
+            return 0
+        inputs = await self.inputs(source)
+        done, spans = await self.committed(inputs), await self.span(inputs)
+        return sum(
+            max(0, span.end - (done[tp].offset if tp in done else span.first))
+            for tp, span in spans.items()
+        )
+
+    async def records(
+        self, partition: TopicPartition, start: int, end: int
+    ) -> AsyncIterator[Message]:
+        """The records from offset `start` up to `end`."""
+        if start >= end:
+            return
+        self._consumer.assign([partition])
+        async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
+            for record in records:
+                yield record
+
+    async def tail(self, partition: TopicPartition, most: int = LOOK) -> AsyncIterator[Message]:
+        """The last records of a partition, `most` offsets back."""
+        span = (await self.span([partition]))[partition]
+        async for record in self.records(partition, max(span.first, span.end - most), span.end):
+            yield record
+
+    async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
+        """A view in one partition, made of the rows of its changelog that are wanted."""
+        changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
+        span = (await self.span([changelog]))[changelog]
+        fold = Fold(wanted)
+        async for record in self.records(changelog, span.first, span.end):
+            assert record.key is not None
+            fold.take(record.key, record.value)
+        table = MemoryTable()
+        rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
+        table.write(sorted(rows.items()))
+        return ViewTask(view, table)
+
+    async def away(self, task: ViewTask, partition: int, stream: str | None = None) -> list[Away]:
+        """The events of a view's redelivery topic that did not come again yet, of LOOK at most.
+
+        stream: only those of this one.
+        """
+        view = task.view
+        if not isinstance(view.full, Redeliver) or not task.counts.redelivering:
+            return []
+        topic = TopicPartition(view.redeliver_topic, partition)
+        span = (await self.span([topic]))[topic]
+        start = max(span.first, task.positions.redelivered)
+        found: list[Away] = []
+        async for record in self.records(topic, start, min(span.end, start + LOOK)):
+            if stream is None or record.key == stream.encode():
+                (event,) = revive(view, [record], 0)
+                assert isinstance(event, Redelivered)
+                due = not_before(record)
+                found.append(Away(event.stream, event.sequence, event.attempt, due))
+        return found
+
+    async def group(self) -> Group:
+        """Who has which partition."""
+        admin = AIOKafkaAdminClient(**connection(self.app))
+        await admin.start()
+        try:
+            (answer,) = await admin.describe_consumer_groups([self._group])
+        finally:
+            await admin.close()
+        _, _, state, _, _, members, *_ = answer.groups[0]
+        owners: dict[TopicPartition, str] = {}
+        for name, _, host, _, assignment in members:
+            if assignment:
+                told = ConsumerProtocolMemberAssignment.decode(assignment)
+                mine = f"{name} on {host.lstrip('/')}"
+                owners.update(dict.fromkeys(told.partitions(), mine))
+        return Group(state, owners)

@@ -1,0 +1,167 @@
+"""Each view's counts, and whether they add up to what came in."""
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from topology.errors import Malformed
+from topology.explain import (
+    Brought,
+    Partition,
+    ViewTally,
+    brought,
+    came_apart,
+    of_counts,
+    tally,
+)
+from topology.faust.looks.durable import Durable, Group
+from topology.faust.offsets import Committed
+from topology.origin import original
+from topology.source import Source
+from topology.taken import Taken
+from topology.view import View
+
+COUNTED = 100_000
+"""Offsets between a view that reads apart and the others of which the events are counted."""
+TRIES, PAUSE = 5, 1.0
+"""How often a sum that is not right is taken again, and after how many seconds: a commit unit
+shows in one topic a moment before it does in another."""
+_NONE = Committed(0, Taken())
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """What the sources brought, and the views' sums."""
+
+    sources: list[Brought]
+    views: list[ViewTally]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every event is in exactly one place, in every view."""
+        return not any(source.wrong for source in self.sources) and all(
+            view.adds_up for view in self.views
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON, with the verdicts."""
+        views = [
+            {**asdict(view), "adds_up": view.adds_up, "verdict": view.verdict}
+            for view in self.views
+        ]
+        return {
+            "adds_up": self.adds_up,
+            "sources": [asdict(source) for source in self.sources],
+            "views": views,
+        }
+
+
+async def views(app: Any) -> Tallies:
+    """Count what came and what became of it, in all views. Raises NotThere."""
+    exactly = app.engine.settings.guarantee == "exactly_once"
+    async with Durable(app) as durable:
+        group = await durable.group()
+        sources = [
+            await _brought(durable, source, exactly) for source in durable.topology.sources.values()
+        ]
+        found: list[ViewTally] = []
+        for view in durable.topology.views.values():
+            partitions = [
+                await _partition(durable, group, view, number, exactly)
+                for number in range(view.of.partitions)
+            ]
+            found.append(tally(view.name, view.of.name, partitions))
+        return Tallies(sources, found)
+
+
+async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
+    ordered = [TopicPartition(source.by_stream, number) for number in range(source.partitions)]
+    for left in reversed(range(TRIES)):
+        read = await durable.committed(ordered)
+        unkeyed, keyed = 0, None
+        if not source.keyed:
+            keyed = _sum(
+                [c.taken for c in (await durable.committed(await durable.inputs(source))).values()]
+            )
+            unkeyed = await durable.unkeyed(source)
+        spans = await durable.span(ordered)
+        unread = sum(
+            max(0, span.end - (read[tp].offset if tp in read else span.first))
+            for tp, span in spans.items()
+        )
+        done = _sum([committed.taken for committed in read.values()])
+        found = brought(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
+        if found.wrong is None or not left:
+            return found
+        await asyncio.sleep(PAUSE)
+    raise AssertionError("unreachable")
+
+
+def _sum(parts: list[Taken]) -> Taken:
+    return Taken(
+        sum(part.read for part in parts),
+        sum(part.malformed for part in parts),
+        sum(part.unknown for part in parts),
+    )
+
+
+async def _partition(
+    durable: Durable, group: Group, view: View, number: int, exactly: bool
+) -> Partition:
+    for left in reversed(range(TRIES)):
+        found = await _looked(durable, group, view, number, exactly)
+        if not left or tally(view.name, view.of.name, [found]).adds_up:
+            return found
+        await asyncio.sleep(PAUSE)
+    raise AssertionError("unreachable")
+
+
+async def _looked(
+    durable: Durable, group: Group, view: View, number: int, exactly: bool
+) -> Partition:
+    """One look. The counts are of a moment between the group's offset before and after."""
+    source = TopicPartition(view.of.by_stream, number)
+    before = (await durable.committed([source])).get(source, _NONE)
+    task = await durable.task(view, number, of_counts)
+    after = (await durable.committed([source])).get(source, _NONE)
+    span = (await durable.span([source]))[source]
+    position, low, high = after.offset, before.taken.events, after.taken.events
+    if (own := task.positions.input) is not None:
+        position = own
+        between = await _between(durable, view.of, source, own, after.offset)
+        low, high = came_apart(own, after.offset, after.taken.events, between)
+    return Partition(
+        number,
+        task.counts,
+        position,
+        max(0, span.end - max(position, span.first)),
+        own is not None,
+        task.halted,
+        low,
+        high if exactly else None,
+        group.owners.get(source),
+    )
+
+
+async def _between(
+    durable: Durable, source: Source, partition: TopicPartition, one: int, other: int
+) -> int | None:
+    """How many events there are between two offsets, None if that would take long to count."""
+    start, end = sorted((one, other))
+    first = (await durable.span([partition]))[partition].first
+    if end - start > COUNTED or start < first:
+        return None
+    number, counts = 0, source.sequence
+    async for record in durable.records(partition, start, end):
+        try:
+            found = source.inspect(record if source.keyed else original(record))
+        except Malformed:
+            continue
+        number += found is not None and _counts(found[1], counts.start, counts.step)
+    return number
+
+
+def _counts(sequence: int, start: int, step: int) -> bool:
+    return sequence >= start and (sequence - start) % step == 0

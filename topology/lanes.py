@@ -1,0 +1,114 @@
+"""Lanes: a view splits a stream by content, and orders each lane on its own.
+
+Within the view an event's stream is its own stream and the lane, joined; that is what progress,
+buffers, states and the read store's fence go by. Handlers see the stream, and `event.lane`.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from topology.errors import DeclarationError, Malformed
+from topology.event import Event
+from topology.fields import Field, Header, RecordKey, getter
+from topology.normalise import stream_id
+
+Lane = Field | Callable[[Event], Any]
+"""A field path, `key()`, `header('name')`, or a function of the event."""
+
+Split = Callable[[Iterable[Event]], list[Event]]
+"""A source's events → the same as a view with lanes orders them."""
+
+
+@dataclass(slots=True, eq=False)
+class LaneEvent(Event):
+    """An event of a view with lanes as its handler sees it: `stream` is the stream's own id."""
+
+    lane: str = ""
+
+
+def joined_lane(stream: str, lane: str) -> str:
+    """One text for a lane of a stream: joined by '|', which is escaped inside either."""
+    return f"{_escaped(stream)}|{_escaped(lane)}"
+
+
+def split_lane(joined: str) -> tuple[str, str]:
+    """(stream, lane) of a joined text."""
+    stream, _, lane = joined.partition("|")
+    return _plain(stream), _plain(lane)
+
+
+def shown(event: Event) -> LaneEvent:
+    """An event of a lane as handlers see it."""
+    stream, lane = split_lane(event.stream)
+    return LaneEvent(
+        stream, event.sequence, event.kind, event.content, event.message, event.arrived, lane
+    )
+
+
+def compile_split(view: str, lane: Lane) -> Split:
+    """A view's `lane=` as one function. Raises DeclarationError."""
+    find = _finder(view, lane)
+
+    def lane_of(event: Event) -> str:
+        try:
+            found = find(event)
+            if found is None:
+                return ""
+            return str(found).lower() if isinstance(found, bool) else stream_id(found)
+        except Exception:
+            # No event is lost for its lane: what has none that can be read shares one.
+            return ""
+
+    def split(events: Iterable[Event]) -> list[Event]:
+        return [
+            Event(
+                joined_lane(event.stream, lane_of(event)),
+                event.sequence,
+                event.kind,
+                event.content,
+                event.message,
+                event.arrived,
+            )
+            for event in events
+        ]
+
+    return split
+
+
+def showing(handler: Any) -> Any:
+    """A handler that is given events as their sources know them."""
+
+    @functools.wraps(handler)
+    def run(event: Event, *state: Any) -> Any:
+        return handler(shown(event), *state)
+
+    return run
+
+
+def _finder(view: str, lane: Lane) -> Callable[[Event], Any]:
+    if isinstance(lane, str | RecordKey | Header):
+        get = getter(lane, "lane")
+
+        def find(event: Event) -> Any:
+            try:
+                return get(event.content, event.message)
+            except Malformed:
+                return None
+
+        return find
+    if not callable(lane):
+        raise DeclarationError(
+            f"view {view!r}: lane={lane!r}; give a field path such as 'order.currency', key(), "
+            "header('name'), or a function of the event"
+        )
+    return lane
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("|", "%7C")
+
+
+def _plain(text: str) -> str:
+    return text.replace("%7C", "|").replace("%25", "%")

@@ -1,0 +1,91 @@
+"""Links: the next event is the lowest that waits, once its predecessor is behind."""
+
+from topology.event import Event
+from topology.progress import Progress
+from topology.sequencer_run import may_begin
+from topology.sequencer_sparse import SparseRun
+from topology.sequencer_step import Gap, Ordering
+
+
+class LinkedRun(SparseRun):
+    """Sequences grow along the chain, so no event can come between one and its predecessor."""
+
+    def place(self, event: Event, progress: int | Progress) -> None:
+        result, sequence, stream = self.result, event.sequence, event.stream
+        last = progress if isinstance(progress, int) else progress.last
+        if sequence <= last:
+            if isinstance(progress, Progress) and progress.has_skipped(sequence):
+                progress = self.writable(stream, progress)
+                progress.strike_skipped(sequence, 1)
+                result.late.append(event)
+                self.keep(stream, progress)
+            else:
+                result.duplicates += 1
+            return
+        if self.shut(event, progress):
+            return
+        progress = self.writable(stream, progress)
+        may_be = self.may_be_next(event, progress)
+        ring = progress.ring
+        if ring is None:
+            ring = progress.ring = self.ring(self.ordering)
+        lowest = min(ring.slots) if ring else None
+        if may_be and self.lets_go(progress, event) and (lowest is None or sequence < lowest):
+            since = progress.since
+            self.advance(event, progress)
+            if self.drain(stream, progress) and self.ordering.learn:
+                result.filled.append(max(0, event.arrived - since))
+        elif (waits := self.waiting(progress, ring, event)) is not None:
+            self.duplicate(event, waits)
+        else:
+            self.wait(event, progress, ring)
+        self.keep(stream, progress)
+
+    def lets_go(self, progress: Progress, event: Event) -> bool:
+        if progress.held or self.stays_closed(progress, event):
+            return False
+        return _is_next(self.ordering, event, progress.last)
+
+    def due(self, stream: str, progress: Progress, now: int) -> None:
+        """Give up what is missing before the lowest event that waits."""
+        ring = progress.ring
+        assert ring
+        head = ring.slots[min(ring.slots)]
+        if not _is_next(self.ordering, head, progress.last):
+            # How many are missing nobody can say; one at least.
+            last = self.before(self.ordering, head, progress.last)
+            gap = Gap(stream, progress.last + 1, last, progress.since, 1)
+            if self.ordering.open_after is None or not self.ordering.is_new(progress):
+                self.result.skipped.append(gap)
+            progress.add_skipped(gap.first, gap.last)
+            progress.last = last
+        self.reopen(head, progress)
+        self.drain(stream, progress)
+
+    @staticmethod
+    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
+        ring = progress.ring
+        if not ring:
+            return False
+        head = ring.slots[min(ring.slots)]
+        return may_begin(ordering, progress, head) and _is_next(ordering, head, progress.last)
+
+    @staticmethod
+    def before(ordering: Ordering, event: Event, last: int) -> int:
+        if _is_next(ordering, event, last):
+            return last
+        previous = _previous(ordering, event)
+        return event.sequence - 1 if previous is None else previous
+
+
+def _previous(ordering: Ordering, event: Event) -> int | None:
+    assert ordering.previous is not None
+    return ordering.previous(event)
+
+
+def _is_next(ordering: Ordering, event: Event, last: int) -> bool:
+    """Whether an event follows `last`: its predecessor is behind, or it is a chain's first."""
+    previous = _previous(ordering, event)
+    if previous is None:
+        return last in (ordering.first, event.sequence - 1)
+    return previous <= last

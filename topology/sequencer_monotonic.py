@@ -1,0 +1,85 @@
+"""Values that merely grow: an event waits a settled time, then goes with all that is lower."""
+
+from itertools import chain
+
+from topology.event import Event
+from topology.progress import Progress
+from topology.sequencer_sparse import SparseRun
+from topology.sequencer_step import LAST, Ordering
+
+
+class MonotonicRun(SparseRun):
+    """There are no gaps: what comes after a higher one was released is late."""
+
+    top = -LAST
+    """The highest sequence that may be released now."""
+
+    def place(self, event: Event, progress: int | Progress) -> None:
+        stream, sequence = event.stream, event.sequence
+        last = progress if isinstance(progress, int) else progress.last
+        if sequence <= last:
+            if isinstance(progress, Progress) and sequence in progress.recent:
+                self.result.duplicates += 1
+                return
+            progress = self.writable(stream, progress)
+            progress.remember(sequence)
+            self.result.late.append(event)
+            self.keep(stream, progress)
+            return
+        if self.shut(event, progress):
+            return
+        progress = self.writable(stream, progress)
+        ring = progress.ring
+        if ring is None:
+            ring = progress.ring = self.ring(self.ordering)
+        if (waits := self.waiting(progress, ring, event)) is not None:
+            self.duplicate(event, waits)
+        else:
+            self.wait(event, progress, ring)
+        self.keep(stream, progress)
+
+    def lets_go(self, progress: Progress, event: Event) -> bool:
+        return event.sequence <= self.top
+
+    def advance(self, event: Event, progress: Progress) -> None:
+        super().advance(event, progress)
+        progress.remember(event.sequence)
+
+    def go_on(self, stream: str, progress: Progress) -> None:
+        # What is to go is settled anew, when it is known what arrived.
+        self.watch(stream, progress)
+
+    def due(self, stream: str, progress: Progress, now: int) -> None:
+        """Release all up to the highest event that has waited long enough."""
+        ring = progress.ring
+        assert ring is not None
+        beyond = self.rows_beyond(stream, progress) if progress.spilled else ()
+        waits = [(event.sequence, event.arrived) for event in chain(ring, beyond)]
+        settled = now - self.ordering.settle
+        self.top = max((one for one, arrived in waits if arrived <= settled), default=-LAST)
+        self.run_down(stream, progress)
+        left = [arrived for one, arrived in waits if one > progress.last]
+        if left:
+            progress.since = min(left)
+            if stream not in self.result.unfinished:
+                self.watch(stream, progress)
+
+    def fire(self, now: int) -> None:
+        super().fire(now)
+        # They are still due, for the next step that is told what has arrived.
+        for stream in self.result.unfinished:
+            progress = self.current(stream)
+            assert isinstance(progress, Progress)
+            self.watch(stream, progress)
+
+    @staticmethod
+    def deadline(ordering: Ordering, progress: Progress) -> int | None:
+        return progress.since + ordering.settle
+
+    @staticmethod
+    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
+        return False
+
+    @staticmethod
+    def before(ordering: Ordering, event: Event, last: int) -> int:
+        return last

@@ -1,0 +1,94 @@
+"""How a source's sequences order a stream: by counting, by links, or merely by growing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from topology.errors import DeclarationError
+from topology.event import Event
+from topology.fields import Field, Header, RecordKey, getter
+
+LOWEST = -(2**63) + 1
+"""The lowest sequence of an order without a start: one below it still fits into 64 bits."""
+
+Previous = Callable[[Event], Any]
+"""A function of an event to the sequence of its predecessor, None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contiguous:
+    """Counting numbers: `start`, `start + step`, … without a gap in the source."""
+
+    start: int = 1
+    step: int = 1
+    kind: ClassVar[Literal["contiguous"]] = "contiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Each event names its predecessor; sequences grow along the chain."""
+
+    previous: Field | Previous
+    first: Any = None
+    kind: ClassVar[Literal["linked"]] = "linked"
+    start: ClassVar[int] = LOWEST
+    step: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Monotonic:
+    """Sequences merely grow: an event waits `settle` seconds for lower ones."""
+
+    settle: float
+    kind: ClassVar[Literal["monotonic"]] = "monotonic"
+    start: ClassVar[int] = LOWEST
+    step: ClassVar[int] = 1
+
+
+Sequence = Contiguous | Linked | Monotonic
+
+
+def contiguous(start: int = 1, step: int = 1) -> Contiguous:
+    """Sequences are counting numbers from `start` in steps of `step` (at least 1)."""
+    if isinstance(start, bool) or not isinstance(start, int):
+        raise DeclarationError(f"contiguous(start={start!r}): start must be an int")
+    if not -(2**63) <= start < 2**63:
+        raise DeclarationError(f"contiguous(start={start!r}): start must fit into 64 bits")
+    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+        raise DeclarationError(f"contiguous(step={step!r}): step must be an int of at least 1")
+    if start - step < -(2**63):
+        raise DeclarationError(
+            f"contiguous(start={start!r}, step={step!r}): start - step must fit into 64 bits; "
+            f"start at {step - 2**63} or above"
+        )
+    return Contiguous(start, step)
+
+
+def linked(previous: Field | Previous, first: Any = None) -> Linked:
+    """Each event names its predecessor, as document revisions do.
+
+    previous: where its sequence is: a field path, `key()`, `header('name')`, or a function of the
+    event. The first event of a stream has none: null, missing, or equal to `first`. Sequences must
+    grow along the chain: numbers, times, or revisions such as '12-abc', whose number leads.
+    """
+    if isinstance(previous, str | RecordKey | Header):
+        getter(previous, "previous")
+    elif not callable(previous):
+        raise DeclarationError(
+            f"linked(previous={previous!r}): give a field path such as 'meta.previous', key(), "
+            "header('name'), or a function of the event"
+        )
+    return Linked(previous, first)
+
+
+def monotonic(settle: float) -> Monotonic:
+    """Times and other values that grow but do not count: in order after `settle` seconds.
+
+    An event waits so long from its arrival, and then is released together with everything lower.
+    """
+    if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 < settle < 1e10:
+        raise DeclarationError(
+            f"monotonic(settle={settle!r}): settle must be a number of seconds above 0: how much "
+            "later than a higher one an event may arrive"
+        )
+    return Monotonic(float(settle))

@@ -1,0 +1,120 @@
+"""Where a stream begins in a view, and where it ends."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from topology.errors import DeclarationError
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """A stream begins with the source's first event of it."""
+
+    def __str__(self) -> str:
+        return "first()"
+
+
+@dataclass(frozen=True, slots=True)
+class EarliestSeen:
+    """A stream begins with the lowest event that came within `after` seconds."""
+
+    after: float
+
+    def __str__(self) -> str:
+        return f"earliest_seen(after={self.after:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBy:
+    """A stream begins with an event of one of these kinds; what waits below it is late."""
+
+    kinds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"opened_by({_listed(self.kinds)})"
+
+
+Start = First | EarliestSeen | OpenedBy
+Reopen = Literal["late", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """An event of one of these kinds closes its stream, whose rows go `retention` seconds later."""
+
+    kinds: tuple[str, ...]
+    retention: float
+    reopen: Reopen
+
+    def __str__(self) -> str:
+        kinds = _listed(self.kinds)
+        return f"closes {kinds}, retention {self.retention:g}, reopen {self.reopen}"
+
+
+def _listed(kinds: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, kinds))
+
+
+def first() -> First:
+    """Begin with the source's start: the first number, the event without a predecessor."""
+    return First()
+
+
+def earliest_seen(after: float) -> EarliestSeen:
+    """For streams joined midway: wait `after` seconds, then begin with the lowest that came."""
+    if isinstance(after, bool) or not isinstance(after, int | float) or not 0 < after < 1e10:
+        raise DeclarationError(
+            f"earliest_seen(after={after!r}): after must be a number of seconds above 0: how long "
+            "a lower event may take"
+        )
+    return EarliestSeen(float(after))
+
+
+def opened_by(*kinds: str) -> OpenedBy:
+    """Begin with the first event of one of these kinds; what waits below it is late."""
+    return OpenedBy(checked_kinds("opened_by", kinds))
+
+
+def checked_kinds(what: str, kinds: Iterable[str]) -> tuple[str, ...]:
+    """The kinds, at least one. Raises DeclarationError."""
+    found = tuple(kinds)
+    if not found or not all(isinstance(kind, str) and kind for kind in found):
+        raise DeclarationError(f"{what}{found!r}: name the kinds as texts, as in 'Placed'")
+    return tuple(dict.fromkeys(found))
+
+
+def checked_closing(
+    view: str,
+    closes: str | Iterable[str] | None,
+    retention: float | None,
+    reopen: Reopen,
+    accepts: frozenset[str] | None,
+) -> Closing | None:
+    """A view's `closes=`, `retention=` and `reopen=`. Raises DeclarationError."""
+    if reopen not in ("late", "start"):
+        raise DeclarationError(f"view {view!r}: reopen={reopen!r}; use 'late' or 'start'")
+    if closes is None:
+        if retention is not None or reopen != "late":
+            raise DeclarationError(
+                f"view {view!r}: retention and reopen go with closes=…, the kind that closes a "
+                "stream; add it"
+            )
+        return None
+    kinds = checked_kinds("closes=", (closes,) if isinstance(closes, str) else closes)
+    if (
+        isinstance(retention, bool)
+        or not isinstance(retention, int | float)
+        or not 0 < retention < 1e10
+    ):
+        raise DeclarationError(
+            f"view {view!r}: retention={retention!r}; say for how many seconds above 0 a closed "
+            "stream is remembered, so that copies of its events are known as such"
+        )
+    missing = [kind for kind in kinds if accepts is not None and kind not in accepts]
+    if missing:
+        raise DeclarationError(
+            f"view {view!r}: it is closed by {missing[0]!r}, which it does not accept; "
+            "add it to accepts"
+        )
+    return Closing(kinds, float(retention), reopen)

@@ -1,0 +1,201 @@
+"""The commands to one stream of a view: skip, redrive, unpark, drop."""
+
+from dataclasses import asdict
+
+from topology.command import Command, Refused, Result
+from topology.event import Event
+from topology.progress import Progress, last_of
+from topology.redelivery import bury
+from topology.rehearsal import Rehearsal, rehearse
+from topology.rows import progress_key
+from topology.sequencer import can_go_on
+from topology.unit import CommitUnit
+from topology.view_state import gone
+from topology.view_task import ViewTask
+
+
+def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+    """Give up the sequence that a stream waits for. What comes of it later is late.
+
+    Forced, everything up to the sequence is given up; events of it that wait go to the dead topic.
+    """
+    stream, progress = _stream(task, command)
+    sequence, view, ordering = command.sequence, task.view, task.ordering
+    last, add = last_of(progress), task.ordering.step
+    where = f"view {view.name}: stream {stream}"
+    if ordering.kind != "contiguous":
+        raise Refused(f"{where} is not ordered by counting numbers: none of them can be missing")
+    if sequence is None:
+        raise Refused(f"{where}: skip needs the sequence; the next one is {last + add}")
+    if isinstance(progress, Progress) and progress.held:
+        raise Refused(f"{where} is parked at {last + add}; use unpark to pass it, or redrive")
+    if sequence <= last:
+        raise Refused(f"{where} is at {last}: {sequence} is passed already, nothing waits for it")
+    if (sequence - last) % add:
+        raise Refused(
+            f"{where} counts {last + add}, {last + 2 * add}, …: {sequence} is none of them"
+        )
+    lost = [event for event in task.waits(stream) if event.sequence <= sequence]
+    missing = (sequence - last) // add - len(lost)
+    if not command.force:
+        if lost:
+            raise Refused(
+                f"{where} has {len(lost)} events up to {sequence} that wait, and would lose them "
+                f"to {view.dead_topic}; the missing one is {last + add}; force it if that is meant"
+            )
+        if missing > 1:
+            raise Refused(
+                f"{where} waits for {last + add}; to skip {sequence} gives {missing} sequences up; "
+                "skip them one by one, or force it"
+            )
+    progress = Progress(last) if isinstance(progress, int) else progress.copy()
+    for event in lost:
+        bury(view, event, f"{command.who} skipped up to {sequence}", unit)
+        if event.sequence - add > progress.last:
+            progress.add_skipped(progress.last + add, event.sequence - add)
+        progress.last = event.sequence
+    if sequence > progress.last:
+        progress.add_skipped(progress.last + add, sequence)
+        progress.last = sequence
+    _take_out(progress, lost)
+    task.counts.skipped += missing
+    task.counts.dead += len(lost)
+    task.counts.waiting -= len(lost)
+    moved(task, stream, progress, lost, unit)
+    return Result(
+        True,
+        f"{where} goes on behind {sequence}; {missing} skipped, {len(lost)} lost",
+        {"last": sequence, "skipped": missing, "dead": len(lost)},
+    )
+
+
+def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+    """Handle a parked stream's events again, from the failed one on."""
+    stream, progress = _held(task, command)
+    number = progress.waiting
+    released(task, stream)
+    moved(task, stream, task.waiting[stream], [], unit)
+    return Result(
+        True,
+        f"view {task.view.name}: stream {stream} is released, with {number} events that wait"
+        + _but_halted(task),
+        {"released": number},
+    )
+
+
+def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+    """Release a parked stream without its failed event, which goes to the dead topic."""
+    stream, _ = _held(task, command)
+    failed = next(task.waits(stream))
+    released(task, stream)
+    progress = task.waiting[stream]
+    bury(task.view, failed, f"{command.who} unparked its stream without it", unit)
+    progress.last, progress.retry = failed.sequence, None
+    _take_out(progress, [failed])
+    task.counts.waiting -= 1
+    task.counts.dead += 1
+    moved(task, stream, progress, [failed], unit)
+    return Result(
+        True,
+        f"view {task.view.name}: stream {stream} goes on behind {failed.sequence}, which is in "
+        f"{task.view.dead_topic}" + _but_halted(task),
+        {"dead": 1, "last": failed.sequence, "released": progress.waiting},
+    )
+
+
+def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+    """Forget a stream: its progress, its state, and, forced, the events that wait."""
+    stream, progress = _stream(task, command)
+    where = f"view {task.view.name}: stream {stream}"
+    lost = list(task.waits(stream))
+    if lost and not command.force:
+        raise Refused(
+            f"{where} has {len(lost)} events that wait, and would lose them to "
+            f"{task.view.dead_topic}; force it if that is meant"
+        )
+    for event in lost:
+        bury(task.view, event, f"{command.who} dropped its stream", unit)
+    counts, parked = task.counts, task.parked.get(stream, 0)
+    counts.parked -= parked
+    counts.waiting -= len(lost) - parked
+    counts.dead += len(lost)
+    task.forget(stream)
+    task.note(unit, [(progress_key(stream), None), *gone(lost)])
+    return Result(
+        True,
+        f"{where} is forgotten, it was at {last_of(progress)}; {len(lost)} events lost",
+        {"dead": len(lost), "last": last_of(progress)},
+    )
+
+
+def rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) -> Result:
+    """A dry run of `redrive`."""
+    stream, _ = _held(task, command)
+    found = rehearsal or rehearse(task, stream)
+    where = f"view {task.view.name}: of stream {stream} {found.released} events would be released"
+    if found.fails is None:
+        told = f"{where}, and {found.waits} would wait"
+    else:
+        told = (
+            f"{where}; sequence {found.fails} would fail, with {found.waits} behind it: "
+            f"{found.error}"
+        )
+    return Result(True, told, asdict(found))
+
+
+def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
+    stream = command.stream
+    assert stream
+    if not task.known(stream) and (command.everywhere or not command.force):
+        raise Refused(
+            f"view {task.view.name} has no stream {stream!r}; look for its id as the inspector "
+            "writes it"
+        )
+    return stream, task.progress(stream)
+
+
+def _held(task: ViewTask, command: Command) -> tuple[str, Progress]:
+    stream, progress = _stream(task, command)
+    if not isinstance(progress, Progress) or not progress.held:
+        raise Refused(
+            f"view {task.view.name}: stream {stream} is not parked, it is at {last_of(progress)}"
+        )
+    return stream, progress
+
+
+def released(task: ViewTask, stream: str) -> None:
+    """Set a stream aside no longer; its retries count from the start."""
+    task.release(stream, anew=True)
+    task.timers.discard(stream)
+    task.retries.discard(stream)
+    parked = task.parked.pop(stream, 0)
+    task.counts.parked -= parked
+    task.counts.waiting += parked
+
+
+def moved(
+    task: ViewTask, stream: str, progress: Progress, lost: list[Event], unit: CommitUnit
+) -> None:
+    """Take a stream's new progress over; its drain goes on in the next step."""
+    task.note(unit, task.keep({stream: progress.plain()}, {}) + gone(lost))
+    if not progress.waiting:
+        task.timers.discard(stream)
+        return
+    task.watch(stream, progress)
+    # The next event may be beyond the ring still: the drain brings it in.
+    going = not progress.held and (progress.spilled > 0 or can_go_on(task.ordering, progress))
+    if going and stream not in task.drains:
+        task.drains.append(stream)
+
+
+def _take_out(progress: Progress, lost: list[Event]) -> None:
+    """Let events wait no longer."""
+    for event in lost:
+        if progress.ring is not None and progress.ring.get(event.sequence) is event:
+            progress.ring.pop(event.sequence)
+        else:
+            progress.spilled -= 1
+
+
+def _but_halted(task: ViewTask) -> str:
+    return "; the view is halted, and goes on when it is resumed" if task.halted else ""
