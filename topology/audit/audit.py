@@ -17,7 +17,7 @@ from topology.audit.view_partition import ViewPartition
 from topology.errors import Malformed
 from topology.event import Message
 from topology.origin import ORIGIN
-from topology.policies import contiguous
+from topology.sequences import contiguous
 from topology.source import Source
 from topology.topology import Topology
 from topology.view import View

@@ -25,6 +25,7 @@ class Group:
         self.position = position
         self.views = views
         self.choosy = [view for view in views if view.view.accepts is not None]
+        self.counting = any(view.counting for view in views)
         self.events = 0
         self.streams: dict[str, Sequences] = {}
 
@@ -34,7 +35,7 @@ class Group:
         found = self.streams.get(stream)
         if found is None:
             found = self.streams[stream] = Sequences()
-        if found.add(number):
+        if self.counting and found.add(number):
             for view in self.choosy:
                 if kind not in (view.view.accepts or ()):
                     view.passed_by(stream, number)

@@ -8,7 +8,7 @@ import orjson
 from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
 from topology.event import Message
-from topology.policies import Contiguous
+from topology.sequences import Sequence
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ NOTHING = Told()
 class Sides:
     """The records about one view. late, failed, dead, parked: stream → what is told."""
 
-    def __init__(self, view: str, order: Contiguous, findings: Findings) -> None:
+    def __init__(self, view: str, order: Sequence, findings: Findings) -> None:
         self.view = view
         self.order = order
         self.findings = findings

@@ -12,6 +12,8 @@ from topology.audit.stream import Stream
 from topology.audit.tally import Tally
 from topology.event import Message
 from topology.redelivery import SEQUENCE
+from topology.sequences import Contiguous
+from topology.starts import First
 from topology.view import View
 
 
@@ -32,6 +34,13 @@ class ViewPartition:
         self.end = 0
         self.shortened = False
         """Whether retention has taken something of the output topic."""
+        self.counting = (
+            isinstance(view.of.sequence, Contiguous)
+            and isinstance(view.start, First)
+            and view.closing is None
+            and view.lane is None
+        )
+        """Whether all sequences of a stream are known beforehand."""
         self._done: dict[str, Sequences] = {}
         self._away: dict[str, list[int]] = {}
 
@@ -43,7 +52,8 @@ class ViewPartition:
 
     def passed_by(self, stream: str, number: int) -> None:
         """An event came of a kind that the view does not accept."""
-        self._sequences(stream).add(number)
+        if self.counting:
+            self._sequences(stream).add(number)
 
     def output(self, record: Message) -> None:
         """A record of the output topic."""
@@ -52,11 +62,13 @@ class ViewPartition:
             self.findings.remark(f"{record.topic} has records that are no row changes of the view")
             return
         stream, sequence = (record.key or b"").decode(), int(numbered)
-        if not self.findings.exact and sequence > self.rows.last(stream, -(2**63)):
+        known = self.counting and not self.findings.exact
+        if known and sequence > self.rows.last(stream, -(2**63)):
             return
         if self.outputs.add(stream, sequence, record):
             self.tally.found.written += 1
-            self._sequences(stream).add(self._number(sequence))
+            if self.counting:
+                self._sequences(stream).add(self._number(sequence))
 
     def redelivered(self, record: Message) -> None:
         """A record of the redelivery topic; what was taken back already is of no interest."""
@@ -76,6 +88,11 @@ class ViewPartition:
         included. sides: of all partitions. gone: whether the input is shortened by retention.
         """
         tally = self.tally
+        if not self.counting:
+            self.findings.remark(
+                f"view {self.view.name}: its streams do not count from one start to no end, so "
+                "its places are compared in sum, and no event is looked for by itself"
+            )
         tally.unsure = sides.dropped_unseen
         self.outputs.check(sides.drops)
         tally.found.received = events
@@ -83,7 +100,7 @@ class ViewPartition:
             came = received.get(name, NONE)
             stream = self._stream(name, came, sides)
             tally.add(stream, sides, name, away=len(self._away.get(name, ())))
-            if gone or name in sides.drops:
+            if gone or name in sides.drops or not self.counting:
                 tally.unsure = True
                 continue
             tally.handle(name, stream)
