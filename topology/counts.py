@@ -14,8 +14,8 @@ class Counts:
     handler failed, and the error log has them. parked: set aside in order. redelivering: in the
     redelivery topic. dead: given up, in the dead topic. Apart from the sum: skipped, the sequences
     that were given up; conflicts, duplicates whose body differs from that of the waiting event;
-    reopened and dropped, how often a closed stream was started again and was forgotten; written, the
-    records of the view's output topic.
+    reopened and dropped, how often a closed stream was started again and was forgotten; written,
+    the records of the view's output topic.
     """
 
     received: int = 0

@@ -8,7 +8,7 @@ import orjson
 from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
 from topology.event import Message
-from topology.policies import Contiguous
+from topology.sequences import Contiguous
 
 
 @dataclass(slots=True)
