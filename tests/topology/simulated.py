@@ -4,7 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.topology.partition import INSPECTOR, board, shop
-from topology import Event, Message, Topology, Upsert, contiguous, skip, spill
+from topology import (
+    Emit,
+    Event,
+    Inspector,
+    Message,
+    Topology,
+    Upsert,
+    contiguous,
+    skip,
+    spill,
+)
 from topology.testing import Sent, numbered
 
 
@@ -66,3 +76,12 @@ def odd_messages(seed: int) -> list[Sent]:
 
 keyed = shop()
 messages = numbered(keyed)(1)
+
+
+picky = Topology("picky")
+"""Its handler can handle nothing of what the simulator makes by itself."""
+picky.view(
+    "amounts",
+    of=picky.source("amounts.in", inspector=Inspector(stream="id", sequence="n")),
+    handler=lambda event: [Emit("amounts.out", event.stream, event.content["amount"])],
+)

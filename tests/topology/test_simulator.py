@@ -154,8 +154,11 @@ def test_a_schedule_leaves_nothing_for_the_collector() -> None:
 def test_the_command_tells_that_its_own_messages_will_not_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    main(["--topology", "apps.flights.topology:topology", "--seeds", "1..2", "--partitions", "1"])
+    main(["--topology", "tests.topology.simulated:picky", "--seeds", "1..2", "--partitions", "1"])
     assert "give --messages" in capsys.readouterr().err
+    flights = ["--topology", "apps.flights.topology:topology", "--seeds", "1..2"]
+    assert main(flights) == 2
+    assert "--messages" in capsys.readouterr().err
 
 
 def test_the_command_tells_the_seed_that_fails(

@@ -47,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(report)
         if report.failed and not report.handled:
             print("no handler got through: give --messages that they can handle", file=sys.stderr)
+    except ValueError as error:
+        print(f"{error}: see --messages", file=sys.stderr)
+        return 2
     except SimulationError as error:
         print(error)
         print(f"\nto see each step: --replay {error.seed}", file=sys.stderr)
