@@ -93,14 +93,14 @@ class Hop:
         allowed = self.taken.unknown if self.source.unknown == "pass" else 0
         number = len(lost)
         self.passed = min(number, allowed)
-        if number > allowed:
+        if lost and number > allowed:
             known = lost - self.unknown or lost
             self._wrong(
                 known.first,
                 f"it has no place: {number} messages went nowhere, {allowed} of them unknown ones "
                 "that were passed by",
             )
-        elif number < allowed and not floor:
+        elif number != allowed and not floor:
             self.findings.count(
                 self._told(f"{allowed} were passed by as unknown, {number} are nowhere"),
                 allowed,
