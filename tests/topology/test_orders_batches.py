@@ -44,8 +44,8 @@ ORDERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 RING = 64
-"""A ring that has room for all. Of a smaller one, where a gap's time is that of the oldest event in
-the ring, and not of one beyond it, what is in the ring at the end of a step decides about the time."""
+"""A ring that has room for all. A gap's time is that of the oldest event in the ring; what is in a
+smaller ring at the end of a step, and what is beyond it, depends on the cut."""
 
 
 def topology_of(name: str, size: int) -> Topology:
