@@ -187,22 +187,25 @@ class ViewStoreContract:
             HealthCheck.too_slow,
         ],
     )
-    @given(st.lists(_rows, max_size=8), st.lists(st.tuples(_keys, _keys), max_size=5), st.data())
+    @given(
+        st.lists(st.tuples(_rows, st.booleans()), max_size=8),
+        st.lists(st.tuples(_keys, _keys), max_size=5),
+    )
     def test_any_writes_come_to_what_a_sorted_map_comes_to(
-        self, writes: list[list[Row]], ranges: list[tuple[bytes, bytes]], data: st.DataObject
+        self, writes: list[tuple[list[Row], bool]], ranges: list[tuple[bytes, bytes]]
     ) -> None:
         store, model = open_store(self.url, GROUP), dict[bytes, bytes]()
         table = store.table("any", 0)
         table.claim()
         table.clear()
-        for offset, rows in enumerate(writes):
+        for offset, (rows, reopened) in enumerate(writes):
             table.write(rows, offset)
             for key, value in rows:
                 if value is None:
                     model.pop(key, None)
                 else:
                     model[key] = value
-            if self.durable and data.draw(st.booleans()):
+            if self.durable and reopened:
                 table.close()
                 store.close()
                 store = open_store(self.url, GROUP)
