@@ -51,12 +51,12 @@ class Beside:
         return not_before(self._again[0]) if self._again else float("inf")
 
     async def all_came(self, now: int) -> bool:
-        """Whether no event is left in the redelivery topic that was to come again by `now` (ms).
+        """Whether all events that are to come again by `now` (ms) are read, and `again` has them.
 
         Only then may gaps be given up: behind a backlog, what is missing may be on its way back.
         """
-        if self._again:
-            return not_before(self._again[0]) > now
+        if self._again and not_before(self._again[-1]) > now:
+            return True
         topic = self._again_topic
         return topic is None or await self._reader.at_end(topic)
 

@@ -97,7 +97,7 @@ class Partition:
 
     async def _restart(self, error: BaseException) -> None:
         logger.warning("%s failed and starts again: %r", self.source, error)
-        await self._close(0)
+        await self._close(RETRY)
         # Another worker has the partition, as the group will tell this one soon. Fencing that
         # worker off in turn would only make the two take turns.
         fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch | TableFenced)

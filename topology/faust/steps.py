@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from aiokafka import TopicPartition
 
@@ -117,18 +117,26 @@ class StreamStep(Step):
         self._horizon = horizon
         self._on_halted = on_halted
 
-    async def take(self, records: Sequence[Message], horizon: int | None = None) -> CommitUnit:
+    async def take(
+        self,
+        records: Sequence[Message],
+        horizon: int | None = None,
+        gaps_of: Collection[str] = (),
+    ) -> CommitUnit:
+        """The unit of a batch; the views in `gaps_of` give up gaps that are due by `horizon`."""
         task, now = self.task, wall()
         unit, events = task.begin(records, now)
 
         def work_of(view: ViewTask) -> Callable[[], Awaitable[None]]:
             async def work() -> None:
-                again = self._beside[view.view.name].again(now)
+                name = view.view.name
+                again = self._beside[name].again(now)
                 back = view.take_back(again, now) if again else ()
+                until = horizon if name in gaps_of else None
                 if view.view.is_async:
-                    await view.arun(events, unit, horizon, back)
+                    await view.arun(events, unit, until, back)
                 else:
-                    view.run(events, unit, horizon, back)
+                    view.run(events, unit, until, back)
 
             return work
 
@@ -168,18 +176,16 @@ class StreamStep(Step):
         return min(*retries, *(self._beside[n].next for n in views), float("inf"), float("inf"))
 
     async def fire(self, position: int) -> CommitUnit | None:
-        now = wall()
-        if self.due <= now:
-            return await self.take([])
-        if self.task.due > now:
-            return None
-        horizon = self._horizon.reached(position)
-        if horizon is None or self.task.due > horizon:
-            return None
-        for name in self.task.views:
-            if not await self._beside[name].all_came(now):
-                return None
-        return await self.take([], horizon)
+        now, horizon = wall(), None
+        if self.task.due <= now:
+            horizon = self._horizon.reached(position)
+            if horizon is not None and self.task.due > horizon:
+                horizon = None
+        if horizon is None:
+            return await self.take([]) if self.due <= now else None
+        # A gap waits while what is missing may be on its way back, in that view alone.
+        views = [name for name in self.task.views if await self._beside[name].all_came(now)]
+        return await self.take([], horizon, views)
 
     @property
     def unfinished(self) -> bool:

@@ -203,7 +203,12 @@ class AcknowledgedWriter:
         return ends
 
     async def stop(self) -> None:
-        """The producer is shared and stopped by its owner."""
+        """Wait until nothing is on its way; the producer is shared, and stopped by its owner.
+
+        A step that is dropped may have sent rows. They must be in the changelog before it is read
+        to its end.
+        """
+        await self._packer.producer.flush()
 
 
 def _producer_config(config: Mapping[str, Any]) -> dict[str, Any]:
