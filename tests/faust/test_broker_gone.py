@@ -9,9 +9,12 @@ import pytest
 from apps.local.broker import Broker
 from apps.soak.chaos import Soak, let_work
 from apps.soak.check import check, read
-from apps.soak.workload import workload
+from apps.soak.workload import Workload, workload
 
 pytestmark = pytest.mark.integration
+
+REST = 2000
+"""Messages that come last, in four parts: a multiple of four."""
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
     soak = Soak(own_broker.address, "gone", tmp_path / "workers")
     work = workload(40_000, streams=200, seed=7)
     try:
-        soak.fill(work)
+        soak.fill(Workload(work.messages[:-REST], work.totals))
         soak.start("a")
         let_work(soak, 15_000, 30)
         own_broker.kill()
@@ -59,6 +62,11 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
         let_work(soak, 15_000, 30)
         own_broker.kill()
         own_broker.start()
+        let_work(soak, len(work.messages), 20)
+        for at in range(len(work.messages) - REST, len(work.messages), REST // 4):
+            # A segment is closed by the first record that comes when its time is over.
+            time.sleep(1.2)
+            soak.send(work.messages[at : at + REST // 4])
         soak.wait(120)
         soak.stop_all()
         for view, written in before.items():
