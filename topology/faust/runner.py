@@ -71,7 +71,10 @@ class Runner:
         self.task = asyncio.create_task(self.run(), name=f"sequitur {self.source} {self.view}")
 
         def ended(task: asyncio.Task[None]) -> None:
-            on_end(self, None if task.cancelled() else task.exception())
+            # Whoever stops it has let go of it before, and does not ask. A client that is cut off
+            # may end as cancelled by itself: then nobody would read the partition.
+            cut_off = ConnectionError("it was cut off from the broker")
+            on_end(self, cut_off if task.cancelled() else task.exception())
 
         self.task.add_done_callback(ended)
 
