@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import orjson
@@ -15,7 +15,10 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.commands import Command, Result, encode_command
 from topology.faust.kafka import connection, missing_topics, plain_consumer
+from topology.topology import Topology
 from topology.view import View
+
+T = TypeVar("T")
 
 ANSWER = 30.0
 """Seconds to wait for the answer of a worker."""
@@ -63,17 +66,22 @@ async def operate(app: Any, command: Command, *, seconds: float = ANSWER) -> Res
 
 def view_of(app: Any, name: str) -> View:
     """The view of that name; the only one if the name is empty. Raises KeyError."""
-    views: Mapping[str, View] = app.engine.topology.views
-    if not name and len(views) == 1:
-        return next(iter(views.values()))
-    if name not in views:
-        known = ", ".join(views)
+    topology: Topology = app.engine.topology
+    return named("view", name, topology.views, topology.name)
+
+
+def named(what: str, name: str, found: Mapping[str, T], topology: str) -> T:
+    """The view or source of that name; the only one if the name is empty. Raises KeyError."""
+    if not name and len(found) == 1:
+        return next(iter(found.values()))
+    if name not in found:
+        known = ", ".join(found)
         raise KeyError(
-            f"view {name!r} is not in {app.engine.topology.name!r}; it has {known}"
+            f"{what} {name!r} is not in {topology!r}; it has {known}"
             if name
-            else f"name the view with --view; there are {known}"
+            else f"name the {what} with --{what}; there are {known}"
         )
-    return views[name]
+    return found[name]
 
 
 def _partitions(view: View, stream: str | None) -> list[int]:

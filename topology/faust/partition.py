@@ -1,7 +1,7 @@
 """An input partition on this worker: started, watched, and started again when something fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -10,12 +10,17 @@ from mode import get_logger
 
 from stores.view_table import TableError, TableFenced
 from topology.faust.runner import Runner
+from topology.faust.shared import Shared
+from topology.source import Source
 
 logger = get_logger(__name__)
 
 RETRY = 1.0
 """Seconds before a partition whose broker failed is started again; doubles up to RETRY_LIMIT."""
 RETRY_LIMIT = 15.0
+
+Crash = Callable[[BaseException], Coroutine[Any, Any, Any]]
+"""Stops the worker because of an error."""
 
 FAILURES = (KafkaError, TableError, OSError)
 """What a partition starts again after; anything else stops the worker."""
@@ -29,16 +34,15 @@ class Partition:
     """
 
     def __init__(
-        self,
-        source: TopicPartition,
-        crash: Callable[[BaseException], Awaitable[Any]],
-        fenced: float,
+        self, source: TopicPartition, declared: Source, shared: Shared, crash: Crash
     ) -> None:
         self.source = source
+        self._declared = declared
+        self._shared = shared
         self.runners: dict[str, Runner] = {}
         self.stopping = False
         self._crash = crash
-        self._fenced = fenced
+        self._fenced = shared.settings.session_timeout
         self._again: asyncio.Task[None] | None = None
 
     async def open(self) -> list[Runner]:
@@ -93,7 +97,7 @@ class Partition:
             self._again = asyncio.create_task(self._restart(error))
         else:
             logger.error("%s failed: the worker stops", self.source, exc_info=error)
-            self._again = asyncio.create_task(self._crash(error))  # type: ignore[arg-type]
+            self._again = asyncio.create_task(self._crash(error))
 
     async def _restart(self, error: BaseException) -> None:
         logger.warning("%s failed and starts again: %r", self.source, error)

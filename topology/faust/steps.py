@@ -10,7 +10,7 @@ from topology.commands import aexecute, decode_command
 from topology.event import Message
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
-from topology.store import PartitionTable as ViewTable
+from topology.store import PartitionTable
 from topology.stream_task import RekeyTask, StreamTask
 from topology.taken import encode_taken
 from topology.unit import CommitUnit
@@ -55,7 +55,7 @@ class Step:
     def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
         """The unit is durable; `ends` are the changelog offsets behind its rows, by view."""
 
-    def admit(self, name: str, task: ViewTask, table: ViewTable) -> None:
+    def admit(self, name: str, task: ViewTask, table: PartitionTable) -> None:
         """Take in a view that has read as far by itself."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class RekeyStep(Step):
         return unit
 
 
-OnHalted = Callable[[str, ViewTask, ViewTable], None]
+OnHalted = Callable[[str, ViewTask, PartitionTable], None]
 """(view, its task, its table): the view was halted and left the others."""
 
 
@@ -104,7 +104,7 @@ class StreamStep(Step):
     def __init__(
         self,
         task: StreamTask,
-        tables: Mapping[str, ViewTable],
+        tables: Mapping[str, PartitionTable],
         do: Mapping[str, Do],
         beside: Mapping[str, Beside],
         horizon: Horizon,
@@ -171,9 +171,9 @@ class StreamStep(Step):
 
     @property
     def due(self) -> float:
-        views = self.task.views
-        retries = [view.retry_due for view in views.values()]
-        return min(*retries, *(self._beside[n].next for n in views), float("inf"), float("inf"))
+        views = self.task.views.items()
+        times = [min(view.retry_due, self._beside[name].next) for name, view in views]
+        return min(times, default=float("inf"))
 
     async def fire(self, position: int) -> CommitUnit | None:
         now, horizon = wall(), None
@@ -208,7 +208,7 @@ class StreamStep(Step):
             for name, task in self.task.dismiss().items():
                 self._on_halted(name, task, self.tables.pop(name))
 
-    def admit(self, name: str, task: ViewTask, table: ViewTable) -> None:
+    def admit(self, name: str, task: ViewTask, table: PartitionTable) -> None:
         self.task.admit(name, task)
         self.tables[name] = table
 

@@ -10,7 +10,7 @@ Its position is a row of its own table. When it has caught up it reads with the 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -19,7 +19,7 @@ from mode import get_logger
 from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
-from topology.faust.partition import Partition
+from topology.faust.partition import Crash, Partition
 from topology.faust.runner import Joining, Runner, stopped
 from topology.faust.shared import Shared
 from topology.faust.start import behind, start_of
@@ -41,15 +41,9 @@ class StreamPartition(Partition):
     """One runner for the views that read together, and one for each view that reads apart."""
 
     def __init__(
-        self,
-        source: TopicPartition,
-        declared: Source,
-        shared: Shared,
-        crash: Callable[[BaseException], Awaitable[Any]],
+        self, source: TopicPartition, declared: Source, shared: Shared, crash: Crash
     ) -> None:
-        super().__init__(source, crash, shared.settings.session_timeout)
-        self._declared = declared
-        self._shared = shared
+        super().__init__(source, declared, shared, crash)
         self._views = shared.topology.views_of(declared)
         self._together = together(self._views)
         self._leaving: set[asyncio.Task[None]] = set()
@@ -63,24 +57,24 @@ class StreamPartition(Partition):
             await writers[0].start()
             tables = await shared.tables.restore(self._views, self.source.partition)
             first, start, taken = await start_of(shared, self.source)
-            own = {
-                view.name: position
-                for view in self._views
-                if (position := self._own(view, tables[view.name], first, start)) is not None
-            }
-            runners = []
+            runners, rest = [], dict(tables)
             for view in self._views:
-                if view.name in own:
-                    # An earlier owner may have run it apart too, under this very id.
-                    writers.append(shared.writer(self.source, view.name))
-                    await writers[-1].start()
-                    await shared.tables.restore([view], self.source.partition)
-                    position = self._own(view, tables[view.name], first, start)
-                    position = own[view.name] if position is None else position
-                    runners.append(
-                        await self._apart(view, tables[view.name], position, writers[-1])
-                    )
-            rest = {name: table for name, table in tables.items() if name not in own}
+                table = tables[view.name]
+                was_apart = decode_positions(table.get(POSITIONS)).input is not None
+                if not was_apart and self._own(view, table, first, start) is None:
+                    continue
+                # An earlier owner may still run it apart, under this id: fence that off, and read
+                # what it wrote until then, even where the view joins the others now.
+                writer = shared.writer(self.source, view.name)
+                writers.append(writer)
+                await writer.start()
+                await shared.tables.restore([view], self.source.partition)
+                position = self._own(view, table, first, start)
+                if position is None:
+                    await stopped(writer.stop())
+                else:
+                    del rest[view.name]
+                    runners.append(await self._apart(view, table, position, writer))
             runners.insert(0, self._main(rest, start, taken, writers[0]))
         except BaseException:
             await asyncio.gather(*(stopped(writer.stop()) for writer in writers))

@@ -9,11 +9,13 @@ from aiokafka import TopicPartition
 from topology.errors import Malformed
 from topology.explain.rebased import rebased
 from topology.faust.looks.durable import Durable
+from topology.faust.operate import named
 from topology.on_gap import Adaptive
 from topology.origin import original
 from topology.sequences import Contiguous
 from topology.source import Source
 from topology.suggest import RATES, Arrived, Suggestion, learned, suggest_timeouts
+from topology.topology import Topology
 
 LIMIT = 400_000
 """Recorded messages that are looked at unless told otherwise."""
@@ -102,14 +104,5 @@ async def timeouts(
 
 def source_of(app: Any, name: str) -> Source:
     """The source of that name; the only one if the name is empty. Raises KeyError."""
-    sources: dict[str, Source] = dict(app.engine.topology.sources)
-    if not name and len(sources) == 1:
-        return next(iter(sources.values()))
-    if name not in sources:
-        known = ", ".join(sources)
-        raise KeyError(
-            f"source {name!r} is not in {app.engine.topology.name!r}; it has {known}"
-            if name
-            else f"name the source with --source; there are {known}"
-        )
-    return sources[name]
+    topology: Topology = app.engine.topology
+    return named("source", name, topology.sources, topology.name)

@@ -1,0 +1,99 @@
+"""How a partition starts: who is fenced off, and which views read together."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from stores.memory import MemoryTable
+from topology import Inspector, Topology
+from topology.counts import Counts, encode_counts
+from topology.faust.offsets import Committed
+from topology.faust.stream_partition import StreamPartition
+from topology.positions import Positions, encode_positions
+from topology.rows import COUNTS, POSITIONS
+from topology.taken import Taken
+
+PLACE = TopicPartition("in", 0)
+
+
+class FakeWriter:
+    def __init__(self, view: str, told: list[str]) -> None:
+        self.view = view
+        self.told = told
+
+    async def start(self) -> None:
+        self.told.append(f"start {self.view}")
+
+    async def stop(self) -> None:
+        self.told.append(f"stop {self.view}")
+
+
+async def opened(row: Positions, written: Positions | None = None) -> tuple[list[str], list[str]]:
+    """What writers did, and which views are read together, of a partition that is at 5.
+
+    row: where view `v` stood. written: where an earlier owner brings it before it is fenced off.
+    """
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream="id", sequence="n"), keyed=True)
+    for name in ("u", "v"):
+        topology.view(name, of=source, handler=lambda event: None)
+    tables: dict[str, Any] = {"u": MemoryTable(), "v": MemoryTable()}
+    for table in tables.values():
+        table.write([(COUNTS, encode_counts(Counts()))])
+    tables["v"].write([(POSITIONS, encode_positions(row))])
+    told: list[str] = []
+
+    async def restore(views: list[Any], partition: int) -> dict[str, Any]:
+        if written is not None and "start v" in told:
+            tables["v"].write([(POSITIONS, encode_positions(written))])
+        return {view.name: tables[view.name] for view in views}
+
+    async def committed(partitions: Any) -> dict[TopicPartition, Committed]:
+        return {PLACE: Committed(5, Taken())}
+
+    async def first(partition: TopicPartition) -> int:
+        return 0
+
+    async def reader(view: str) -> Any:
+        return None
+
+    async def do(work: Any) -> None:
+        await work()
+
+    shared: Any = SimpleNamespace(
+        topology=topology,
+        settings=SimpleNamespace(session_timeout=1),
+        tables=SimpleNamespace(restore=restore),
+        offsets=SimpleNamespace(committed=committed),
+        together=SimpleNamespace(first=first),
+        beside=SimpleNamespace(seek=lambda partition, offset: None),
+        views={name: SimpleNamespace(do=do) for name in tables},
+        reader=reader,
+        writer=lambda place, view="": FakeWriter(view, told),
+    )
+
+    async def crash(error: BaseException) -> None:
+        raise error
+
+    runners: list[Any] = await StreamPartition(PLACE, source, shared, crash).open()
+    return told, [*runners[0].step.task.views]
+
+
+async def test_a_view_that_joins_the_others_has_its_own_writer_fenced_off_first() -> None:
+    """A worker taken for dead may have had it read apart, with a transaction open."""
+    assert await opened(Positions(input=5)) == (["start ", "start v", "stop v"], ["u", "v"])
+
+
+async def test_a_view_that_an_earlier_owner_still_moved_on_does_not_join() -> None:
+    told, together = await opened(Positions(input=5), Positions(input=8))
+    assert (told, together) == (["start ", "start v"], ["u"])
+
+
+async def test_a_view_that_is_behind_or_halted_reads_apart() -> None:
+    for row in (Positions(input=3), Positions(input=5, halted="by me")):
+        assert await opened(row) == (["start ", "start v"], ["u"])
+
+
+async def test_views_that_always_read_together_need_one_writer() -> None:
+    assert await opened(Positions()) == (["start "], ["u", "v"])
