@@ -30,8 +30,8 @@ class TestSqliteSink(SinkContract):
     def _path(self, tmp_path: Path) -> None:
         self.path = tmp_path / "read.db"
 
-    def open(self, tables: Iterable[DeclaredTable] = ()) -> SqliteSink:
-        return SqliteSink(self.path, tables)
+    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> SqliteSink:
+        return SqliteSink(self.path, tables, side)
 
     def forget(self) -> None:
         for file in self.path.parent.glob("read.db*"):
@@ -79,7 +79,7 @@ class TestSqliteSink(SinkContract):
     def test_progress_can_be_queried(self) -> None:
         with self.open([ORDERS]) as sink:
             sink.apply([order(0, 4), order(1, 9)], Batch("q", 0))
-        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 9)]
+        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 9, 0)]
         assert self.select("SELECT * FROM _positions") == [(TOPIC, 0, 2, 2, 0, 0)]
         assert self.select("SELECT query, number, records FROM _batches") == [("q", 0, 2)]
 
@@ -134,6 +134,27 @@ class TestSqliteSink(SinkContract):
             connection.execute("PRAGMA user_version = 99")
         with pytest.raises(StoreError, match="layout 99"):
             self.open()
+
+    def test_a_file_of_the_first_layout_goes_on(self) -> None:
+        self.apply(order(0, 1, state="new"))
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute("ALTER TABLE _progress DROP COLUMN epoch")
+            connection.execute("DROP TABLE _sides")
+            connection.execute("PRAGMA user_version = 1")
+        assert self.apply(order(0, 1), order(1, 1), order(2, 2, total=1.0)).applied == 1
+        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 2, 0)]
+        assert self.rows("orders") == {(1,): {"state": "new", "total": 1.0}}
+
+    def test_what_others_made_of_the_tables_goes_on_reading_the_live_ones(self) -> None:
+        self.apply(order(0, 1, state="live"))
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute("CREATE VIEW seen AS SELECT state FROM orders")
+        with self.open([ORDERS], "next") as side:
+            side.apply([order(0, 1, state="side")])
+        with self.open([ORDERS]) as live:
+            live.switch("next", [TOPIC])
+            assert self.select("SELECT state FROM seen") == [("side",)]
+            assert self.select("SELECT state FROM orders__old") == [("live",)]
 
     def test_a_folder_that_cannot_be_made_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

@@ -13,8 +13,8 @@ class Store:
     steps: ClassVar[Sequence[str]]
     """Methods of the sink, in order, that a transaction consists of."""
 
-    def open(self, tables: Iterable[DeclaredTable] = ()) -> Sink:
-        """Open the test's store."""
+    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> Sink:
+        """Open the test's store, or a side of it."""
         raise NotImplementedError
 
     def rows(self, table: str) -> Rows:
