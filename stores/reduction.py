@@ -20,6 +20,8 @@ from stores.sink import Applied, Dead, OutputRecord, Position, StoreError
 CHUNK = 10_000
 """Records that are decoded at a time: what is in memory of a batch is mostly its rows."""
 
+NOTHING: Mapping[Any, Any] = {}
+
 Stream = tuple[str, str, str]
 """(topic, view, stream): what sequences are counted in. A view's name is its topology's own, so the
 topic belongs to it."""
@@ -65,12 +67,19 @@ class Reduction:
 
     rows: of each table by name. moved: streams whose mark in `marks` is new.
     positions: of the partitions that came, after the batch. schema: the tables that rows need.
+    refused: by (topic, partition, offset), why a record cannot be applied, as far as the store
+    said so already.
     """
 
     def __init__(
-        self, schema: Schema, stored: Stored, positions: Mapping[tuple[str, int], Position]
+        self,
+        schema: Schema,
+        stored: Stored,
+        positions: Mapping[tuple[str, int], Position],
+        refused: Mapping[tuple[str, int, int], str] = NOTHING,
     ) -> None:
         self.schema = schema
+        self._refused = refused
         self.stored = stored
         self.positions: dict[tuple[str, int], Position] = {}
         self._stored_positions = positions
@@ -96,7 +105,7 @@ class Reduction:
     def _fold_chunk(self, chunk: list[OutputRecord], position: Position, known: int) -> None:
         """Fold records of one partition; those below offset `known` came in an earlier batch."""
         topic, applied, marks, moved = position.topic, self.applied, self.marks, self.moved
-        takes_nul = self.schema.limits.nul
+        takes_nul, unfit = self.schema.limits.nul, self._refused
         decoded = [_decode(topic, record[3]) for record in chunk]
         self._look_up({each[0] for each in decoded if isinstance(each, tuple)})
         for record, each in zip(chunk, decoded, strict=True):
@@ -117,6 +126,8 @@ class Reduction:
                 position.duplicates += 1
                 continue
             try:
+                if unfit and record[:3] in unfit:
+                    raise Refused(unfit[record[:3]])
                 if not takes_nul:
                     refuse_nul(record[3], changes)
                 self._change(changes)

@@ -83,6 +83,12 @@ class Applied:
     deletes: int = 0
     reason: str | None = None
 
+    def add(self, other: "Applied") -> None:
+        """Count another batch as well."""
+        for name in ("records", "applied", "replayed", "duplicates", "dead", "upserts", "deletes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.reason = self.reason or other.reason
+
 
 @dataclass(slots=True)
 class Position:

@@ -7,6 +7,11 @@ from typing import Any, Protocol
 from stores.columns import Kind
 from stores.reduction import Mark, Stream
 from stores.schema import Limits, TableState
+from stores.sink import StoreError
+
+
+class DataRefused(StoreError):
+    """A database does not take a value: it is of another type, or breaks a rule of the table."""
 
 
 class Database(Protocol):
@@ -23,7 +28,7 @@ class Database(Protocol):
     table_end: str
 
     def errors(self) -> AbstractContextManager[None]:
-        """Make a StoreError of what the database says."""
+        """Make a StoreError of what the database says; of what it says of a value, DataRefused."""
         ...
 
     def transaction(self, side: str | None, *, alone: bool = False) -> AbstractContextManager[None]:
@@ -79,8 +84,11 @@ class Database(Protocol):
         """A value that was read, as it was written."""
         ...
 
-    def rename(self, table: str, name: str) -> None:
-        """Rename a table; who may read the name may still read it."""
+    def replace(self, table: str, kept: str | None, new: str) -> None:
+        """Rename the table `new` to `table`, whose old one becomes `kept` if there is one.
+
+        Whoever may read the old one may read the new one.
+        """
         ...
 
     def close(self) -> None:

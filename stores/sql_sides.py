@@ -49,15 +49,16 @@ def switch(database: Database, side: str, topics: Sequence[str]) -> None:
         _check_streams(database, side, topic)
     existing = {table.name for table in database.found()[0]}
     for table in tables(database, side):
+        kept = None
         if table in existing:
-            if on_side(table, OLD) in existing:
+            kept = on_side(table, OLD)
+            if kept in existing:
                 raise StoreError(
-                    f"table {table!r}: the store has {on_side(table, OLD)!r} already, which the "
+                    f"table {table!r}: the store has {kept!r} already, which the "
                     f"live table would be kept as; drop the side {OLD!r} first"
                 )
-            database.rename(table, on_side(table, OLD))
             add(database, OLD, table)
-        database.rename(on_side(table, side), table)
+        database.replace(table, kept, on_side(table, side))
     for topic in topics:
         _take_over(database, side, topic)
     drop_side(database, side)

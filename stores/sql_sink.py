@@ -3,12 +3,13 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Self
 
 from stores import own_tables, sql_sides
 from stores.columns import NAME_BYTES
 from stores.own_tables import SIDES, on_side
-from stores.reduction import Mark, Reduction, Rows, Stream
+from stores.reduction import NOTHING, Mark, Reduction, Rows, Stream
 from stores.schema import Limits, Schema, TableState
 from stores.sink import (
     OLD,
@@ -22,7 +23,7 @@ from stores.sink import (
     check_batch,
     checked_side,
 )
-from stores.sql_database import Database, add_column, create, listed, quoted
+from stores.sql_database import Database, DataRefused, add_column, create, listed, quoted
 
 
 class SqlSink:
@@ -51,10 +52,47 @@ class SqlSink:
         on_dead: OnDead | None = None,
     ) -> Applied:
         """See `Sink.apply`."""
+        in_order = sorted(records, key=itemgetter(0, 1, 2))
+        try:
+            return self._apply(in_order, batch, on_dead)
+        except DataRefused:
+            if not in_order:
+                raise
+            return self._apply_apart(in_order, batch, on_dead)
+
+    def _apply_apart(
+        self, records: list[OutputRecord], batch: Batch | None, on_dead: OnDead | None
+    ) -> Applied:
+        """Apply a batch in halves and these in halves, to find the records that are refused.
+
+        What was applied is not lost when it ends before the batch does: it is noted by position.
+        """
+        total = Applied()
+        middle = len(records) // 2
+        for part in filter(None, (records[:middle], records[middle:])):
+            try:
+                done = self._apply(part, None, on_dead)
+            except DataRefused as refused:
+                if len(part) == 1:
+                    done = self._apply(part, None, on_dead, {part[0][:3]: str(refused)})
+                else:
+                    done = self._apply_apart(part, None, on_dead)
+            total.add(done)
+        if batch is not None:
+            self._apply([], batch, None)
+        return total
+
+    def _apply(
+        self,
+        records: list[OutputRecord],
+        batch: Batch | None,
+        on_dead: OnDead | None,
+        refused: Mapping[tuple[str, int, int], str] = NOTHING,
+    ) -> Applied:
         with self.database.errors(), self.database.transaction(self.side):
             if batch is not None:
                 check_batch(batch, self._last_batch(batch.query))
-            reduction = Reduction(self._read_schema(), self, self._positions())
+            reduction = Reduction(self._read_schema(), self, self._positions(), refused)
             reduction.fold(records)
             self._make_tables(reduction.schema)
             for name, rows in reduction.rows.items():

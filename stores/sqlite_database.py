@@ -16,7 +16,7 @@ from stores.columns import Kind, Number
 from stores.reduction import Mark, Stream
 from stores.schema import NO_LIMITS, Limits, TableState
 from stores.sink import StoreError
-from stores.sql_database import listed, quoted
+from stores.sql_database import DataRefused, listed, quoted
 
 BUSY_SECONDS = 30.0
 """How long to wait for another writer."""
@@ -72,6 +72,8 @@ class SqliteDatabase:
     def errors(self) -> Iterator[None]:
         try:
             yield
+        except (sqlite3.IntegrityError, sqlite3.DataError) as error:
+            raise DataRefused(f"read store {self.path}: {error}") from error
         except sqlite3.Error as error:
             raise StoreError(f"read store {self.path}: {error}") from error
 
@@ -164,8 +166,10 @@ class SqliteDatabase:
     def value(self, value: Any, kind: Kind) -> Any:
         return bool(value) if kind is bool else value
 
-    def rename(self, table: str, name: str) -> None:
-        self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(name)}")
+    def replace(self, table: str, kept: str | None, new: str) -> None:
+        if kept is not None:
+            self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(kept)}")
+        self.run(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(table)}")
 
     def close(self) -> None:
         self._connection.close()

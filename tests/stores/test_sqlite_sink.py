@@ -161,15 +161,29 @@ class TestSqliteSink(SinkContract):
         with pytest.raises(StoreError, match="file"):
             SqliteSink(tmp_path / "file" / "sub" / "read.db")
 
-    def test_what_the_database_refuses_is_a_store_error(self) -> None:
+    def test_what_the_database_refuses_is_dead_and_the_rest_goes_on(self) -> None:
         with self.open([ORDERS]) as sink:
             with closing(sqlite3.connect(self.path)) as connection:
                 connection.execute(
-                    "CREATE TRIGGER t BEFORE INSERT ON orders "
+                    "CREATE TRIGGER t BEFORE INSERT ON orders WHEN NEW.state = 'bad' "
                     "BEGIN SELECT RAISE(ABORT, 'mine'); END"
                 )
-            with pytest.raises(StoreError, match="mine"):
-                sink.apply([order(0, 1)])
+            states = ["bad" if n in (3, 7) else f"s{n}" for n in range(10)]
+            changes = [upsert("orders", {"id": n}, state=s) for n, s in enumerate(states)]
+            records = [(TOPIC, 0, n, value("a", n, changes[n])) for n in range(10)]
+            done = sink.apply(records, Batch("q", 0))
+            assert (done.records, done.applied, done.dead) == (10, 8, 2)
+            assert sink.last_batch("q") == 0
+        assert [(row[2], "mine" in row[3]) for row in self.dead()] == [(3, True), (7, True)]
+        good = {(n,): {"state": s} for n, s in enumerate(states) if s != "bad"}
+        assert self.rows("orders") == good
+
+    def test_what_ends_the_database_s_work_is_a_store_error(self) -> None:
+        with self.open([ORDERS]) as sink:
+            with closing(sqlite3.connect(self.path)) as connection:
+                connection.execute("DROP TABLE _batches")
+            with pytest.raises(StoreError, match=r"read\.db: no such table"):
+                sink.apply([order(0, 1)], Batch("q", 0))
             assert sink.progress() == []
 
     def test_the_folder_is_made(self, tmp_path: Path) -> None:
