@@ -15,7 +15,7 @@ import psycopg
 import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 
-from stores.columns import Kind, Number
+from stores.columns import INT_MAX, INT_MIN, Kind, Number
 from stores.reduction import Mark, Stream
 from stores.schema import Limits, TableState
 from stores.sink import StoreError
@@ -220,9 +220,10 @@ class PostgresDatabase:
             yield cursor.execute(_statement(sql))
 
     def value(self, value: Any, kind: Kind) -> Any:
-        if isinstance(value, Decimal):
-            return int(value) if value.as_tuple().exponent == 0 else float(value)
-        return value
+        if not isinstance(value, Decimal):
+            return value
+        whole = value.as_tuple().exponent == 0 and INT_MIN <= value <= INT_MAX
+        return int(value) if whole else float(value)
 
     def replace(self, table: str, kept: str | None, new: str) -> None:
         if kept is not None:

@@ -14,7 +14,6 @@ from stores.sinks import open_sink
 from tests.contracts.sink import (
     ORDERS,
     TOPIC,
-    EachDeadContract,
     Rows,
     SinkContract,
     order,
@@ -26,7 +25,7 @@ from topology.table import Table
 pytestmark = pytest.mark.integration
 
 
-class TestPostgresSink(SinkContract, EachDeadContract):
+class TestPostgresSink(SinkContract):
     steps = (
         "_make_tables",
         "_delete",
