@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 import psycopg.sql
@@ -256,7 +256,7 @@ WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
 
 def _statement(sql: str) -> psycopg.sql.SQL:
     """Text that was made here, with every name quoted, as the driver's types want it."""
-    return psycopg.sql.SQL(cast(LiteralString, sql))
+    return psycopg.sql.SQL(sql)
 
 
 def _written(value: Any) -> Any:

@@ -78,7 +78,7 @@ def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
             watch.end(applied.applied, began, _sent(records))
             return applied
 
-        sink.apply = watched  # type: ignore[method-assign]
+        setattr(sink, "apply", watched)  # noqa: B010
         settings = Settings(broker, [topic], folder, size)
         materialize(spark, sink, settings, watch.done)
     spark.stop()
@@ -141,7 +141,7 @@ def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
     consumer.subscribe([topic])
     columns = "stream TEXT, number BIGINT, status TEXT, amount FLOAT8, note TEXT, sent FLOAT8"
     with psycopg.connect(place) as connection:
-        connection.execute(f"CREATE TABLE {TABLE.name} ({columns})")  # type: ignore[arg-type]
+        connection.execute(f"CREATE TABLE {TABLE.name} ({columns})")
         connection.commit()
         sql = f"COPY {TABLE.name} ({', '.join(COLUMNS)}) FROM STDIN"
         while not watch.done.is_set():
@@ -149,7 +149,7 @@ def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
             values: list[Any] = []
             while len(values) < size and time.monotonic() - began < 1.0:
                 values += [m.value() for m in consumer.consume(10_000, 0.1) if m.error() is None]
-            with connection.cursor() as cursor, cursor.copy(sql) as copy:  # type: ignore[arg-type]
+            with connection.cursor() as cursor, cursor.copy(sql) as copy:
                 for row in copied(values):
                     copy.write_row(row)
             connection.commit()
@@ -161,4 +161,5 @@ def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:5], int(sys.argv[5]), int(sys.argv[6])))
+    writer, place, broker, topic, total, size = sys.argv[1:]
+    sys.exit(main(writer, place, broker, topic, int(total), int(size)))
