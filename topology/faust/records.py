@@ -21,7 +21,7 @@ def raw(value: bytes) -> bytes:
     return value
 
 
-class EngineRecords(PartitionRecords):
+class EngineRecords(PartitionRecords):  # type: ignore[misc]
     """Unpacks to `Record`."""
 
     def __iter__(self) -> Iterator[Record]:
