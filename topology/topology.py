@@ -22,6 +22,7 @@ from topology.policies import (
     OnLate,
     OnUnknown,
     Park,
+    RebuildStream,
     Redeliver,
     Retry,
     Skip,
@@ -31,7 +32,15 @@ from topology.policies import (
 from topology.sequences import Contiguous, Linked, Monotonic, contiguous
 from topology.sequences import Sequence as Sequencing
 from topology.source import Source
-from topology.starts import EarliestSeen, First, OpenedBy, Reopen, Start, checked_closing
+from topology.starts import (
+    Closing,
+    EarliestSeen,
+    First,
+    OpenedBy,
+    Reopen,
+    Start,
+    checked_closing,
+)
 from topology.table import Table
 from topology.view import Handler, View, handler_shape
 
@@ -140,13 +149,13 @@ class Topology:
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
         buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)` or
         `skip(after=adaptive(…))`. full: `redeliver(…)`, unless given one that fits the gap;
-        `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`, `park()` or
-        `halt()`. tables: the read-store tables that the handler writes to, where their columns
-        should be declared rather than inferred. start: where a stream begins: `first()`,
-        `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that close a
-        stream; it is forgotten `retention` seconds later. reopen: whether what comes in between is
-        'late', or starts the stream again ('start'). lane: what splits a stream within the view,
-        each lane in order on its own: a field or a function of the event.
+        `spill()` or `halt()`. late: `late_topic()` or `rebuild_stream(…)`. error: `advance()`,
+        `retry(…)`, `park()` or `halt()`. tables: the read-store tables that the handler writes to,
+        where their columns should be declared rather than inferred. start: where a stream begins:
+        `first()`, `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that
+        close a stream; it is forgotten `retention` seconds later. reopen: whether what comes in
+        between is 'late', or starts the stream again ('start'). lane: what splits a stream within
+        the view, each lane in order on its own: a field or a function of the event.
         """
         checked_name("view", name)
         if name in self._views:
@@ -171,7 +180,7 @@ class Topology:
         for what, value, types in (
             ("gap", gap, (Wait, Skip)),
             ("full", full, (Redeliver, Spill, Halt, NoneType)),
-            ("late", late, (LateTopic,)),
+            ("late", late, (LateTopic, RebuildStream)),
             ("error", error, (Advance, Retry, Park, Halt)),
         ):
             if not isinstance(value, types):
@@ -186,6 +195,7 @@ class Topology:
                 f"view {name!r}: start={start!r}; use first(), earliest_seen(after=…) or "
                 "opened_by(kind, …)"
             )
+        _check_rebuilding(name, late, start, closing)
         split = None if lane is None else compile_split(name, lane)
         declared = _checked_tables(name, tables)
         self._check_tables(name, declared)
@@ -366,6 +376,22 @@ def _checked_monotonic(
             "with what has settled; leave start out"
         )
     return Spill() if full is None else full
+
+
+def _check_rebuilding(view: str, late: OnLate, start: Start, closing: Closing | None) -> None:
+    """What is late for good cannot be put in its place by a rebuild. Raises DeclarationError."""
+    if not isinstance(late, RebuildStream):
+        return
+    if isinstance(start, OpenedBy):
+        raise DeclarationError(
+            f"view {view!r}: late={late!r} with start={start}: what comes below the opening event "
+            "is late for good; use late_topic(), or another start"
+        )
+    if closing is not None:
+        raise DeclarationError(
+            f"view {view!r}: late={late!r} with closes=…: what comes behind the closing event is "
+            "late for good, and a closed stream is forgotten; use late_topic()"
+        )
 
 
 def _checked_tables(view: str, tables: Iterable[Table]) -> tuple[Table, ...]:

@@ -10,6 +10,9 @@ from topology.commands import aexecute, decode_command
 from topology.event import Message
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
+from topology.faust.rebuilds import Rebuilds
+from topology.history import History
+from topology.rebuild import arebuild, rebuild
 from topology.store import PartitionTable
 from topology.stream_task import RekeyTask, StreamTask
 from topology.taken import encode_taken
@@ -40,7 +43,7 @@ class Step:
         """Read what there is beside the input, now and then."""
 
     async def told(self) -> CommitUnit | None:
-        """The unit of what operators told a view since."""
+        """The unit of what operators told a view since, or of streams that are rebuilt."""
         return None
 
     @property
@@ -97,8 +100,8 @@ OnHalted = Callable[[str, ViewTask, PartitionTable], None]
 class StreamStep(Step):
     """Orders and handles a by-stream partition, each view by way of its agent.
 
-    tables, do, beside: of the views of the task, and of those that may join. on_halted: for views
-    that read together; one that reads apart stays, and takes no more records.
+    tables, do, beside, rebuilds: of the views of the task, and of those that may join. on_halted:
+    for views that read together; one that reads apart stays, and takes no more records.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class StreamStep(Step):
         tables: Mapping[str, PartitionTable],
         do: Mapping[str, Do],
         beside: Mapping[str, Beside],
+        rebuilds: Mapping[str, Rebuilds],
         horizon: Horizon,
         on_halted: OnHalted | None = None,
     ) -> None:
@@ -114,6 +118,7 @@ class StreamStep(Step):
         self.tables = dict(tables)
         self._do = do
         self._beside = beside
+        self._rebuilds = rebuilds
         self._horizon = horizon
         self._on_halted = on_halted
 
@@ -147,12 +152,31 @@ class StreamStep(Step):
     async def look(self) -> None:
         for name in self.task.views:
             await self._beside[name].look()
+            self._rebuilds[name].look(self.task.position)
 
     async def told(self) -> CommitUnit | None:
         for name, view in self.task.views.items():
             if records := self._beside[name].commands():
                 return await self._obey(name, view, records)
+            if histories := self._rebuilds[name].take():
+                return await self._rebuild(name, view, histories)
         return None
+
+    async def _rebuild(
+        self, name: str, view: ViewTask, histories: Mapping[str, History]
+    ) -> CommitUnit:
+        unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())
+
+        async def work() -> None:
+            for stream, history in histories.items():
+                if view.view.is_async:
+                    await arebuild(view, stream, history, unit)
+                else:
+                    rebuild(view, stream, history, unit)
+
+        await self._do[name](work)
+        self.task.finish(unit)
+        return unit
 
     async def _obey(self, name: str, view: ViewTask, records: Sequence[Message]) -> CommitUnit:
         unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())

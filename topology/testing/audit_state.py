@@ -94,6 +94,8 @@ def _only_stale(
     if any(held.get(key) != row for key, row in logged.items()):
         return False
     for key in held.keys() - logged.keys():
+        if key[:1] == b"r":
+            continue
         if key[:1] != b"b":
             return False
         stream, sequence = split_buffer_key(key)
@@ -108,6 +110,7 @@ def _count_errors(wanted: Counts, stored: Counts, once: bool) -> list[str]:
     if stored.received != received if once else stored.received < received:
         wrong.append(f"{received} events came, the counts say {stored.received}")
     wanted.received, wanted.conflicts = stored.received, stored.conflicts
+    wanted.rebuilt = stored.rebuilt
     if not once:
         wanted.dead = stored.dead
     wanted.duplicate = wanted.received - wanted.accounted
