@@ -194,7 +194,7 @@ class ViewTask(ViewState):
         # Progress comes before what it lets go: where a unit is not one transaction and only its
         # first rows are written, a waiting event is there twice rather than not at all.
         # And a late event comes before what says that its stream waits for a rebuild.
-        rows = asked + self.keep(result.changed, handling.states) + self._stale
+        rows = self._stale + asked + self.keep(result.changed, handling.states)
         rows += self._buffer_rows(result)
         if self.ordering.closes or self.closed.due != float("inf"):
             rows += self._closed_rows(result)

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,10 @@ def wanted(numbers: range) -> dict[tuple[str, bytes], Any]:
     return rows
 
 
+def holds(worker: Worker, view: str, numbers: range) -> bool:
+    return store(worker, view) == wanted(numbers)
+
+
 def until(true: Callable[[], bool], worker: Worker) -> None:
     end = time.monotonic() + 60
     while not true():
@@ -110,11 +115,11 @@ def test_late_events_are_put_in_their_place_over_kills(worker: Worker) -> None:
     worker.send(*(event(stream, LAST) for stream in STREAMS))
     numbers = range(1, LAST + 1)
     for view in ("plain", "awaited"):
-        until(lambda view=view: store(worker, view) == wanted(numbers), worker)
+        until(partial(holds, worker, view, numbers), worker)
 
     # A view that may not read so much again says so, and goes on.
     records = worker.wait("late", len(STREAMS) * len(late))
-    headers = dict(records[0].headers() or [])
+    headers: dict[str, Any] = dict(records[0].headers() or [])
     assert headers["view"] == b"short"
     assert b"more than the 3 events" in headers["sequitur-reason"]
     assert headers["sequitur-origin"].startswith(f"{worker.prefix}.in/".encode())

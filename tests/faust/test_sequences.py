@@ -162,11 +162,10 @@ def test_every_order_comes_out_over_a_kill(worker: Worker) -> None:
         },
     )
     # 7 of hasty, 25 of settled, 4 of those that have begun above it; in closing and opened, too.
-    late = {}
+    late: dict[str, set[int]] = defaultdict(set)
     for record in worker.wait("late", worker.count("late")):
-        headers = dict(record.headers() or [])
-        name = headers["view"].decode()
-        late.setdefault(name, set()).add(int(headers["sequence"]))
+        headers: dict[str, Any] = dict(record.headers() or [])
+        late[headers["view"].decode()].add(int(headers["sequence"]))
     assert late == {"hasty": {7}, "settled": {25}, "joined": {4}, "opened": {4}, "closing": {4},
                     "lanes": {4}}  # fmt: skip
     last = orjson.loads(worker.wait("closing", 30)[-1].value() or b"")

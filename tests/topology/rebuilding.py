@@ -1,6 +1,7 @@
 """A partition whose view rebuilds streams, and a handler whose rows show the order of events."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -46,6 +47,8 @@ class Rebuilding(Partition):
         super().__init__(topology, **options)
 
     def feed(self, batch: Sequence[Record], horizon: int | None = None) -> None:
+        at = len(self.inputs)
+        batch = [replace(record, offset=at + number) for number, record in enumerate(batch)]
         self.inputs += batch
         super().feed(batch, horizon)
 

@@ -432,8 +432,10 @@ def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
     ],
 )
 def test_what_is_late_for_good_cannot_be_rebuilt(policies: dict[str, Any], text: str) -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=Inspector("id", "n"))
     with pytest.raises(DeclarationError, match=text):
-        rebuilding(**policies)
+        topology.view("board", of=orders, handler=listed, late=rebuild_stream(), **policies)
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9", 10**9])
