@@ -29,6 +29,7 @@ class Group:
         self.choosy = [view for view in views if view.view.accepts is not None]
         self.proving = any(view.proves is not None for view in views)
         self.split = views[0].view.split if views else None
+        self.linked = any(view.proves == "linked" for view in views)
         self.events = 0
         self.streams: dict[str, Came] = {}
 
@@ -39,7 +40,7 @@ class Group:
         found = self.streams.get(stream)
         if found is None:
             found = self.streams[stream] = Came()
-        if self.proving and found.add(number, previous):
+        if self.proving and found.add(number, previous, linked=self.linked):
             for view in self.choosy:
                 if event.kind not in (view.view.accepts or ()):
                     view.passed_by(stream, number)

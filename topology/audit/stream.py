@@ -32,7 +32,8 @@ class Stream:
     that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
     whether the view does not accept all kinds. rebuilt: whether the stream was, with all that came.
     order: what is known of its numbers: that none is left out; or which one is before each, and
-    `unlinked`, which of these never came → the events that name them; or that they grow.
+    `unlinked`, which of these never came → the events that name them; or that they grow. jumped:
+    what links lead over, which may have come when the stream was past it.
     """
 
     came: Sequences = NONE
@@ -51,6 +52,7 @@ class Stream:
     rebuilt: bool = False
     order: Proof = "counted"
     unlinked: Mapping[int, list[int]] = field(default_factory=dict)
+    jumped: Sequences = NONE
 
     @property
     def passed(self) -> Sequences:
@@ -70,10 +72,12 @@ class Stream:
     @property
     def doubtful(self) -> Sequences:
         """What died or is away, and yet may have been handled, if it came more than once."""
-        found = (self.dead | self.away) & self.came & self.passed
+        found = (self.dead | self.away | self.jumped) & self.came & self.passed
         known = self.skipped | self.late | self.failed
         # Of a view that is choosy, what is done may only be of a kind that it does not accept.
-        known = known if self.choosy else known | self.done
+        # And a rebuild handles what came when the stream was past it, and was discarded then.
+        done = self.done - self.jumped if self.rebuilt else self.done
+        known = known if self.choosy else known | done
         # What merely settles is late too if it is a copy of what was handled long ago.
         return (found | self._perhaps_copies) - (known - self._perhaps_copies)
 

@@ -147,6 +147,7 @@ class ViewPartition:
             rebuilt=rows.epoch(name) > 0,
             order=self.proves or "counted",
             unlinked=came.unlinked,
+            jumped=came.jumped if self.proves == "linked" else NONE,
         )
 
     def _check_stream(self, name: str, stream: Stream) -> None:

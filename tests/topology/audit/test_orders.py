@@ -58,7 +58,7 @@ def ran(kind: str, arrivals: Arrivals, handler: Any = talking, **more: Any) -> T
     for stream, n, seconds, fails, name in arrivals:
         body = {"stream": stream, "sequence": n, "kind": name, "part": n % 2}
         # A link to the one before, but for a few that name an earlier one.
-        body["before"] = None if n == 1 else max(1, n - 1 - n % 3)
+        body["before"] = None if n == 1 else n - 1 - (n % 3 if n > 9 else 0)
         body |= {"fails": 1} if fails else {}
         driver.pipe("orders", body)
         driver.advance(seconds)
