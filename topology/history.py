@@ -7,7 +7,7 @@ import orjson
 from topology.errors import Malformed
 from topology.event import Event, Message
 from topology.lanes import split_lane
-from topology.on_late import RebuildStream
+from topology.on_late import RebuildStream, too_long
 from topology.origin import original
 from topology.progress import SKIPPED_KEPT, Progress, last_of
 from topology.sequencer import Ordering
@@ -41,7 +41,7 @@ class History:
             return 0
         if len(self.events) >= self._limit:
             held, self.events = len(self.events), {}
-            self._too_long = f"it has more than the {self._limit} events that may be read again"
+            self._too_long = too_long(self._limit)
             return -held
         self.events[event.sequence] = event
         return 1

@@ -26,6 +26,11 @@ class RebuildStream:
 OnLate = LateTopic | RebuildStream
 
 
+def too_long(limit: int) -> str:
+    """Why a stream of more events is not rebuilt."""
+    return f"it has more than the {limit} events that may be read again"
+
+
 def late_topic() -> LateTopic:
     """Send late events to `<topology>.late`, with view, sequence and origin as headers."""
     return LateTopic()

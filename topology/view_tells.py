@@ -8,6 +8,7 @@ from topology.event import Event
 from topology.failure import Failure, position
 from topology.handling_lanes import own_stream
 from topology.lanes import LANE, split_lane
+from topology.on_late import RebuildStream, too_long
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.progress import Progress
 from topology.sequencer import Step
@@ -17,8 +18,9 @@ from topology.view import View
 
 def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
     """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
-    name = view.name
-    tell_late(view, late, unit)
+    name, policy = view.name, view.late
+    reason = too_long(policy.limit) if isinstance(policy, RebuildStream) else None
+    tell_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(
             f"view {name}: stream {gap.stream} skipped {gap.count} missing "

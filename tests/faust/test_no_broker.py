@@ -78,8 +78,10 @@ class Door:
         with suppress(OSError):
             while data := one.recv(1 << 16):
                 other.sendall(data)
-        with suppress(OSError):
-            other.shutdown(socket.SHUT_WR)
+        for each in (one, other):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
     def close(self) -> None:
         self._socket.close()

@@ -65,7 +65,7 @@ def store(worker: Worker, view: str) -> dict[tuple[str, bytes], Any]:
     """The rows as a read store has them; records of a partition are in order."""
     rows: dict[tuple[str, bytes], Any] = {}
     fence: dict[str, tuple[int, int]] = {}
-    for record in worker.wait(view, worker.count(view)):
+    for record in worker.records(view):
         body = orjson.loads(record.value() or b"")
         at = body.get("epoch", 0), body["sequence"]
         if at <= fence.get(body["stream"], (0, 0)):

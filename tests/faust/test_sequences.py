@@ -75,14 +75,16 @@ def send(worker: Worker, topic: str, *bodies: dict[str, Any]) -> None:
     producer = Producer({"bootstrap.servers": worker.broker})
     for body in bodies:
         for stream in STREAMS:
-            producer.produce(f"{worker.prefix}.{topic}", orjson.dumps({"id": stream, **body}))
+            producer.produce(
+                f"{worker.prefix}.{topic}", orjson.dumps({"id": stream, "kind": "Go", **body})
+            )
     producer.flush()
 
 
 def outputs(worker: Worker, view: str) -> dict[str, list[int]]:
     """Stream → the sequences of its records."""
     found: dict[str, list[int]] = defaultdict(list)
-    for record in worker.wait(view, worker.count(view)):
+    for record in worker.records(view):
         body = orjson.loads(record.value() or b"")
         found[body["stream"]].append(body["sequence"])
         # The state went with it.
@@ -163,7 +165,7 @@ def test_every_order_comes_out_over_a_kill(worker: Worker) -> None:
     )
     # 7 of hasty, 25 of settled, 4 of those that have begun above it; in closing and opened, too.
     late: dict[str, set[int]] = defaultdict(set)
-    for record in worker.wait("late", worker.count("late")):
+    for record in worker.records("late"):
         headers: dict[str, Any] = dict(record.headers() or [])
         late[headers["view"].decode()].add(int(headers["sequence"]))
     assert late == {"hasty": {7}, "settled": {25}, "joined": {4}, "opened": {4}, "closing": {4},

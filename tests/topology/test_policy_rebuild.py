@@ -173,6 +173,19 @@ def test_a_stream_of_too_many_events_is_not_rebuilt_and_its_late_event_says_why(
     assert "epoch" not in partition.values("shop.board")[-1]
 
 
+def test_nor_is_one_of_more_late_events_than_that() -> None:
+    partition = Rebuilding(rebuilding(limit=2))
+    partition.feed(orders(("a", 9)))
+    partition.advance(3000)
+    partition.feed(orders(("a", 2), ("a", 3), ("a", 4), ("a", 5)))
+    assert len(partition.written["shop.late"]) == 2
+    partition.settle()
+    reasons = [dict(late.headers)["sequitur-reason"] for late in partition.written["shop.late"]]
+    assert reasons == [b"it has more than the 2 events that may be read again"] * 4
+    counts = partition.view().counts
+    assert (counts.late, counts.accounted) == (4, counts.received)
+
+
 @pytest.mark.parametrize("lost", ["input", "output"])
 def test_a_stream_whose_history_is_gone_is_not_rebuilt(lost: str) -> None:
     partition = late_by_three()
