@@ -19,7 +19,7 @@ Rows = dict[tuple[str, bytes], dict[str, Any]]
 def trail(event: Event, state: dict[str, Any]) -> Iterator[Any]:
     """A row per stream, one per event, and one that comes and goes with what was before."""
     state["trail"] = [*state.get("trail", []), event.sequence]
-    yield Upsert("board", key={"id": event.stream}, values={"trail": state["trail"]})
+    yield Upsert("board", key={"id": event.stream}, values={"trail": str(state["trail"])})
     before = state["trail"][-2] if len(state["trail"]) > 1 else 0
     key = {"id": event.stream, "n": event.sequence, "before": before}
     yield Upsert("steps", key=key, values={f"c{before % 3}": event.sequence})
