@@ -31,6 +31,7 @@ from topology.policies import (
 )
 from topology.sequences import Contiguous, Linked, Monotonic, contiguous
 from topology.sequences import Sequence as Sequencing
+from topology.side_topics import SideTopics
 from topology.source import Source
 from topology.starts import (
     Closing,
@@ -45,7 +46,7 @@ from topology.table import Table
 from topology.view import Handler, View, handler_shape
 
 
-class Topology:
+class Topology(SideTopics):
     """A named graph of sources and views; a runtime runs it, `describe()` shows it."""
 
     def __init__(self, name: str) -> None:
@@ -261,6 +262,10 @@ class Topology:
             taken[table.name] = view
 
     @property
+    def _prefix(self) -> str:
+        return self.name
+
+    @property
     def sources(self) -> MappingProxyType[str, Source]:
         """Name → source, in order of declaration."""
         return MappingProxyType(self._sources)
@@ -273,22 +278,6 @@ class Topology:
     def views_of(self, source: Source) -> list[View]:
         """The views of one source."""
         return [view for view in self._views.values() if view.of is source]
-
-    @property
-    def malformed_topic(self) -> str:
-        return f"{self.name}.malformed"
-
-    @property
-    def unknown_topic(self) -> str:
-        return f"{self.name}.unknown"
-
-    @property
-    def errors_topic(self) -> str:
-        return f"{self.name}.errors"
-
-    @property
-    def late_topic(self) -> str:
-        return f"{self.name}.late"
 
     def with_inspectors(self, inspectors: Mapping[str, AnyInspector]) -> "Topology":
         """A copy of the topology in which some sources have other inspectors, by source's name.
@@ -309,31 +298,6 @@ class Topology:
         for name, view in self._views.items():
             other._views[name] = replace(view, of=other._sources[view.of.name])
         return other
-
-    @property
-    def parked_topic(self) -> str:
-        return f"{self.name}.parked"
-
-    @property
-    def dead_topic(self) -> str:
-        return f"{self.name}.dead"
-
-    @property
-    def audit_topic(self) -> str:
-        return f"{self.name}.audit"
-
-    @property
-    def side_topics(self) -> tuple[str, ...]:
-        """The topics for what ends apart from the views' outputs, each with one partition."""
-        return (
-            self.malformed_topic,
-            self.unknown_topic,
-            self.late_topic,
-            self.errors_topic,
-            self.parked_topic,
-            self.dead_topic,
-            self.audit_topic,
-        )
 
     def describe(self) -> Description:
         """The topology as data; `str()` renders it as text, `.mermaid()` as a diagram."""
