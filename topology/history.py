@@ -33,32 +33,35 @@ class History:
         self.unwritten = False
         self.last = last
         self._limit = limit
-        self._too_long = ""
+        self._refused = ""
 
     def event(self, event: Event) -> int:
         """An event came. Returns how many more are held for it, or fewer where that is below 0."""
-        if event.sequence > self.last or self._too_long or event.sequence in self.events:
+        if event.sequence > self.last or self._refused or event.sequence in self.events:
             return 0
         if len(self.events) >= self._limit:
             held, self.events = len(self.events), {}
-            self._too_long = too_long(self._limit)
+            self._refused = too_long(self._limit)
             return -held
         self.events[event.sequence] = event
         return 1
 
     def output(self, value: bytes | None) -> None:
         """A record of the view's output topic that is keyed by the stream."""
-        if self._too_long:
+        if self._refused:
             return
-        self.written.record(orjson.loads(value or b"{}"))
+        try:
+            self.written.record(orjson.loads(value or b"{}"))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            self._refused = "the view's output topic has a record of it that is no row change"
         if len(self.written.rows) > self._limit:
-            self._too_long = f"it wrote more than {self._limit} rows"
+            self._refused = f"it wrote more than {self._limit} rows"
             self.written.rows = {}
 
     def unfit(self, ordering: Ordering, progress: int | Progress) -> str:
         """Why the stream cannot be rebuilt from it, empty if it can."""
-        if self._too_long or not self.shortened:
-            return self._too_long
+        if self._refused or not self.shortened:
+            return self._refused
         gone = "its history is no longer all there: retention has taken messages of the input"
         skipped = progress.skipped if isinstance(progress, Progress) else ()
         if ordering.kind != "contiguous" or len(skipped) >= SKIPPED_KEPT:
@@ -126,7 +129,15 @@ class Histories:
             return
         stream = record.key.decode()
         if self._view.split is not None:
-            stream = orjson.loads(record.value or b"{}").get("stream", "")
+            stream = _lane_of(record, stream)
         history = self.streams.get(stream)
         if history is not None:
             history.output(record.value)
+
+
+def _lane_of(record: Message, stream: str) -> str:
+    """The stream and lane that an output record says, the stream alone where it says none."""
+    try:
+        return str(orjson.loads(record.value or b"{}")["stream"])
+    except (KeyError, TypeError, ValueError):
+        return stream

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stores.sink import OutputRecord
@@ -45,6 +45,7 @@ def tables(records: Sequence[OutputRecord], sizes: Sequence[int]) -> dict[str, s
     return {name: rows for name, rows in found.items() if rows}
 
 
+@settings(max_examples=40)
 @given(arrivals=deliveries(streams="ab", events=7), sizes=cuts(), after=st.sampled_from([1, 3]))
 def test_rebuilt_streams_leave_the_tables_that_the_right_order_would_have_left(
     arrivals: list[Arrival], sizes: list[int], after: int

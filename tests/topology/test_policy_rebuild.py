@@ -204,6 +204,19 @@ def test_a_stream_whose_history_is_gone_is_not_rebuilt(lost: str) -> None:
     assert partition.view().counts.rebuilt == 0
 
 
+@pytest.mark.parametrize("value", [b"no JSON", b"[]", b"{}", b'{"sequence": 99}', None])
+def test_nor_is_one_whose_outputs_are_not_what_the_view_wrote(value: bytes | None) -> None:
+    partition = late_by_three()
+    partition.feed(orders(("a", 2), start=3))
+    history = partition.history("a")
+    history.output(value)
+    _rebuilt(partition, history)
+    assert (
+        b"that is no row change"
+        in dict(partition.written["shop.late"][0].headers)["sequitur-reason"]
+    )
+
+
 def test_a_stream_that_began_after_what_retention_took_is_rebuilt() -> None:
     partition = late_by_three()
     partition.feed(orders(("a", 2), start=3))

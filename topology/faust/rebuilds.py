@@ -17,6 +17,8 @@ logger = get_logger(__name__)
 
 End = Callable[[TopicPartition], Awaitable[int]]
 
+STOP = 5.0
+"""Seconds that stopping may take: the broker may be gone."""
 AGAIN = 1.0
 """Seconds before a history that could not be read is read again."""
 
@@ -38,6 +40,7 @@ class Rebuilds:
         self._output = TopicPartition(view.output, partition)
         self._reading: asyncio.Task[Histories] | None = None
         self._found: dict[str, History] = {}
+        self._turn = False
 
     def look(self, position: int) -> None:
         """Begin to read if a stream asks for it. position: the input offset that the view is at."""
@@ -45,8 +48,19 @@ class Rebuilds:
             histories = Histories(self._task, streams)
             self._reading = asyncio.create_task(self._read(histories, position))
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to take, soon if not at once."""
+        return bool(self._found) or (self._reading is not None and self._reading.done())
+
     def take(self) -> dict[str, History]:
-        """The histories of the streams to rebuild in the next unit, as many as fit into a batch."""
+        """The histories of the streams to rebuild in the next unit, as many as fit into a batch.
+
+        Every other time there are none, so that what arrives has its turn.
+        """
+        self._turn = not self._turn
+        if not self._turn:
+            return {}
         if self._reading is not None and self._reading.done():
             self._found, self._reading = dict(self._reading.result().streams), None
         asking, room = set(self._task.rebuilds), self._batch
@@ -103,4 +117,4 @@ class Rebuilds:
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.cancel()
-            await asyncio.wait([reading])
+            await asyncio.wait([reading], timeout=STOP)

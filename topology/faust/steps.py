@@ -51,6 +51,11 @@ class Step:
         """When something is to be done without new records (ms), infinite if nothing is."""
         return float("inf")
 
+    @property
+    def hurries(self) -> bool:
+        """Whether something is to be told soon, so that no fetch should wait for records."""
+        return False
+
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         """The unit that also says that all of `source` before `position` is read."""
         raise NotImplementedError
@@ -210,6 +215,11 @@ class StreamStep(Step):
         # A gap waits while what is missing may be on its way back, in that view alone.
         views = [name for name in self.task.views if await self._beside[name].all_came(now)]
         return await self.take([], horizon, views)
+
+    @property
+    def hurries(self) -> bool:
+        views = self.task.views.items()
+        return any(self._rebuilds[name].ready for name, view in views if view.rebuilds)
 
     @property
     def unfinished(self) -> bool:
