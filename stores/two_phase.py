@@ -136,10 +136,9 @@ class Coordinator:
             if len(self._ended) < FORGET:
                 return
             ended, self._ended = self._ended, []
-        try:
-            self.decisions.forget(ended)
-        except SQLAlchemyError as error:  # recovery will
-            log.warning("two-phase decisions cannot be deleted for now: %s", error)
+        with suppress(SQLAlchemyError):  # recovery will
+            if not self.decisions.forget(ended):
+                self._ended += ended
 
     def before(self) -> None:
         """Before a transaction: see to what is in doubt, now and then."""

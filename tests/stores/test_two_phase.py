@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
@@ -369,7 +370,7 @@ def test_a_decision_is_kept_for_a_participant_that_is_not_known(
 
 def test_transactions_of_other_decisions_are_left_alone(shop: Engine, other: Engine) -> None:
     with other.connect() as connection:
-        part = connection.begin_twophase(gid("f" * 32, "0" * 32, "other"))
+        part = connection.begin_twophase(gid("f" * 32, uuid4().hex, "other"))
         insert(connection)
         part.prepare()
         found = Coordinator(shop, {"other": other}).recover()
