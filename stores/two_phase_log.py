@@ -71,6 +71,11 @@ class TwoPhaseError(RuntimeError):
     """A transaction of several databases cannot be done; the text says why, and the remedy."""
 
 
+def apart(engine: Engine) -> Engine:
+    """An engine for the same database, with connections of its own."""
+    return Engine(engine.pool.recreate(), engine.dialect, engine.url)
+
+
 class DecisionLog:
     """The decisions that are kept in the database of `engine`; makes its tables.
 
@@ -128,7 +133,7 @@ class DecisionLog:
         """What became of a transaction; one that is aborted cannot be committed any more."""
         if self._sqlite:
             return self._sqlite_outcome(transaction)
-        with self.engine.connect() as connection:
+        with self._alone() as connection:
             connection.execution_options(isolation_level="READ COMMITTED")
             connection.execute(text(f"SET LOCAL lock_timeout = {BUSY}"))
             line = {"transaction": transaction, "participants": "[]", "begun_at": 0.0}
@@ -156,17 +161,26 @@ class DecisionLog:
         return "aborted" if found is None else "committed"
 
     @contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        own = apart(self.engine)
+        try:
+            with own.connect() as connection:
+                yield connection
+        finally:
+            own.dispose()
+
+    @contextmanager
     def _impatient(self) -> Iterator[Any]:
-        """A connection of sqlite3, since the engine may begin every transaction as a writer."""
-        raw = self.engine.raw_connection()
+        """A connection of sqlite3, which does not wait for long."""
+        own = apart(self.engine)
+        raw = own.raw_connection()
         driver: Any = raw.driver_connection
-        (before,) = driver.execute("PRAGMA busy_timeout").fetchone()
         driver.execute(f"PRAGMA busy_timeout={BUSY}")
         try:
             yield driver
         finally:
-            driver.execute(f"PRAGMA busy_timeout={before}")
             raw.close()
+            own.dispose()
 
     def lines(self) -> dict[str, list[str]]:
         """Transaction → the names of its participants, of all that are committed."""
@@ -174,7 +188,7 @@ class DecisionLog:
             with self._impatient() as driver:
                 found = driver.execute(_LINES).fetchall()
         else:
-            with self.engine.connect() as connection:
+            with self._alone() as connection:
                 found = [(row[0], row[1]) for row in connection.execute(text(_LINES))]
         return {transaction: orjson.loads(names) for transaction, names in found}
 
@@ -185,7 +199,7 @@ class DecisionLog:
         """
         gone = [(transaction,) for transaction in transactions]
         if not self._sqlite:
-            with self.engine.begin() as connection:
+            with self._alone() as connection, connection.begin():
                 connection.execute(text(_FORGET), {"gone": [name for (name,) in gone]})
             return True
         with self._impatient() as driver:

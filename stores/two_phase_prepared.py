@@ -67,7 +67,7 @@ def prepare(name: str, transaction: TwoPhaseTransaction) -> None:
         if remedy is None:
             raise
         raise TwoPhaseError(
-            f"participant {name!r} cannot prepare a transaction ({str(error.orig).strip()}); "
+            f"participant {name!r} cannot prepare a transaction ({str(error.orig).splitlines()[0]}); "
             f"{remedy}"
         ) from error
 

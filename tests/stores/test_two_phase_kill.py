@@ -63,8 +63,10 @@ class Place:
     def recover(self) -> None:
         """As the next producer does when it starts; nothing is in doubt then."""
         if self.form == "two":
-            found = Coordinator(self.shop, {"log": self.log}).recover()
+            coordinator = Coordinator(self.shop, {"log": self.log})
+            found = coordinator.recover()
             assert (found.open, found.unreachable) == ([], {})
+            coordinator.close()
 
     def close(self) -> None:
         self.shop.dispose()
@@ -129,11 +131,10 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
         )
         chance = random.Random(kind)
         done = threading.Event()
-        transaction = (
-            in_one(place.shop, lambda _: None)
-            if place.form == "one"
-            else Coordinator(place.shop, {"log": place.log}).transaction
-        )
+        coordinator = Coordinator(place.shop, {"log": place.log})
+        transaction = coordinator.transaction
+        if place.form == "one":
+            transaction = in_one(place.shop, lambda _: None)
 
         def work() -> None:
             for seed in range(10_000):
@@ -157,6 +158,7 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
             done.set()
             thread.join(120)
         assert not thread.is_alive()
+        coordinator.close()
         place.recover()
         assert differences(place.shop, place.log) == []
         place.close()
