@@ -97,13 +97,18 @@ def test_a_reader_does_not_fall_asleep_while_a_capture_is_open(
         Outbox(log).capture(connection, "orders", "a", "Placed", {})
         bell.wait(LONG, lambda: pytest.fail("it would fall asleep"))
         connection.commit()
-    looked = []
-    bell.wait(LONG, lambda: bool(looked.append(1)))
+    looked: list[int] = []
+
+    def look() -> bool:
+        looked.append(1)
+        return False
+
+    bell.wait(LONG, look)
     assert looked == [1]
     bell.close()
 
 
-def notices(engine: Engine, do: Callable[[Any], None]) -> list[str]:
+def notices(engine: Engine, do: Callable[[Any], object]) -> list[str]:
     """The channels on which something was notified while `do` ran."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as listening:
         listening.execute(text('LISTEN "sequitur_messages"'))
@@ -127,7 +132,7 @@ def test_nobody_is_notified_while_the_reader_is_awake(engine: Engine, log: Messa
         reader.execute(text("SELECT pg_advisory_lock(:number)"), {"number": number})
         assert notices(engine, capture) == ["sequitur_messages"]
         quiet = Outbox(log, notify=False)
-        assert notices(engine, lambda c: quiet.capture(c, "orders", "a", None, b"") and None) == []
+        assert notices(engine, lambda c: quiet.capture(c, "orders", "a", None, b"")) == []
 
 
 def test_a_second_reader_takes_short_naps(engine: Engine, log: MessageLog) -> None:
@@ -153,7 +158,12 @@ def test_a_bell_whose_connection_broke_is_mended(engine: Engine, log: MessageLog
         ).scalar()
     assert killed
     looked: list[int] = []
+
+    def look() -> bool:
+        looked.append(1)
+        return True
+
     for _ in range(5):
-        bell.wait(0.0, lambda: bool(looked.append(1)) or True)
+        bell.wait(0.0, look)
     assert looked
     bell.close()

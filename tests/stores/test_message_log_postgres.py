@@ -42,7 +42,7 @@ class TestPostgres(MessageLogContract):
 class TestPostgresSchema(MessageLogContract):
     @pytest.fixture(autouse=True)
     def _log(self, engine: Engine) -> None:
-        self.engine = engine
+        self.db = engine
         with engine.begin() as connection:
             connection.execute(text('CREATE SCHEMA "Mine"'))
         self.log = MessageLog(schema="Mine")

@@ -31,15 +31,15 @@ class Coordinator(_Coordinator):
     """One that is closed when the test is over."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        _made.append(self)
         super().__init__(*given, **named)
+        _made.append(self)
 
 
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
     yield
     for coordinator in _made:
-        coordinator._closed.set()
+        coordinator.close()
     _made.clear()
 
 
@@ -326,7 +326,7 @@ def test_a_commit_whose_answer_was_lost_is_looked_up(
                 commit()
             raise OperationalError("COMMIT", {}, Exception("the answer was lost"))
 
-        running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()  # type: ignore[assignment]
+        running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()
         if took_place:
             running.commit()
         else:
@@ -350,7 +350,7 @@ def test_an_outcome_that_cannot_be_looked_up_is_said_to_be_unknown(
             commit()
         raise OperationalError("COMMIT", {}, Exception("the answer was lost"))
 
-    running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()  # type: ignore[assignment]
+    running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()
     monkeypatch.setattr(coordinator, "outcome", lambda _: "open")
     with pytest.raises(OutcomeUnknown, match=r"all databases or in none.*Coordinator\.outcome"):
         running.commit()
@@ -486,7 +486,7 @@ def test_writers_of_other_streams_do_not_wait_for_what_is_in_doubt(
     log = MessageLog()
     log.create(other)
     coordinator = Coordinator(shop, {"log": other})
-    seen = []
+    seen: list[Any] = []
 
     def meanwhile() -> None:
         with other.begin() as connection:

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from apps.local.postgres import Postgres
 from stores.two_phase import Coordinator
 from tests.stores.shop import (
+    Transaction,
     differences,
     engine_of,
     in_one,
@@ -132,7 +133,7 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
         chance = random.Random(kind)
         done = threading.Event()
         coordinator = Coordinator(place.shop, {"log": place.log})
-        transaction = coordinator.transaction
+        transaction: Transaction = coordinator.transaction
         if place.form == "one":
             transaction = in_one(place.shop, lambda _: None)
 
