@@ -4,18 +4,31 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
+from apps.local.postgres import Postgres
 from stores.message_bell import Bell
 from stores.message_log import MessageLog
 from stores.outbox import Outbox
+from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
 
 LONG = 300.0
 """Seconds that no test waits for: nothing but the bell ends a sleep of this."""
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: Postgres) -> str:
+    return postgres.new_database(f"test-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def database(shared: str) -> str:
+    return new_schema(shared)
 
 
 @pytest.fixture
@@ -114,9 +127,16 @@ def notices(engine: Engine, do: Callable[[Any], object]) -> list[str]:
         listening.execute(text('LISTEN "sequitur_messages"'))
         with engine.begin() as connection:
             do(connection)
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_notify('sequitur_messages', 'the end')"))
         driver = listening.connection.driver_connection
         assert driver is not None
-        return [notice.channel for notice in driver.notifies(timeout=0)]
+        found = []
+        for notice in driver.notifies(timeout=60):
+            if notice.payload == "the end":
+                return found
+            found.append(notice.channel)
+        raise TimeoutError
 
 
 def test_nobody_is_notified_while_the_reader_is_awake(engine: Engine, log: MessageLog) -> None:

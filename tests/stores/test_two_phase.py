@@ -20,6 +20,7 @@ from stores.two_phase import Coordinator as _Coordinator
 from stores.two_phase import OutcomeUnknown, TwoPhase
 from stores.two_phase_log import DecisionLog, TwoPhaseError
 from stores.two_phase_prepared import gid, prepared
+from tests.contracts.schema import new_schema
 from tests.stores.shop import engine_of
 
 pytestmark = pytest.mark.integration
@@ -46,21 +47,33 @@ def _close() -> Iterator[None]:
 _ROWS = "CREATE TABLE own (name text)"
 
 
+@pytest.fixture(scope="module")
+def databases(postgres: Postgres) -> tuple[str, str]:
+    """Two that the module's tests share, each with schemas of its own."""
+    name = uuid4().hex[:8]
+    return postgres.new_database(f"shop-{name}"), postgres.new_database(f"other-{name}")
+
+
+@pytest.fixture
+def database(databases: tuple[str, str]) -> str:
+    return new_schema(databases[0])
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def shop(
-    request: pytest.FixtureRequest, tmp_path: Path, unique: Callable[[str], str]
+    request: pytest.FixtureRequest, tmp_path: Path, databases: tuple[str, str]
 ) -> Iterator[Engine]:
     """The database that keeps the decisions."""
     url = f"sqlite:///{tmp_path}/shop.sqlite"
     if request.param == "postgresql":
-        url = request.getfixturevalue("postgres").new_database(unique("shop"))
+        url = new_schema(databases[0])
     yield from with_rows(url)
 
 
 @pytest.fixture
-def other(postgres: Postgres, unique: Callable[[str], str]) -> Iterator[Engine]:
+def other(databases: tuple[str, str]) -> Iterator[Engine]:
     """A participant."""
-    yield from with_rows(postgres.new_database(unique("other")))
+    yield from with_rows(new_schema(databases[1]))
 
 
 def with_rows(url: str) -> Iterator[Engine]:
