@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from apps.local.postgres import Postgres
+from apps.soak_capture.producer import engine_of
 from stores.message import START
 from stores.message_bell import Bell
 from stores.message_log import MessageLog
@@ -21,7 +22,6 @@ from stores.two_phase import OutcomeUnknown, TwoPhase
 from stores.two_phase_log import DecisionLog, TwoPhaseError
 from stores.two_phase_prepared import gid, prepared
 from tests.contracts.schema import new_schema
-from tests.stores.shop import engine_of
 
 pytestmark = pytest.mark.integration
 
