@@ -14,6 +14,7 @@ decided; without a decision it is rolled back (presumed abort).
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
@@ -33,6 +34,8 @@ FORGET = 100
 """Transactions whose decisions are deleted together, once they are no longer needed."""
 AGAIN = 1.0
 """Seconds between attempts to resolve what is in doubt."""
+WAITS = 2.0
+"""Seconds after which a transaction may be waiting for what another producer left in doubt."""
 
 _ALONE = (
     "two-phase commit: a connection's transaction was to end within the block, but the databases "
@@ -83,7 +86,8 @@ class Coordinator:
         self._lock = Lock()
         self._ended: list[str] = []
         self._doubt = False
-        self._resolver: Thread | None = None
+        self._begun: dict[str, TwoPhase] = {}
+        self._watcher: Thread | None = None
         self._closed = Event()
         self.recover()
 
@@ -118,7 +122,7 @@ class Coordinator:
         # Connections of its own: those of the engines may all be waiting for what is in doubt.
         engines = {name: apart(engine) for name, engine in self.participants.items()}
         try:
-            found = recover(self.decisions, engines, age=age)
+            found = recover(self.decisions, engines, age=age, undecided=self._undecided)
         finally:
             for engine in engines.values():
                 engine.dispose()
@@ -137,35 +141,55 @@ class Coordinator:
         """
         self._closed.set()
         with self._lock:
-            resolver = self._resolver
+            watcher = self._watcher
             ended, self._ended = self._ended, []
-        if resolver is not None:
-            resolver.join()
+        if watcher is not None:
+            watcher.join()
         if ended:
             self.decisions.forget(ended)
+
+    def began(self, running: "TwoPhase") -> None:
+        """Note that a transaction's line is written, and that it may be decided."""
+        with self._lock:
+            self._begun[running.id] = running
+            self._watch()
+
+    def deciding(self, running: "TwoPhase") -> None:
+        """Note that a transaction is about to be decided."""
+        with self._lock:
+            self._begun.pop(running.id, None)
+
+    def _undecided(self) -> list[str]:
+        with self._lock:
+            return [running.id for running in self._begun.values() if running.is_undecided]
 
     def in_doubt(self) -> None:
         """Note that something is left to be resolved."""
         with self._lock:
             self._doubt = True
-            if self._resolver is None and not self._closed.is_set():
-                self._resolver = Thread(target=self._resolve, name="two-phase", daemon=True)
-                self._resolver.start()
+            self._watch()
 
-    def _resolve(self) -> None:
-        """Try until nothing is in doubt; writers may be waiting for what is."""
+    def _watch(self) -> None:
+        if self._watcher is None and not self._closed.is_set():
+            self._watcher = Thread(target=self._watching, name="two-phase", daemon=True)
+            self._watcher.start()
+
+    def _watching(self) -> None:
+        """Resolve what is in doubt, and what a transaction here seems to be waiting for."""
         while not self._closed.wait(AGAIN):
-            self._doubt = False
+            with self._lock:
+                now = time.monotonic()
+                oldest = min((running.at for running in self._begun.values()), default=now)
+                if not self._doubt and now - oldest < WAITS:
+                    continue
+                self._doubt = False
             try:
                 found = self._recover(AGAIN)
                 left = bool(found.open or found.unreachable)
             except Exception as error:
                 log.warning("what is in doubt cannot be resolved for now: %s", error)
                 left = True
-            with self._lock:
-                if not left and not self._doubt:
-                    self._resolver = None
-                    return
+            self._doubt |= left
 
     def ended(self, transaction: str) -> None:
         """Note that all participants have committed a transaction."""
@@ -190,6 +214,7 @@ class TwoPhase:
                     f"{', '.join(coordinator.participants)}; give its engine to the Coordinator"
                 )
         self.id = uuid4().hex
+        self.at = time.monotonic()
         self._coordinator = coordinator
         self._step = coordinator.step
         self._parts: dict[str, tuple[Connection, TwoPhaseTransaction]] = {}
@@ -200,6 +225,7 @@ class TwoPhase:
             self._root = self._decision.begin()
             event.listen(self._decision, "commit", self._refuse)
             coordinator.decisions.write(self._decision, self.id, names)
+            coordinator.began(self)
             self._step("begun")
             for name in names:
                 self._join(name)
@@ -212,6 +238,12 @@ class TwoPhase:
     def connections(self) -> tuple[Connection, ...]:
         """That of the decisions, and those of the participants, in the order of their names."""
         return self._decision, *(connection for connection, _ in self._parts.values())
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the database of the decisions still has it open."""
+        gone = self._decision.closed or self._decision.invalidated
+        return self._root.is_active and not gone
 
     def _join(self, name: str) -> None:
         connection = self._coordinator.participants[name].connect()
@@ -238,6 +270,7 @@ class TwoPhase:
             self.rollback()
             raise
         self._committing = True
+        self._coordinator.deciding(self)
         try:
             self._root.commit()
         except BaseException as error:
@@ -253,6 +286,7 @@ class TwoPhase:
         """Roll back in all databases. Raises nothing: what cannot be reached is left in doubt."""
         for name in list(self._parts):
             self._end_part(name, lambda transaction: transaction.rollback())
+        self._coordinator.deciding(self)
         with suppress(SQLAlchemyError):
             self._decision.rollback()
         self._decision.close()

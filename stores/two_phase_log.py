@@ -8,7 +8,7 @@ interfere yet, and once it could have written the line itself, that nobody else 
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 from uuid import uuid4
@@ -129,10 +129,15 @@ class DecisionLog:
         }
         connection.execute(self._write, line)
 
-    def outcome(self, transaction: str) -> Outcome:
-        """What became of a transaction; one that is aborted cannot be committed any more."""
+    def outcome(
+        self, transaction: str, undecided: Callable[[], Collection[str]] = tuple
+    ) -> Outcome:
+        """What became of a transaction that has begun; one that is aborted stays so.
+
+        undecided: gives the caller's own transactions that have begun and are not decided now.
+        """
         if self._sqlite:
-            return self._sqlite_outcome(transaction)
+            return self._sqlite_outcome(transaction, undecided)
         with self._alone() as connection:
             connection.execution_options(isolation_level="READ COMMITTED")
             connection.execute(text(f"SET LOCAL lock_timeout = {BUSY}"))
@@ -147,9 +152,21 @@ class DecisionLog:
             finally:
                 connection.rollback()
 
-    def _sqlite_outcome(self, transaction: str) -> Outcome:
-        """Who has the right to write knows that nobody is about to decide."""
+    def _sqlite_outcome(
+        self, transaction: str, undecided: Callable[[], Collection[str]]
+    ) -> Outcome:
+        """One at a time has the right to write, and who has it knows that no other one decides.
+
+        It must do to know that it is the caller himself: he may be waiting for what is in doubt.
+        """
         with self._impatient() as driver:
+            own = undecided()
+            if transaction in own:
+                return "open"
+            if driver.execute(_FIND, (transaction,)).fetchone() is not None:
+                return "committed"
+            if own:
+                return "aborted"
             try:
                 driver.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:

@@ -1,12 +1,14 @@
 """What a crash has left in doubt, and how it is resolved."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from stores.two_phase_log import DecisionLog
+from stores.two_phase_log import DecisionLog, Outcome
 from stores.two_phase_prepared import Prepared, end, prepared
+
+Undecided = Callable[[], Collection[str]]
 
 
 @dataclass(slots=True)
@@ -36,12 +38,17 @@ class Recovery:
 
 
 def recover(
-    decisions: DecisionLog, participants: Mapping[str, Engine], *, age: float = 0.0
+    decisions: DecisionLog,
+    participants: Mapping[str, Engine],
+    *,
+    age: float = 0.0,
+    undecided: Undecided = tuple,
 ) -> Recovery:
     """Commit or roll back what is prepared, by what was decided; leave alone what is not decided.
 
-    age: seconds; what was prepared more recently is taken for undecided. Raises what the
-    database of the decisions raises; a participant that does not answer is only noted.
+    age: seconds; what was prepared more recently is taken for undecided. undecided: see
+    `DecisionLog.outcome`. Raises what the database of the decisions raises; a participant that
+    does not answer is only noted.
     """
     recovery = Recovery()
     # Before the participants are asked: a decision's parts were all prepared before it was there,
@@ -49,7 +56,8 @@ def recover(
     needed = {transaction: set(names) for transaction, names in decisions.lines().items()}
     for name, engine in participants.items():
         try:
-            left = _resolve(recovery, decisions, engine, prepared(name, engine), age)
+            found = prepared(name, engine)
+            left = _resolve(recovery, decisions, engine, found, age, undecided)
         except Exception as error:  # SQLAlchemy's, or a driver's own
             recovery.unreachable[name] = str(error).strip().partition("\n")[0]
             continue
@@ -68,6 +76,7 @@ def _resolve(
     engine: Engine,
     found: list[Prepared],
     age: float,
+    undecided: Undecided,
 ) -> set[str]:
     """Resolve what was found in one participant; returns the transactions that are left there."""
     left = set()
@@ -75,7 +84,9 @@ def _resolve(
         if one.log != decisions.id:
             recovery.foreign.append(one)
             continue
-        outcome = "open" if one.age < age else decisions.outcome(one.transaction)
+        outcome: Outcome = "open"
+        if one.age >= age:
+            outcome = decisions.outcome(one.transaction, undecided)
         if outcome == "open" or not end(engine, one.gid, commit=outcome == "committed"):
             recovery.open.append(one)
             left.add(one.transaction)

@@ -21,11 +21,12 @@ from apps.local.home import HOME
 from apps.local.postgres import Postgres
 from apps.soak.done import Done, Round, lasts, load, save
 from apps.soak_capture.place import Place
+from apps.soak_capture.producer import quiet
 
 WAYS = ("one, sqlite", "one, postgresql", "two, sqlite", "two, postgresql")
 PRODUCERS = 2
 ENDLESS = 1_000_000
-STEPS = 3_000
+STEPS = 600
 """Of these a producer kills itself at one."""
 
 
@@ -40,7 +41,7 @@ def run_round(way: str, folder: Path, seed: int, count: int) -> Round:
         place = Place(form, shop, databases[-1] if form == "two" else shop)
         stack.callback(place.close)
         producers: list[BaseProcess] = []
-        stack.callback(lambda: [process.kill() for process in producers])
+        stack.callback(_kill, producers)
 
         def start() -> None:
             number = chance.randrange(1 << 30)
@@ -52,14 +53,18 @@ def run_round(way: str, folder: Path, seed: int, count: int) -> Round:
             _harm(chance, place, servers, producers, what)
             while len(producers) < PRODUCERS:
                 start()
-        for process in producers:
-            process.kill()
-            process.join()
+        _kill(producers)
         wrong = place.wrong()
         if wrong:
             raise RuntimeError(f"{way}, seed {seed}, after {dict(what)}: " + "; ".join(wrong[:10]))
         orders = place.orders()
     return Round(seed, way, orders, round(time.monotonic() - began), dict(what))
+
+
+def _kill(producers: list[BaseProcess]) -> None:
+    for process in producers:
+        process.kill()
+        process.join()
 
 
 def _servers(form: str, kind: str) -> int:
@@ -120,6 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     parser.add_argument("--way", action="append", choices=WAYS, help="default: all, in turn")
     options = parser.parse_args(arguments)
+    quiet()
 
     def end(*_: FrameType | int | None) -> None:
         raise KeyboardInterrupt

@@ -1,6 +1,7 @@
 """A producer: orders in its own table, a message for each of an order's streams."""
 
 import json
+import logging
 import os
 import random
 import signal
@@ -145,11 +146,17 @@ def _coordinator(shop: Engine, log: Engine, step: Callable[[str], None]) -> Coor
             time.sleep(0.1)
 
 
+def quiet() -> None:
+    """Databases are away all the time here, and what is in doubt is no news."""
+    logging.getLogger("stores.two_phase").setLevel(logging.ERROR)
+
+
 def produce(form: str, shop_url: str, log_url: str, seed: int, kill: str, orders: int) -> None:
     """Make so many orders, by `one` database or `two`; SIGKILL at the so-manieth step.
 
     kill: the number of the step, or the name of one, which is the first of that name.
     """
+    quiet()
     step = killer(kill)
     shop = engine_of(shop_url)
     if form == "one":

@@ -131,7 +131,7 @@ def notices(engine: Engine, do: Callable[[Any], object]) -> list[str]:
             connection.execute(text("SELECT pg_notify('sequitur_messages', 'the end')"))
         driver = listening.connection.driver_connection
         assert driver is not None
-        found = []
+        found: list[str] = []
         for notice in driver.notifies(timeout=60):
             if notice.payload == "the end":
                 return found

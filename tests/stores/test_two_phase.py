@@ -20,7 +20,7 @@ from stores.outbox import Outbox
 from stores.two_phase import Coordinator as _Coordinator
 from stores.two_phase import OutcomeUnknown, TwoPhase
 from stores.two_phase_log import DecisionLog, TwoPhaseError
-from stores.two_phase_prepared import gid, prepared
+from stores.two_phase_prepared import gid, prepare, prepared
 from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
@@ -491,6 +491,51 @@ def test_a_capture_into_another_database_wakes_its_reader(shop: Engine, other: E
     thread.join(60)
     assert not thread.is_alive()
     bell.close()
+
+
+def test_one_that_waits_for_what_another_left_in_doubt_has_it_resolved(
+    shop: Engine, other: Engine
+) -> None:
+    """And it has the right to write that recovery needs in SQLite."""
+    log = MessageLog()
+    log.create(other)
+    dead, alive = (Coordinator(shop, {"other": other}) for _ in range(2))
+    running = TwoPhase(dead, ("other",))
+    Outbox(log).capture(running.connections[1], "orders", "a", None, b"gone")
+    prepare("other", running._parts["other"][1])
+    for connection in running.connections:
+        connection.invalidate()
+        connection.close()
+    with alive.transaction() as (one, two):
+        insert(one)
+        assert Outbox(log).capture(two, "orders", "a", None, b"kept") == 1
+    assert rows(shop) == [1]
+
+
+@pytest.mark.parametrize("way", ["rolled back", "invalidated"])
+def test_one_who_gave_up_his_line_does_not_judge_others(
+    other: Engine, tmp_path: Path, way: str
+) -> None:
+    """In SQLite he would know by his right to write, which he does not have any more."""
+    shop = next(with_rows(f"sqlite:///{tmp_path}/shop.sqlite"))
+    gave_up = Coordinator(shop, {"other": other})
+    running = TwoPhase(gave_up, ("other",))
+    if way == "rolled back":
+        running.connections[0].rollback()
+    else:
+        running.connections[0].invalidate()
+    seen = []
+
+    def look() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(gave_up.recover).result(60)
+        seen.append((len(found.open), len(found.rolled_back)))
+
+    both(Coordinator(shop, {"other": other}, step=At("prepared other", look)))
+    assert seen == [(1, 0)]
+    assert rows(shop, other) == [1, 1]
+    running.rollback()
+    shop.dispose()
 
 
 def test_writers_of_other_streams_do_not_wait_for_what_is_in_doubt(
