@@ -24,7 +24,7 @@ from tests.topology.simulated import (
     steps_of_three,
     three_views,
 )
-from topology import Event, Topology, linked, monotonic, rebuild_stream, skip
+from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, spill
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
 from topology.testing.simulator import told
@@ -58,6 +58,18 @@ def test_no_schedule_breaks_a_promise(case: str, guarantee: Guarantee) -> None:
 
     assert report.seeds == SEEDS
     assert report.crashed.total() > SEEDS / 4
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_views_that_are_halted_and_resumed_come_to_the_same(keyed: bool) -> None:
+    topology = shop(keyed=keyed, buffer=2)
+    source = topology.sources["orders"]
+    topology.view("hasty", of=source, handler=sometimes, gap=skip(after=2), full=spill())
+    simulator = Simulator(topology, numbered(topology, 20, 3), halts=True)
+    report = simulator.run(range(SEEDS))
+    assert report.crashed.total() > SEEDS / 4
+    commands = Counter(what for seed in range(20) for what, _, _ in simulator.run(seed).trace)
+    assert commands["halt"] > 10
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

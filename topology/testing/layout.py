@@ -41,6 +41,7 @@ class Layout:
         outputs = [view.output for view in topology.views.values()]
         changelogs = [topic for topic, _ in self.changelogs.values()]
         away = [view.redeliver_topic for view in topology.views.values()]
+        away += [view.commands_topic for view in topology.views.values()]
         self.own = frozenset((*sides, *by_stream, *outputs, *away, *changelogs))
         gaps = [view.gap.most for view in topology.views.values() if isinstance(view.gap, Skip)]
         orders = [source.sequence for source in topology.sources.values()]

@@ -199,6 +199,12 @@ class PartitionRunner(Commits):
             if (out := records[at])
         ]
 
+    def record(self, at: int) -> Record:
+        """The record at an offset of the input."""
+        out = self.input.records[at]
+        assert out is not None
+        return Record(*self.place, at, out[0], out[1], out[3], out[2])
+
     def take(self, records: list[Record], horizon: int | None = None) -> CommitUnit:
         """The unit of a batch."""
         task, now = self.task, self.world.log.now
