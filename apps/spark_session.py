@@ -26,8 +26,8 @@ _LOCAL = {
 }
 
 
-def spark_session(name: str) -> SparkSession:
-    """Return the session of this process.
+def spark_session(name: str, cores: int | None = None) -> SparkSession:
+    """Return the session of this process. cores: of this machine, None for all of them.
 
     Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
     reachable from this machine only, with the JVM and the Kafka connector that `scripts/setup`
@@ -39,6 +39,8 @@ def spark_session(name: str) -> SparkSession:
         return SparkSession.builder.appName(name).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))
+    if cores is not None:
+        conf.set("spark.master", f"local[{cores}]").set("spark.sql.shuffle.partitions", str(cores))
     if jars.installed(jars.CONNECTOR):
         os.environ.update(jvm.spark_env())
         conf.set("spark.jars", jars.spark_jars())

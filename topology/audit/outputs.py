@@ -24,6 +24,13 @@ class Chain(NamedTuple):
 START = Chain(0, -(2**63) - 1, bytes(8))
 
 
+def chained(chain: Chain, sequence: int, value: bytes) -> Chain:
+    """The chain with one more record."""
+    link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
+    link.update(value)
+    return Chain(chain.records + 1, sequence, link.digest())
+
+
 class Outputs:
     """The outputs of a view in one partition. chains: stream → what it said.
 
@@ -66,9 +73,7 @@ class Outputs:
             self.backward.setdefault(stream, []).append(wrong)
             if sequence == chain.last:
                 return False
-        link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
-        link.update(value)
-        self.chains[stream] = Chain(chain.records + 1, sequence, link.digest())
+        self.chains[stream] = chained(chain, sequence, value)
         return True
 
     def _again(self, stream: str, sequence: int, said: bytes, record: Message) -> None:

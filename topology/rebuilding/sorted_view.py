@@ -1,0 +1,71 @@
+"""The workers' view task over streams that are sorted, so that nothing needs to be waited for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from topology.event import Event
+from topology.policies import LateTopic, Spill, Wait
+from topology.sequencer import LAST, Gap, Ordering, Step
+from topology.store import Row
+from topology.unit import CommitUnit
+from topology.view import View
+from topology.view_task import ViewTask
+
+ENOUGH = 1 << 70
+"""More than any ring or step has to hold: what is in memory is bounded by who feeds it."""
+
+
+class EmptyTable:
+    """What a stream that is done with leaves behind: nothing. Others are in the task's memory."""
+
+    def get(self, key: bytes) -> bytes | None:
+        return None
+
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
+        """Nothing is kept."""
+
+
+class SortedView(ViewTask):
+    """A view's task in which what is missing is known to be missing.
+
+    Sequencer and handling are the workers'; only the policies that are about time and room do not
+    hold. gaps: that were given up.
+    """
+
+    def __init__(self, view: View) -> None:
+        super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
+        self.ordering = at_once(self.ordering)
+        self.gaps: list[Gap] = []
+
+    def order(
+        self,
+        events: list[Event],
+        unit: CommitUnit,
+        horizon: int | None,
+        back: Sequence[Event] = (),
+    ) -> Step:
+        result = super().order(events, unit, horizon, back)
+        self.gaps += result.skipped
+        return result
+
+    @property
+    def can_fire(self) -> bool:
+        """Whether a gap or a retry is to be seen to."""
+        return self.timers.next <= LAST or self.retry_due <= LAST or bool(self.unfinished)
+
+
+def at_once(ordering: Ordering) -> Ordering:
+    """The order, with nothing to be waited for."""
+    return replace(
+        ordering,
+        size=ENOUGH,
+        drain=ENOUGH,
+        skip_after=0,
+        settle=0,
+        open_after=None if ordering.open_after is None else 0,
+        full="spill",
+        learn=False,
+    )
