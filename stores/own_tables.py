@@ -1,6 +1,7 @@
 """A SQL read store's own tables: what they are called on each side, and how they are made."""
 
-from stores.sink import StoreError
+from stores.columns import NAME_BYTES
+from stores.sink import OLD, StoreError
 from stores.sql_database import Database, quoted
 
 LAYOUT = 2
@@ -32,6 +33,11 @@ _UPGRADES = {1: ["ALTER TABLE _progress ADD COLUMN epoch INTEGER NOT NULL DEFAUL
 def on_side(name: str, side: str | None) -> str:
     """What a table is called on a side, None being that of the live tables."""
     return name if side is None else f"{name}__{side}"
+
+
+def room(side: str | None) -> int:
+    """How many bytes a table's name may have, so that the side's, and `old`, fit behind it."""
+    return NAME_BYTES if side is None else NAME_BYTES - len("__") - max(len(side), len(OLD))
 
 
 def make_all(database: Database) -> None:

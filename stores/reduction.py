@@ -5,7 +5,7 @@ batches begin and end; the changes of one row become one change.
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -68,7 +68,8 @@ class Reduction:
     rows: of each table by name. moved: streams whose mark in `marks` is new.
     positions: of the partitions that came, after the batch. schema: the tables that rows need.
     refused: by (topic, partition, offset), why a record cannot be applied, as far as the store
-    said so already.
+    said so already. ahead: table → partition → the offset up to which the table has its changes
+    already, where a batch was applied to some of its tables only.
     """
 
     def __init__(
@@ -77,9 +78,11 @@ class Reduction:
         stored: Stored,
         positions: Mapping[tuple[str, int], Position],
         refused: Mapping[tuple[str, int, int], str] = NOTHING,
+        ahead: Mapping[str, Mapping[tuple[str, int], int]] = NOTHING,
     ) -> None:
         self.schema = schema
         self._refused = refused
+        self._ahead = ahead
         self.stored = stored
         self.positions: dict[tuple[str, int], Position] = {}
         self._stored_positions = positions
@@ -130,7 +133,7 @@ class Reduction:
                     raise Refused(unfit[record[:3]])
                 if not takes_nul:
                     refuse_nul(record[3], changes)
-                self._change(changes)
+                self._change(changes, self._tables_ahead(record) if self._ahead else ())
             except Refused as refused:
                 self._bury(record, position, refused)
                 continue
@@ -158,8 +161,16 @@ class Reduction:
                 "not applied twice"
             )
 
-    def _change(self, changes: list[Any]) -> None:
-        """Take over the row changes of one record, all of them or none. Raises Refused."""
+    def _tables_ahead(self, record: OutputRecord) -> Collection[str]:
+        """The tables that have the changes of a record already."""
+        at = record[:2]
+        return [name for name, ends in self._ahead.items() if record[2] < ends.get(at, 0)]
+
+    def _change(self, changes: list[Any], ahead: Collection[str]) -> None:
+        """Take over the row changes of one record, all of them or none. Raises Refused.
+
+        ahead: the tables that have them already.
+        """
         schema = self.schema
         mark = len(schema.added)
         ready: list[tuple[str, tuple[Any, ...], dict[str, Any] | None]] = []
@@ -179,6 +190,8 @@ class Reduction:
             schema.undo(mark)
             raise
         for name, key, values in ready:
+            if ahead and name in ahead:
+                continue
             rows = self.rows.get(name)
             if rows is None:
                 rows = self.rows[name] = {}

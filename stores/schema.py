@@ -55,9 +55,9 @@ class TableState:
     def __post_init__(self) -> None:
         self.folded = {name.casefold(): name for name in (*self.key, *self.columns)}
 
-    def renamed(self, name: str) -> "TableState":
-        """The same table under another name."""
-        return TableState(name, self.key, self.columns, self.exists)
+    def copied(self, name: str) -> "TableState":
+        """A copy under a name, of a table that is in the store."""
+        return TableState(name, dict(self.key), dict(self.columns))
 
 
 class Schema:

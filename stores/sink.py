@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, Protocol, Self
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""
 
+SIDE_BYTES = 20
+"""The longest name of a side."""
 OLD = "old"
 """The side that the tables are kept as whose place another side took."""
 
@@ -213,10 +215,12 @@ def check_batch(batch: Batch, last: int | None) -> None:
 
 def checked_side(name: str | None) -> str | None:
     """The name of a side to write, None for the live tables. Raises StoreError."""
-    if name is not None and (not re.fullmatch("[a-z][a-z0-9_]{0,19}", name) or name == OLD):
+    if name is not None and (
+        not re.fullmatch("[a-z](_?[a-z0-9])*", name) or len(name) > SIDE_BYTES or name == OLD
+    ):
         raise StoreError(
-            f"side {name!r}: the name of a side is a small ASCII letter and up to 19 more, digits "
-            f"or _, and not {OLD!r}, which is what a switch leaves"
+            f"side {name!r}: the name of a side is of up to {SIDE_BYTES} small ASCII letters and "
+            f"digits, with single _ between them, and not {OLD!r}, which is what a switch leaves"
         )
     return name
 

@@ -3,16 +3,15 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Self
 
 from stores import own_tables, sql_sides
-from stores.columns import NAME_BYTES
 from stores.own_tables import SIDES, on_side
 from stores.reduction import NOTHING, Mark, Reduction, Rows, Stream
-from stores.schema import Limits, Schema, TableState
+from stores.schema import Schema, TableState
 from stores.sink import (
-    OLD,
     Applied,
     Batch,
     DeclaredTable,
@@ -244,14 +243,13 @@ class SqlSink:
             on_side(table, self.side): table for table in sql_sides.tables(self.database, self.side)
         }
         end = on_side("", self.side)
-        tables = [table.renamed(mine[table.name]) for table in found if table.name in mine]
+        tables = [table.copied(mine[table.name]) for table in found if table.name in mine]
         taken += [table.name for table in found if table.name not in mine]
         limits = self.database.limits
-        room = NAME_BYTES - len("__") - max(len(self.side), len(OLD))
         return Schema(
             tables,
             [name.removesuffix(end) for name in taken if name.endswith(end)],
-            Limits(min(room, limits.name_bytes), limits.nul, limits.exact),
+            replace(limits, name_bytes=own_tables.room(self.side)),
         )
 
     def _make_tables(self, schema: Schema) -> None:

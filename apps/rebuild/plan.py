@@ -71,7 +71,9 @@ class WorkFolder:
             kept = json.loads(self.plan_file.read_text())
         except (OSError, ValueError):
             return None
-        asked = {k: tuple(v) if isinstance(v, list) else v for k, v in kept["request"].items()}
+        asked: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in kept["request"].items()
+        }
         return Plan(
             Request(**asked),
             snapshot_from(kept["snapshot"]),

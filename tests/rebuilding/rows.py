@@ -6,12 +6,22 @@ from typing import Any
 
 import orjson
 
-from topology import Message, Topology
+from tests.topology.partition import INSPECTOR
+from topology import Message, Topology, spill
 from topology.lanes import split_lane
 from topology.rebuilding import HistoryRow, Rebuild, Rebuilt, Tally
 
 Tables = dict[str, dict[bytes, dict[str, Any]]]
 """Table → key as JSON → columns."""
+
+
+def begun(handler: Any, start: Any, **policies: Any) -> Topology:
+    """Topology `shop` with a view that has its own way to begin streams."""
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR, keyed=True)
+    policies = {"full": spill(), **policies}
+    topology.view("board", of=orders, handler=handler, start=start, **policies)
+    return topology
 
 
 class ReadStore:

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.rebuilding.rows import ReadStore, rebuilt
+from tests.rebuilding.rows import ReadStore, begun, rebuilt
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import shop
 from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
@@ -195,15 +195,13 @@ def lives() -> list[Any]:
 def test_a_stream_that_was_closed_for_long_begins_anew(
     retention: float, handled: list[int]
 ) -> None:
-    topology = shop(
-        handler=closing, closes="Closed", retention=retention, start=earliest_seen(after=1)
-    )
+    topology = begun(closing, earliest_seen(after=1), closes="Closed", retention=retention)
     found, _ = rebuilt(topology, lives(), state(a=5), at=100_000)
     assert seen(found) == handled
 
 
 def test_a_stream_that_the_live_view_forgot_is_rebuilt_up_to_its_end() -> None:
-    topology = shop(handler=closing, closes="Closed", retention=10, start=earliest_seen(after=1))
+    topology = begun(closing, earliest_seen(after=1), closes="Closed", retention=10)
     found, _ = rebuilt(topology, lives(), {"board": {}}, at=100_000)
     assert seen(found) == [1, 2]
     # One that was closed just now is one that the live view has yet to see.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rebuilding.rows import ReadStore, Tables, rebuilt
+from tests.rebuilding.rows import ReadStore, Tables, begun, rebuilt
 from tests.topology.deliveries import Arrival, batches, body, cuts, deliveries, records
 from tests.topology.partition import Partition, shop
 from topology import (
@@ -106,7 +106,6 @@ POLICIES = [
     {"gap": wait(), "full": redeliver(delay=1, limit=1000), "buffer": 2},
     {"gap": skip(after=60), "full": spill()},
     {"gap": skip(after=2), "full": spill(), "buffer": 3},
-    {"gap": skip(after=4), "start": earliest_seen(after=6)},
 ]
 
 
@@ -224,10 +223,22 @@ def test_lanes(delivery: list[Arrival], sizes: list[int], cut: int, size: tuple[
 
 
 @given(delivery=deliveries(), sizes=cuts(), cut=st.integers(0, 30), size=SIZES)
+def test_streams_that_begin_with_what_is_seen_first(
+    delivery: list[Arrival], sizes: list[int], cut: int, size: tuple[int, int]
+) -> None:
+    topology = begun(ledger, earliest_seen(after=12), gap=skip(after=12))
+    messages = records(delivery)
+    live = Live(topology).run(messages, sizes, cut)
+    live.partition.advance(10_000_000)
+    tables, _ = live.rebuilt(messages, size)
+    assert _without(tables, live.late) == _without(live.tables(), live.late)
+
+
+@given(delivery=deliveries(), sizes=cuts(), cut=st.integers(0, 30), size=SIZES)
 def test_streams_that_only_some_kinds_open(
     delivery: list[Arrival], sizes: list[int], cut: int, size: tuple[int, int]
 ) -> None:
-    topology = shop(handler=ledger, gap=wait(), full=spill(), start=opened_by("Placed"))
+    topology = begun(ledger, opened_by("Placed"), gap=wait())
     messages = records(delivery)
     live = Live(topology).run(messages, sizes, cut)
     tables, _ = live.rebuilt(messages, size)

@@ -11,13 +11,22 @@ from psycopg.sql import SQL, Identifier
 from stores.postgres_sink import PostgresSink
 from stores.sink import Batch, DeclaredTable, OutputRecord, Position, StoreError
 from stores.sinks import open_sink
-from tests.contracts.sink import ORDERS, TOPIC, Rows, SinkContract, order, upsert, value
+from tests.contracts.sink import (
+    ORDERS,
+    TOPIC,
+    EachDeadContract,
+    Rows,
+    SinkContract,
+    order,
+    upsert,
+    value,
+)
 from topology.table import Table
 
 pytestmark = pytest.mark.integration
 
 
-class TestPostgresSink(SinkContract):
+class TestPostgresSink(SinkContract, EachDeadContract):
     steps = (
         "_make_tables",
         "_delete",
@@ -43,7 +52,8 @@ class TestPostgresSink(SinkContract):
         info = self.select(
             "SELECT a.attname, array_position(i.indkey::int2[], a.attnum) FROM pg_attribute AS a "
             "JOIN pg_class AS c ON c.oid = a.attrelid "
-            "LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary WHERE c.relname = %s AND a.attnum > 0 ORDER BY a.attnum",
+            "LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary "
+            "WHERE c.relname = %s AND a.attnum > 0 ORDER BY a.attnum",
             table,
         )
         key = {name: at for name, at in info if at is not None}

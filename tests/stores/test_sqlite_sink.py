@@ -10,11 +10,20 @@ import pytest
 
 from stores.sink import Batch, DeclaredTable, StoreError
 from stores.sqlite_sink import SqliteSink
-from tests.contracts.sink import ORDERS, TOPIC, Rows, SinkContract, order, upsert, value
+from tests.contracts.sink import (
+    ORDERS,
+    TOPIC,
+    EachDeadContract,
+    Rows,
+    SinkContract,
+    order,
+    upsert,
+    value,
+)
 from topology.table import Table
 
 
-class TestSqliteSink(SinkContract):
+class TestSqliteSink(SinkContract, EachDeadContract):
     steps = (
         "_make_tables",
         "_delete",

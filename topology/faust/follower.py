@@ -49,7 +49,8 @@ class Follower:
 
     def behind(self) -> int:
         """How many offsets there are up to what is committed now."""
-        return self._do(self._behind())
+        behind: int = self._do(self._behind())
+        return behind
 
     async def _behind(self) -> int:
         ends: Mapping[TopicPartition, int] = await self._consumer.end_offsets(self._partitions)
@@ -60,7 +61,8 @@ class Follower:
 
     def positions(self) -> dict[Partition, int]:
         """Partition → the offset that is read next."""
-        return self._do(self._positions())
+        found: dict[Partition, int] = self._do(self._positions())
+        return found
 
     async def _positions(self) -> dict[Partition, int]:
         return {

@@ -12,7 +12,9 @@ from topology.view import View
 from topology.view_task import ViewTask
 
 ENOUGH = 1 << 70
-"""More than any ring or step has to hold: what is in memory is bounded by who feeds it."""
+"""Slots for any sequences: what is in memory is bounded by who feeds it."""
+DRAIN = 1 << 62
+"""More than any step releases."""
 
 
 class EmptyTable:
@@ -62,7 +64,7 @@ def at_once(ordering: Ordering) -> Ordering:
     return replace(
         ordering,
         size=ENOUGH,
-        drain=ENOUGH,
+        drain=DRAIN,
         skip_after=0,
         settle=0,
         open_after=None if ordering.open_after is None else 0,

@@ -116,7 +116,10 @@ def _batch(rows: list[Rebuilt | Sent]) -> pa.RecordBatch:
             headers = json.dumps(
                 [(n, None if v is None else v.decode("latin-1")) for n, v in row.headers]
             )
-            found = (None, None, row.value, None, row.topic, row.key, row.timestamp, headers)
+            found: tuple[Any, ...] = (
+                *(None, None, row.value, None),
+                *(row.topic, row.key, row.timestamp, headers),
+            )
         else:
             chain = b"" if row.chain is None else row.chain.hash
             found = (row.view, row.stream, row.value, chain, None, None, None, None)
@@ -133,5 +136,5 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Record | Sent]:
             yield Record(view, stream, value, chain)
         else:
             pairs = json.loads(headers)
-            plain = [(n, None if v is None else v.encode("latin-1")) for n, v in pairs]
+            plain: list[Any] = [(n, None if v is None else v.encode("latin-1")) for n, v in pairs]
             yield Sent(topic, key, value, timestamp, plain)

@@ -48,5 +48,5 @@ def test_rows_that_differ_are_found_on_both_sides(tmp_path: Path) -> None:
 
 
 def test_empty_tables(tmp_path: Path) -> None:
-    assert compared(tmp_path, [], []).same
-    assert compared(tmp_path, [], [(1, "a", 1.0)]).only_side == 1
+    assert compared(tmp_path / "one", [], []).same
+    assert compared(tmp_path / "other", [], [(1, "a", 1.0)]).only_side == 1

@@ -1,6 +1,6 @@
 """What every read-store sink has to do. A backend's test class inherits `SinkContract`."""
 
-from tests.contracts.sink.dead import DeadContract
+from tests.contracts.sink.dead import DeadContract, EachDeadContract
 from tests.contracts.sink.epochs import EpochsContract
 from tests.contracts.sink.fold import FoldContract
 from tests.contracts.sink.once import OnceContract
@@ -9,7 +9,17 @@ from tests.contracts.sink.rows import RowsContract
 from tests.contracts.sink.sides import SidesContract
 from tests.contracts.sink.tables import TablesContract
 
-__all__ = ["ORDERS", "TOPIC", "Rows", "SinkContract", "delete", "order", "upsert", "value"]
+__all__ = [
+    "ORDERS",
+    "TOPIC",
+    "EachDeadContract",
+    "Rows",
+    "SinkContract",
+    "delete",
+    "order",
+    "upsert",
+    "value",
+]
 
 
 class SinkContract(

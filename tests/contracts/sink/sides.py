@@ -161,16 +161,23 @@ class SidesContract(Store):
             assert list(live.rows("made")) == [{"id": 1, "x": 1}]
 
     def test_tables_of_a_side_are_no_tables_of_another_one(self) -> None:
-        self._fill("next", order(0, 1))
-        one = value("b", 1, upsert("orders__next", {"id": 1}))
+        # A table of that name is refused, or is another one.
+        self._fill("next", order(0, 1, state="side"))
         with self.open() as live:
-            assert live.apply([(TOPIC, 0, 0, one)]).dead == 1
+            done = live.apply([(TOPIC, 0, 0, value("b", 1, upsert("orders__next", {"id": 9})))])
+            assert done.applied + done.dead == 1
             with pytest.raises(StoreError, match="no such table"):
                 live.count("orders")
-        self.apply((TOPIC, 0, 1, value("b", 2, upsert("notes__next", {"id": 1}))))
+            done = live.apply([(TOPIC, 0, 1, value("b", 2, upsert("notes__next", {"id": 1})))])
+            assert done.applied == 1
         with self.open([], "next") as side:
-            done = side.apply([(TOPIC, 0, 1, value("b", 1, upsert("notes", {"id": 1})))])
-            assert (done.applied, done.dead) == (0, 1)
+            done = side.apply([(TOPIC, 0, 1, value("b", 1, upsert("notes", {"id": 2})))])
+            assert done.applied + done.dead == 1
+            assert list(side.rows("orders")) == [{"id": 1, "state": "side"}]
+        with self.open() as live:
+            assert list(live.rows("notes__next")) == [{"id": 1}]
+            live.drop("next")
+            assert list(live.rows("notes__next")) == [{"id": 1}]
 
     @pytest.mark.parametrize("name", ["", "old", "Next", "a-b", "1", "x" * 21, 'q"', "ä"])
     def test_a_side_s_name_is_checked(self, name: str) -> None:
