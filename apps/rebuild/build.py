@@ -169,8 +169,7 @@ class Build:
     def frame(self, source: Source, views: Iterable[View]) -> DataFrame:
         """All that a source's views are rebuilt from."""
         messages = list(self.messages(source))
-        limits = [rebuild.progress(self._changelog(view), view) for view in views]
-        return rebuild.together(messages, limits, self.slices, self._chosen(messages))
+        return rebuild.together(messages, self.progress(views), self.slices, self._chosen(messages))
 
     def messages(self, source: Source) -> Iterable[DataFrame]:
         """The history of a source, with the streams."""
@@ -192,9 +191,15 @@ class Build:
                     keyed = files.where(F.col("topic") == source.by_stream)
                     yield rebuild.by_stream(keyed)
 
-    def _changelog(self, view: View) -> DataFrame:
-        spans = self.plan.snapshot.changelogs[view.name]
-        return history.of_topics(self.spark, self.kafka, spans)
+    def progress(self, views: Iterable[View]) -> DataFrame:
+        """How far the live views are in each stream."""
+        spans: history.Ranges = {}
+        topics: dict[str, View] = {}
+        for view in views:
+            found = self.plan.snapshot.changelogs[view.name]
+            spans = {**spans, **found}
+            topics |= dict.fromkeys(found, view)
+        return rebuild.progress(history.of_topics(self.spark, self.kafka, spans), topics)
 
     def _chosen(self, messages: list[DataFrame]) -> Column | DataFrame | None:
         """Which streams, None for all: a condition, or a frame of them."""

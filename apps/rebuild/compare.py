@@ -50,6 +50,11 @@ def compare(live: Sink, side: Sink, table: str, key: Sequence[str]) -> Compared:
     found = Compared(table)
     ours, theirs = _rows(live, table), _rows(side, table)
     one, other = next(ours, None), next(theirs, None)
+    if one is not None and not one.keys() >= set(key):
+        found.live = found.only_live = 1 + sum(1 for _ in ours)
+        found.side = found.only_side = (other is not None) + sum(1 for _ in theirs)
+        found.example(f"the live one has another key than {', '.join(key)}")
+        return found
     while one is not None or other is not None:
         here = None if one is None else tuple(one[name] for name in key)
         there = None if other is None else tuple(other[name] for name in key)

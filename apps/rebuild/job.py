@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from apps.rebuild.build import Build, Stopped, history_topics
+from apps.rebuild.build import Build, Stopped, history_topics, kafka_of
 from apps.rebuild.compare import compare
 from apps.rebuild.job_report import report
 from apps.rebuild.load import Refused
@@ -16,7 +16,7 @@ from apps.rebuild.plan import Plan, Request, WorkFolder
 from apps.rebuild.switch import Follow, begin_following
 from stores.claims import Claim, claims_of
 from stores.sink import OLD, Sink, StoreError
-from stores.sinks import open_sink
+from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
 from topology import Table, View
 from topology.faust.sending import Sending
@@ -49,10 +49,16 @@ class Job:
     fresh: bool = False
     cores: int | None = None
     on_spark: Callable[[], None] = lambda: None
+    _session: Any = None
 
     @property
     def views(self) -> list[View]:
         return [self.app.engine.topology.views[name] for name in self.request.views]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of Spark's Kafka source."""
+        return kafka_of(self.app, self.kafka)
 
     @property
     def tables(self) -> list[Table]:
@@ -72,7 +78,9 @@ class Job:
                     claim.check()
 
             with ExitStack() as stack:
-                live = stack.enter_context(open_sink(self.store, self.tables))
+                if needs_spark(self.store):
+                    stack.enter_context(self.spark())
+                live = stack.enter_context(open_sink(self.store))
                 if OLD in live.sides():
                     raise StoreError(
                         f"the tables that an earlier rebuild replaced are still there, as side "
@@ -160,7 +168,7 @@ class Job:
             return {}
         began = time.monotonic()
         with self.spark() as spark, self.sending() as sending:
-            build = Build(spark, self.app.engine.topology, plan, self.folder, self.kafka, check)
+            build = Build(spark, self.app.engine.topology, plan, self.folder, self.options, check)
             build.run(side, None if sending is None else sending.send)
             tallies = build.tallies
             if self.request.hashes:
@@ -241,11 +249,17 @@ class Job:
         """A Spark session, for as long as it is needed."""
         from apps.spark_session import SPARK_ERRORS, spark_session
 
-        session = spark_session("rebuild", self.cores)
+        if self._session is not None:
+            yield self._session
+            return
+        session = self._session = spark_session(
+            "rebuild", self.cores, delta=needs_spark(self.store)
+        )
         self.on_spark()
         try:
             yield session
         finally:
+            self._session = None
             with suppress(*SPARK_ERRORS):
                 session.stop()
 

@@ -55,7 +55,7 @@ class Partial:
                 self._job.app.engine.topology,
                 self._plan,
                 self._job.folder,
-                self._job.kafka,
+                self._job.options,
                 self._check,
             )
             slices = build.run(None)

@@ -78,29 +78,34 @@ def inspected(messages: DataFrame, topology: Topology, source: str) -> DataFrame
     return messages.mapInArrow(find, _KEYED)
 
 
-def progress(changelog: DataFrame, view: View) -> DataFrame:
-    """The last progress row of each stream in a view's changelog.
+def progress(changelogs: DataFrame, views: Mapping[str, View]) -> DataFrame:
+    """The last progress row of each stream in views' changelogs. views: by changelog topic.
 
     Columns: stream (the source's), view, of_view (the view's stream), row.
     """
-    of_view = F.expr("cast(substring(key, 2) as string)")
-    stream: Column = F.col("of_view")
-    if view.split is not None:
-        lane = F.substring_index("of_view", "|", 1)
-        stream = F.replace(F.replace(lane, F.lit("%7C"), F.lit("|")), F.lit("%25"), F.lit("%"))
+    lanes = [view.name for view in views.values() if view.split is not None]
+    lane = F.substring_index("of_view", "|", 1)
+    plain = F.replace(F.replace(lane, F.lit("%7C"), F.lit("|")), F.lit("%25"), F.lit("%"))
+    names = reduce(
+        lambda found, each: found.when(F.col("topic") == each[0], each[1].name),
+        views.items(),
+        F,
+    )
     return (
-        changelog.where(F.expr("substring(key, 1, 1) = X'70'"))
-        .groupBy("key")
+        changelogs.where(F.expr("substring(key, 1, 1) = X'70'"))
+        .groupBy("topic", "key")
         .agg(F.max_by("value", "offset").alias("row"))
         .where("row is not null")
-        .withColumn("of_view", of_view)
-        .select(stream.alias("stream"), F.lit(view.name).alias("view"), "of_view", "row")
+        .withColumn("of_view", F.expr("cast(substring(key, 2) as string)"))
+        .withColumn("view", names)
+        .withColumn("stream", F.when(F.col("view").isin(lanes), plain).otherwise(F.col("of_view")))
+        .select("stream", "view", "of_view", "row")
     )
 
 
 def together(
     messages: Iterable[DataFrame],
-    limits: Iterable[DataFrame],
+    limits: DataFrame,
     slices: int,
     chosen: Column | DataFrame | None = None,
 ) -> DataFrame:
@@ -120,8 +125,8 @@ def together(
         )
         for each in messages
     ]
-    rows += [
-        each.select(
+    rows.append(
+        limits.select(
             "stream",
             "view",
             "of_view",
@@ -134,8 +139,7 @@ def together(
             nothing.cast("binary").alias("value"),
             nothing.cast("array<struct<key: string, value: binary>>").alias("headers"),
         )
-        for each in limits
-    ]
+    )
     found = reduce(DataFrame.unionByName, rows)
     if isinstance(chosen, DataFrame):
         found = found.join(chosen, "stream", "left_semi")

@@ -25,7 +25,7 @@ PATIENCE = 120.0
 APP = """
 import os
 
-from topology import Delete, Inspector, Table, Topology, Upsert, skip
+from topology import Delete, Inspector, Table, Topology, Upsert, skip, spill
 from topology.faust import compile
 
 PREFIX, LABEL = os.environ["PREFIX"], os.environ.get("LABEL", "old")
@@ -37,7 +37,7 @@ LEDGER = Table("ledger", key={"stream": str}, columns={"n": int, "total": int, "
 PAGES = Table("pages", key={"stream": str, "page": int}, columns={"n": int})
 
 
-@topology.view("ledger", of="in", gap=skip(after=2), buffer=16, tables=[LEDGER, PAGES])
+@topology.view("ledger", of="in", gap=skip(after=2), full=spill(), tables=[LEDGER, PAGES])
 def ledger(event, state):
     state["total"] = (state.get("total", 0) * 31 + event.content["amount"]) % 1_000_003
     values = {"n": event.sequence, "total": state["total"], "label": LABEL}
@@ -133,7 +133,10 @@ class Living(Worker):
         command += ["--store", self.url, "--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "materializer.log").open("ab") as output:
             self._materializer = spawn(
-                [*command, "--topics", f"{self.prefix}.ledger"], output=output, cwd=ROOT
+                [*command, "--topology", "app:topology"],
+                output=output,
+                cwd=self.folder,
+                env=self._environment({}),
             )
 
     def begin(self, *words: str, log: str = "rebuild", **more: str) -> subprocess.Popen[bytes]:

@@ -50,3 +50,16 @@ def test_rows_that_differ_are_found_on_both_sides(tmp_path: Path) -> None:
 def test_empty_tables(tmp_path: Path) -> None:
     assert compared(tmp_path / "one", [], []).same
     assert compared(tmp_path / "other", [], [(1, "a", 1.0)]).only_side == 1
+
+
+def test_another_key_is_told(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'read.db'}"
+    before = Table("t", key={"a": int}, columns={"x": float})
+    with open_sink(url, [before]) as one, open_sink(url, [TABLE], side="new") as other:
+        change = {"op": "upsert", "table": "t", "key": {"a": 1}, "values": {"x": 1.0}}
+        record = {"view": "v", "stream": "s", "sequence": 1, "changes": [change]}
+        one.apply([("v", 0, 0, orjson.dumps(record))])
+        fill(other, (1, "a", 1.0))
+        found = compare(one, other, "t", list(TABLE.key))
+    assert (found.only_live, found.only_side) == (1, 1)
+    assert "another key" in str(found)
