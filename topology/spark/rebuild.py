@@ -86,11 +86,9 @@ def progress(changelogs: DataFrame, views: Mapping[str, View]) -> DataFrame:
     lanes = [view.name for view in views.values() if view.split is not None]
     lane = F.substring_index("of_view", "|", 1)
     plain = F.replace(F.replace(lane, F.lit("%7C"), F.lit("|")), F.lit("%25"), F.lit("%"))
-    names = reduce(
-        lambda found, each: found.when(F.col("topic") == each[0], each[1].name),
-        views.items(),
-        F,
-    )
+    names = F.lit("")
+    for topic, view in views.items():
+        names = F.when(F.col("topic") == topic, view.name).otherwise(names)
     return (
         changelogs.where(F.expr("substring(key, 1, 1) = X'70'"))
         .groupBy("topic", "key")
