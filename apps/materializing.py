@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -97,7 +97,9 @@ def _records(table: pa.Table) -> Iterator[OutputRecord]:
     return zip(*columns, strict=True)
 
 
-def start(spark: SparkSession, settings: Settings, writer: Writer) -> StreamingQuery:
+def start(
+    spark: SparkSession, settings: Settings, writer: Callable[[DataFrame, int], None]
+) -> StreamingQuery:
     """Start the query.
 
     Topics are subscribed by a pattern that matches just their names, because a topic that does not

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -30,10 +32,13 @@ _DELTA = {
 }
 
 
-def spark_session(name: str, cores: int | None = None, *, delta: bool = False) -> SparkSession:
+def spark_session(
+    name: str, cores: int | None = None, *, delta: bool = False, more: Iterable[Path] = ()
+) -> SparkSession:
     """Return the session of this process; one that there is already is taken as it is.
 
     cores: of this machine, None for all of them. delta: make one that writes Delta Lake tables.
+    more: further jars.
 
     Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
     reachable from this machine only, with the JVM and the Kafka connector that `scripts/setup`
@@ -51,7 +56,8 @@ def spark_session(name: str, cores: int | None = None, *, delta: bool = False) -
         conf.setAll(list(_DELTA.items()))
     if jars.installed(jars.CONNECTOR):
         os.environ.update(jvm.spark_env())
-        conf.set("spark.jars", jars.spark_jars(*([jars.DELTA] if delta else [])))
+        known = jars.spark_jars(*([jars.DELTA] if delta else []))
+        conf.set("spark.jars", ",".join([known, *map(str, more)]))
     # A signal to the process group is for Python, which then stops the JVM in order; it also ends
     # when Python does, in whatever way.
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]

@@ -9,11 +9,12 @@ class Files:
     """The files below `root`, by their names from there."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self._jvm = jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._conf: Any = spark._jsc.hadoopConfiguration()
-        self._system = self._jvm.org.apache.hadoop.fs.Path(root).getFileSystem(self._conf)
         place = self._jvm.org.apache.hadoop.fs.Path(root)
+        self._system = place.getFileSystem(self._conf)
         self.root: str = self._system.makeQualified(place).toString()
 
     def path(self, name: str) -> str:

@@ -92,7 +92,7 @@ class Entry:
 
     def state(self, written: Callable[[str], bool]) -> State:
         """How far the store is, given which tables have this entry's commit."""
-        done = []
+        done: list[str] = []
         for step in self.steps:
             if not written(step):
                 return self.before.cut_off(done, self.after)

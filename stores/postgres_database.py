@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 
-from stores.columns import Kind, Number
+from stores.columns import INT_MAX, INT_MIN, Kind, Number
 from stores.reduction import Mark, Stream
 from stores.schema import Limits, TableState
 from stores.sink import StoreError
@@ -220,9 +220,10 @@ class PostgresDatabase:
             yield cursor.execute(_statement(sql))
 
     def value(self, value: Any, kind: Kind) -> Any:
-        if isinstance(value, Decimal):
-            return int(value) if value.as_tuple().exponent == 0 else float(value)
-        return value
+        if not isinstance(value, Decimal):
+            return value
+        whole = value.as_tuple().exponent == 0 and INT_MIN <= value <= INT_MAX
+        return int(value) if whole else float(value)
 
     def replace(self, table: str, kept: str | None, new: str) -> None:
         if kept is not None:
@@ -255,7 +256,7 @@ WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
 
 def _statement(sql: str) -> psycopg.sql.SQL:
     """Text that was made here, with every name quoted, as the driver's types want it."""
-    return psycopg.sql.SQL(cast(LiteralString, sql))
+    return psycopg.sql.SQL(sql)
 
 
 def _written(value: Any) -> Any:

@@ -41,8 +41,8 @@ def drop(database: Database, side: str) -> None:
 def switch(database: Database, side: str, topics: Sequence[str]) -> None:
     """Let a side take the place of the live tables; see `Sink.switch`."""
     if side not in written(database):
-        there = ", ".join(sorted(written(database))) or "none"
-        raise StoreError(f"side {side!r} is not there to switch to; there are: {there}")
+        known = ", ".join(sorted(written(database))) or "none"
+        raise StoreError(f"side {side!r} is not there to switch to; there are: {known}")
     live, there = (_positions(database, each) for each in (None, side))
     check_caught_up(side, topics, live, there)
     for topic in topics:

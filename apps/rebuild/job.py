@@ -166,16 +166,16 @@ class Job:
         """Fill the side with what is rebuilt, unless that was done already."""
         if plan.stage != "build":
             return {}
-        began = time.monotonic()
         with self.spark() as spark, self.sending() as sending:
+            began = time.monotonic()
             build = Build(spark, self.app.engine.topology, plan, self.folder, self.options, check)
             build.run(side, None if sending is None else sending.send)
             tallies = build.tallies
+            report(tallies, time.monotonic() - began)
             if self.request.hashes:
                 from apps.rebuild.hashes import compare_hashes
 
                 compare_hashes(build)
-        report(tallies, time.monotonic() - began)
         self.judge(tallies)
         begin_following(side, plan)
         plan.stage = "follow"

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 
-from apps.rebuild.progress import lasts
 from topology.rebuilding import Tally
 
 log = logging.getLogger("rebuild")
@@ -13,12 +12,12 @@ def report(tallies: Mapping[str, Tally], seconds: float) -> None:
     """Log what came of the history."""
     for name, tally in tallies.items():
         log.info(
-            "view %s: %s events of %s streams in %s: %s passed by, %s failed, %s duplicates; "
+            "view %s: %s events of %s streams in %.1f s: %s passed by, %s failed, %s duplicates; "
             "%s sequences are nowhere, %s of them the live view had; %s outputs in %s records",
             name,
             f"{tally.processed + tally.passed + tally.failed:,}",
             f"{tally.streams:,}",
-            lasts(seconds),
+            seconds,
             *(f"{n:,}" for n in (tally.passed, tally.failed, tally.duplicate)),
             *(f"{n:,}" for n in (tally.skipped, tally.missing, tally.outputs, tally.records)),
         )

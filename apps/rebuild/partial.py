@@ -48,8 +48,8 @@ class Partial:
 
     def run(self) -> None:
         """Rebuild the streams and replace them. Raises what `Job.run` raises."""
-        began = time.monotonic()
         with self._job.spark() as spark, self._job.sending() as sending:
+            began = time.monotonic()
             build = Build(
                 spark,
                 self._job.app.engine.topology,

@@ -132,7 +132,7 @@ class TestDeltaSink(SinkContract):
     def test_a_switch_that_was_cut_off_is_carried_out(
         self, commits: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("stores.delta_sink.PATIENCE", 0.0)
+        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
         self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
         with self.open([ORDERS], "next") as side:
             side.apply([order(0, 1, state="side"), (TOPIC, 0, 1, b"dead")])
@@ -150,7 +150,7 @@ class TestDeltaSink(SinkContract):
         assert [row.state for row in self.read("orders__old").collect()] == ["live"]
 
     def test_a_batch_in_hand_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stores.delta_sink.PATIENCE", 0.3)
+        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.3)
         with self.open([ORDERS], "next") as side:
             side.apply([order(0, 1)])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:

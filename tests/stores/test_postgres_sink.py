@@ -14,7 +14,6 @@ from stores.sinks import open_sink
 from tests.contracts.sink import (
     ORDERS,
     TOPIC,
-    EachDeadContract,
     Rows,
     SinkContract,
     order,
@@ -26,7 +25,7 @@ from topology.table import Table
 pytestmark = pytest.mark.integration
 
 
-class TestPostgresSink(SinkContract, EachDeadContract):
+class TestPostgresSink(SinkContract):
     steps = (
         "_make_tables",
         "_delete",
@@ -71,11 +70,11 @@ class TestPostgresSink(SinkContract, EachDeadContract):
 
     def select(self, sql: str, *parameters: Any) -> list[Any]:
         with psycopg.connect(self.url) as connection:
-            return connection.execute(sql, parameters).fetchall()  # type: ignore[arg-type]
+            return connection.execute(sql, parameters).fetchall()
 
     def run(self, sql: str) -> None:
         with psycopg.connect(self.url) as connection:
-            connection.execute(sql)  # type: ignore[arg-type]
+            connection.execute(sql)
 
     def test_column_types(self) -> None:
         with self.open([ORDERS]) as sink:
@@ -199,7 +198,7 @@ class TestPostgresSink(SinkContract, EachDeadContract):
         with self.open([ORDERS]) as live:
             live.switch("next", [TOPIC])
         with psycopg.connect(self.url) as connection:
-            connection.execute(f'SET ROLE "{role}"')  # type: ignore[arg-type]
+            connection.execute(f'SET ROLE "{role}"')
             assert connection.execute("SELECT state FROM orders").fetchall() == [("side",)]
 
     def test_a_store_may_be_a_schema_of_a_database(self) -> None:
