@@ -6,6 +6,11 @@ from typing import Any
 
 import orjson
 
+from topology.changes import Delete, Upsert
+from topology.handling import OPTIONS
+
+_SORTED = OPTIONS | orjson.OPT_SORT_KEYS
+
 MOST_ROWS = 2_000
 """Rows of one record; a stream that writes more has several records."""
 
@@ -31,20 +36,33 @@ class Folding:
 
     def add(self, changes: Iterable[Mapping[str, Any]]) -> None:
         """The changes of the next record, as its JSON has them."""
-        rows = self._rows
         for change in changes:
-            table, key = change["table"], change["key"]
-            # As JSON, since 1 and true are equal in Python, and are not in a text column.
-            at = table, orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
-            before = rows.get(at)
-            if change["op"] == "delete":
-                rows[at] = _Row(table, key, None, True)
-            elif before is None:
-                rows[at] = _Row(table, key, change["values"], False)
-            elif before.values is None:
-                before.values = change["values"]
-            else:
-                before.values.update(change["values"])
+            self._add(change["table"], change["key"], change.get("values"))
+
+    def add_yielded(self, changes: Iterable[Upsert | Delete]) -> None:
+        """The same as a handler yielded them; only the dictionaries may change afterwards."""
+        for change in changes:
+            values = change.values if change.__class__ is Upsert else None  # type: ignore[union-attr]
+            self._add(change.table, dict(change.key), None if values is None else dict(values))
+
+    def _add(self, table: Any, key: Any, values: dict[str, Any] | None) -> None:
+        rows = self._rows
+        # As JSON, since 1 and true are equal in Python, and are not in a text column.
+        at = table, orjson.dumps(key, option=_SORTED)
+        before = rows.get(at)
+        if values is None:
+            rows[at] = _Row(table, key, None, True)
+        elif before is None:
+            rows[at] = _Row(table, key, values, False)
+        elif before.values is None:
+            before.values = values
+        else:
+            before.values.update(values)
+
+    @property
+    def tables(self) -> set[Any]:
+        """The tables that are written."""
+        return {table for table, _ in self._rows}
 
     def changes(self) -> list[dict[str, Any]]:
         """The changes that come to the same."""
@@ -63,4 +81,4 @@ class Folding:
         body: dict[str, Any] = {"view": view, "stream": stream, "sequence": sequence}
         if epoch:
             body["epoch"] = epoch
-        return orjson.dumps(body | {"changes": self.changes()})
+        return orjson.dumps(body | {"changes": self.changes()}, option=OPTIONS)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+from topology.changes import Delete, Emit, Upsert
 from topology.event import Event
 from topology.policies import LateTopic, Spill, Wait
 from topology.sequencer import LAST, Gap, Ordering, Step
 from topology.store import Row
-from topology.unit import CommitUnit
+from topology.unit import CommitUnit, Out
 from topology.view import View
 from topology.view_task import ViewTask
 
@@ -30,17 +32,40 @@ class EmptyTable:
         """Nothing is kept."""
 
 
+Said = tuple[str, int, list[Upsert | Delete], bytes]
+"""(stream, sequence, row changes as they were yielded, the output's value)."""
+
+
+class _Listening:
+    """Mixed into a view's handling: also keeps what was yielded, so that it need not be decoded."""
+
+    said: list[Said]
+    outputs: list[Out]
+
+    def write(self, event: Event, items: Iterable[Any]) -> None:
+        items = list(items)
+        before = len(self.outputs)
+        super().write(event, items)  # type: ignore[misc]
+        if len(self.outputs) > before:
+            value = self.outputs[-1][1]
+            changes = [item for item in items if item.__class__ is not Emit]
+            self.said.append((event.stream, event.sequence, changes, value or b""))
+
+
 class SortedView(ViewTask):
     """A view's task in which what is missing is known to be missing.
 
     Sequencer and handling are the workers'; only the policies that are about time and room do not
-    hold. gaps: that were given up.
+    hold. gaps: that were given up. said: the outputs.
     """
 
     def __init__(self, view: View) -> None:
         super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
         self.ordering = at_once(self.ordering)
         self.gaps: list[Gap] = []
+        self.said: list[Said] = []
+        handling = type("Listening", (_Listening, self._handling), {"said": self.said})
+        self._handling = handling
 
     def order(
         self,

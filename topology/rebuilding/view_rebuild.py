@@ -9,6 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from topology.audit.outputs import START, Chain, chained
+from topology.changes import Delete, Upsert
 from topology.event import Event
 from topology.lanes import split_lane
 from topology.progress import Progress, last_of
@@ -201,7 +202,7 @@ class ViewRebuild:
             self._loop.run_until_complete(task.arun(events, unit, horizon))
         else:
             task.run(events, unit, horizon)
-        self._take_outputs(unit.colocated.get(view.output, ()))
+        self._take_outputs()
         for topics in (unit.colocated, unit.keyed):
             for topic, outs in topics.items():
                 if topic not in self._own:
@@ -209,26 +210,26 @@ class ViewRebuild:
         room = REASONS - len(self.tally.reports)
         self.tally.reports += [each for each in unit.reports if " failed; " in each][:room]
 
-    def _take_outputs(self, outs: Iterable[Out]) -> None:
-        folds, said, tables = self._folds, self._said, self._tables
-        loads, number = orjson.loads, 0
-        for _, value, _, _ in outs:
-            assert value is not None
-            body = loads(value)
-            stream, sequence, changes = body["stream"], body["sequence"], body["changes"]
-            number += 1
-            tables.update(change["table"] for change in changes)
+    def _take_outputs(self) -> None:
+        folds, last = self._folds, self._said
+        said = self._task.said
+        for stream, sequence, changes, value in said:
             if self._chains and not self._limits[stream].epoch:
                 self._chain[stream] = chained(self._chain.get(stream, START), sequence, value)
             if not self._fold:
                 self._unfolded.append(Rebuilt(self.view.name, stream, sequence, value))
+                self._tables.update(change.table for change in changes)
                 continue
             fold = folds.get(stream)
             if fold is None:
                 fold = folds[stream] = Folding()
-            fold.add(changes)
-            said[stream] = sequence
-        self.tally.outputs += number
+            if _is_plain(value, changes):
+                fold.add_yielded(changes)
+            else:
+                fold.add(orjson.loads(value)["changes"])
+            last[stream] = sequence
+        self.tally.outputs += len(said)
+        said.clear()
 
     # -- the end of a stream
 
@@ -265,7 +266,9 @@ class ViewRebuild:
 
     def _record(self, stream: str, sequence: int, epoch: int) -> Rebuilt:
         self.tally.records += 1
-        value = self._folds.pop(stream).record(self.view.name, stream, sequence, epoch)
+        fold = self._folds.pop(stream)
+        self._tables |= fold.tables
+        value = fold.record(self.view.name, stream, sequence, epoch)
         return Rebuilt(self.view.name, stream, sequence, value)
 
     def finish(self) -> Tally:
@@ -278,3 +281,13 @@ class ViewRebuild:
         tally.duplicate, tally.skipped, tally.late = counts.duplicate, counts.skipped, counts.late
         tally.tables = sorted(self._tables)
         return tally
+
+
+def _is_plain(value: bytes, changes: list[Upsert | Delete]) -> bool:
+    """Whether all that changes hold are single values, which nobody can change afterwards.
+
+    value: the JSON of the output. A brace more than the changes themselves have, which may also be
+    in a text, says that there may be more.
+    """
+    braces = 1 + sum(3 if change.__class__ is Upsert else 2 for change in changes)
+    return value.count(b"{") == braces and value.count(b"[") == 1
