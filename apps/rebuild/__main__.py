@@ -236,7 +236,10 @@ def _reason(error: Exception) -> str:
     for line in text.splitlines():
         if mark in line:
             return line.partition(mark)[2]
-    return "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
+    if "failOnDataLoss" in text:
+        text += "\nmessages were deleted by retention since this was begun; give --fresh"
+    return text
 
 
 if __name__ == "__main__":

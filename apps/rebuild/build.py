@@ -112,7 +112,9 @@ class Build:
             fold=plan.fold,
         )
         outputs = {view.name: view.output for view in views}
-        loader = None if side is None else Loader(side, slices, number, outputs, send)
+        loader = (
+            None if side is None else Loader(side, slices, number, outputs, send, strict=plan.fold)
+        )
         frame = self.frame(source, views)
         outcome: list[dict[str, Tally] | BaseException] = []
 

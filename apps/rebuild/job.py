@@ -94,7 +94,7 @@ class Job:
                     Partial(self, plan, live, check).run()
                     switched = True
                 else:
-                    switched = self.whole(plan, live, check)
+                    switched = self.whole(plan, live, check, claim)
                 if switched:
                     if claim is not None:
                         claim.note("")
@@ -130,11 +130,12 @@ class Job:
         """Whether what the plan's side needs is still there."""
         return plan.stage == "build" or plan.side in live.sides()
 
-    def new_plan(self, claim: Claim | None, *, fold: bool = True) -> Plan:
+    def new_plan(self, claim: Claim | None) -> Plan:
+        """Note where the views are; from here on a rebuild that ends too early can be gone on with."""
         sources = dict.fromkeys(view.of for view in self.views)
         topics = history_topics(self.request.history, sources)
         found = asyncio.run(snapshot(self.app, self.views, topics))
-        plan = Plan(self.request, found, fold=fold)
+        plan = Plan(self.request, found)
         if claim is not None and not self.request.partial:
             claim.note(plan.side)
         self.folder.save(plan)
@@ -142,7 +143,7 @@ class Job:
 
     # -- all streams, into a side
 
-    def whole(self, plan: Plan, live: Sink, check: Callable[[], None]) -> bool:
+    def whole(self, plan: Plan, live: Sink, check: Callable[[], None], claim: Claim | None) -> bool:
         """Rebuild into a side, and switch if that is wanted."""
         while True:
             with open_sink(self.store, self.tables, side=plan.side) as side:
@@ -160,6 +161,8 @@ class Job:
             live.drop(plan.side)
             self.folder.clear()
             plan = Plan(plan.request, plan.snapshot, fold=False)
+            if claim is not None:
+                claim.note(plan.side)
             self.folder.save(plan)
 
     def fill(self, plan: Plan, side: Sink, check: Callable[[], None]) -> dict[str, Tally]:

@@ -19,7 +19,7 @@ class Loader:
     """Loads the slices of one source.
 
     number: of the source in this rebuild. outputs: view → its output topic. send: takes what
-    handlers sent, None to leave it. A slice is a partition of the output topic to the side, with a
+    handlers sent, None to leave it. strict: whether every record has to be taken. A slice is a partition of the output topic to the side, with a
     number below zero, so that the side knows what it has of it, however often it is loaded.
     """
 
@@ -30,11 +30,14 @@ class Loader:
         number: int,
         outputs: Mapping[str, str],
         send: Callable[[list[Sent]], None] | None = None,
+        *,
+        strict: bool = True,
     ) -> None:
         self.applied = Applied()
         self.loaded: set[int] = set()
         self.chains: dict[tuple[str, str], bytes] = {}
         self._side, self._slices, self._outputs, self._send = side, slices, outputs, send
+        self._strict = strict
         self._first = -1 - number * SLICES
 
     def load(self, check: Callable[[], None]) -> None:
@@ -70,6 +73,6 @@ class Loader:
     def _apply(self, batch: list[OutputRecord], check: Callable[[], None]) -> None:
         check()
         done = self._side.apply(batch)
-        if done.dead:
+        if done.dead and self._strict:
             raise Refused(str(done.reason))
         self.applied.add(done)

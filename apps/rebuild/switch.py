@@ -32,6 +32,12 @@ class Follow:
             if at in start:
                 start[at] = max(start[at], position.next_offset)
         self._follower = Follower(app, start)
+        for topic, number in self._follower.lost():
+            self._follower.close()
+            raise StoreError(
+                f"topic {topic!r} partition {number} has lost outputs by retention that were still "
+                "to be followed; begin anew with --fresh"
+            )
 
     def __enter__(self) -> "Follow":
         return self

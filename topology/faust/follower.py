@@ -47,6 +47,20 @@ class Follower:
             for record in records
         ]
 
+    def lost(self) -> list[Partition]:
+        """The partitions of which records that are still to be taken are there no more."""
+        found: list[Partition] = self._do(self._lost())
+        return found
+
+    async def _lost(self) -> list[Partition]:
+        firsts: Mapping[TopicPartition, int]
+        firsts = await self._consumer.beginning_offsets(self._partitions)
+        return [
+            (tp.topic, tp.partition)
+            for tp, first in firsts.items()
+            if await self._consumer.position(tp) < first
+        ]
+
     def behind(self) -> int:
         """How many offsets there are up to what is committed now."""
         behind: int = self._do(self._behind())

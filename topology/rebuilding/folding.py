@@ -42,7 +42,7 @@ class Folding:
     def add_yielded(self, changes: Iterable[Upsert | Delete]) -> None:
         """The same as a handler yielded them; only the dictionaries may change afterwards."""
         for change in changes:
-            values = change.values if change.__class__ is Upsert else None  # type: ignore[union-attr]
+            values = change.values if isinstance(change, Upsert) else None
             self._add(change.table, dict(change.key), None if values is None else dict(values))
 
     def _add(self, table: Any, key: Any, values: dict[str, Any] | None) -> None:
