@@ -131,7 +131,7 @@ class Job:
         return plan.stage == "build" or plan.side in live.sides()
 
     def new_plan(self, claim: Claim | None) -> Plan:
-        """Note where the views are; from here on a rebuild that ends too early can be gone on with."""
+        """Note where the views are; from here on, what ends too early can be gone on with."""
         sources = dict.fromkeys(view.of for view in self.views)
         topics = history_topics(self.request.history, sources)
         found = asyncio.run(snapshot(self.app, self.views, topics))

@@ -19,8 +19,10 @@ class Loader:
     """Loads the slices of one source.
 
     number: of the source in this rebuild. outputs: view → its output topic. send: takes what
-    handlers sent, None to leave it. strict: whether every record has to be taken. A slice is a partition of the output topic to the side, with a
-    number below zero, so that the side knows what it has of it, however often it is loaded.
+    handlers sent, None to leave it. strict: whether every record has to be taken.
+
+    A slice is a partition of the output topic to the side, with a number below zero, so that the
+    side knows what it has of it, however often it is loaded.
     """
 
     def __init__(

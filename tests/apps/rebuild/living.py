@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from tests.faust.worker import Worker
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 
 APP = """
 import os
@@ -216,6 +216,11 @@ class Living(Worker):
             )
             time.sleep(0.1)
 
+    def forget_claims(self) -> None:
+        """Let the claims of processes that died be as old as they would be in a while."""
+        with closing(sqlite3.connect(self.store, timeout=30)) as connection, connection:
+            connection.execute("UPDATE _claims SET until = 0")
+
     def stop(self) -> None:
         for process in (self.process, self._materializer, *self._rebuilds):
             if process is not None and process.poll() is None:
@@ -229,24 +234,21 @@ class Living(Worker):
 
 
 class Load(threading.Thread):
-    """Sends messages in pieces, one after the other, until it is stopped or has no more."""
+    """Sends more and more, until it is told to end."""
 
-    def __init__(
-        self, living: Living, messages: Sequence[tuple[bytes, bytes]], pause: float = 0.05
-    ) -> None:
+    def __init__(self, living: Living, events: Input, size: int = 100, pause: float = 0.1) -> None:
         super().__init__(daemon=True)
-        self._living, self._messages, self._pause = living, messages, pause
-        self.left = len(messages)
-        self._hurry = threading.Event()
+        self._living, self._events, self._size, self._pause = living, events, size, pause
+        self._ended = threading.Event()
+        self.pieces = 0
 
     def run(self) -> None:
-        size = 100
-        for at in range(0, len(self._messages), size):
-            self._living.send(*self._messages[at : at + size])
-            self.left -= size
-            self._hurry.wait(self._pause)
+        while not self._ended.wait(self._pause):
+            self._living.send(*self._events.make(self._size))
+            self.pieces += 1
 
-    def finish(self) -> None:
-        """Send the rest at once."""
-        self._hurry.set()
-        self.join(60)
+    def end(self) -> int:
+        """Returns how many pieces were sent."""
+        self._ended.set()
+        self.join()
+        return self.pieces

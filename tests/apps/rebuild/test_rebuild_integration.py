@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.rebuild.living import Input, Living, Load
+from tests.apps.rebuild.living import PATIENCE, Input, Living, Load
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
@@ -32,11 +32,10 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     before = living.ledger()
 
     living.restart("new")
-    load = Load(living, events.make(12_000))
+    load = Load(living, events)
     load.start()
     said = living.rebuild("--hashes")
-    assert load.left > 0, "nothing came any more when the tables were switched"
-    load.finish()
+    assert load.end() > 1
     living.wait_for(events.ledger())
     assert living.labels() == {"new"}
     assert living.pages() == events.pages()
@@ -49,7 +48,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
 
     # Old tables are in the way of another rebuild until somebody drops them.
     process = living.begin(log="refused")
-    assert process.wait(60) == 1
+    assert process.wait(PATIENCE) == 1
     assert "apps.rebuild drop" in living.log("refused").read_text()
     living.command_line("drop", "--store", living.url)
     assert living.select("SELECT 1 FROM sqlite_master WHERE name LIKE '%old'") == []
@@ -66,32 +65,18 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
     first = living.begin("--switch", "no", log="first")
     living.until("first", "view ledger: ", first)
     second = living.begin(log="second")
-    assert second.wait(60) == 1
+    assert second.wait(PATIENCE) == 1
     assert "is being rebuilt by process" in living.log("second").read_text()
     first.send_signal(signal.SIGKILL)
     first.wait()
-    # Its claim holds for a while yet; nobody need wait for that here.
-    living.select("SELECT 1")
-    expire(living)
-
-    third = living.begin("--switch", "same", log="third")
-    assert third.wait(120) == 0, living.log("third").read_text()
-    said = living.log("third").read_text()
+    living.forget_claims()
+    said = living.rebuild("--switch", "same", log="third")
     assert "going on with what was begun" in said
     assert "table ledger: 30 rows live, 30 rebuilt, all the same" in said
     assert "switched" in said
     living.send(*events.make(500))
     living.wait_for(events.ledger())
     assert living.pages() == events.pages()
-
-
-def expire(living: Living) -> None:
-    """Let the claims of dead processes be old."""
-    import sqlite3
-    from contextlib import closing
-
-    with closing(sqlite3.connect(living.store, timeout=20)) as connection, connection:
-        connection.execute("UPDATE _claims SET until = 0")
 
 
 def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Path) -> None:
@@ -102,11 +87,9 @@ def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Pat
     living.wait_for(events.ledger())
     living.restart("new")
 
-    topic = f"{living.prefix}.{living.prefix}.in.by-stream"
-    del topic
     export = ("export", "--broker", living.broker, "--topic", f"{living.prefix}.in")
     living.command_line(*export, "--to", str(tmp_path / "past"), "--format", "json")
-    load = Load(living, events.make(300), pause=0.2)
+    load = Load(living, events, size=10)
     load.start()
     said = living.rebuild(
         "--stream",
@@ -119,7 +102,7 @@ def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Pat
         "by-stream",
     )
     assert "2 streams are replaced" in said
-    load.finish()
+    load.end()
     living.wait_for(events.ledger())
     rows = dict(living.select("SELECT stream, label FROM ledger"))
     assert rows["s1"] == rows["s2"] == "new"
