@@ -255,8 +255,12 @@ class Job:
         if self._session is not None:
             yield self._session
             return
+        settings: dict[str, str] = {}
+        if self.cores is not None:
+            settings["spark.master"] = f"local[{self.cores}]"
+            settings["spark.sql.shuffle.partitions"] = str(self.cores)
         session = self._session = spark_session(
-            "rebuild", self.cores, delta=needs_spark(self.store)
+            "rebuild", delta=needs_spark(self.store), settings=settings
         )
         self.on_spark()
         try:

@@ -77,7 +77,8 @@ class Materializer:
         until = time.monotonic() + PATIENCE
         while True:
             status = self._status()
-            at = {p["partition"]: p["next_offset"] for p in status.get("partitions", ())}
+            mine = (p for p in status.get("partitions", ()) if p["topic"] == self.topic)
+            at = {p["partition"]: p["next_offset"] for p in mine}
             if all(at.get(partition, 0) >= end for partition, end in ends.items()):
                 return status
             if self.process is None or self.process.poll() is not None:

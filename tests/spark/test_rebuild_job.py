@@ -8,7 +8,6 @@ import orjson
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from apps.spark_session import spark_session
 from tests.rebuilding.rows import ReadStore, rebuilt
 from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import INSPECTOR
@@ -23,13 +22,6 @@ pytestmark = pytest.mark.integration
 
 SLICES = 3
 STREAMS = "abcdefgh"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = spark_session("test", 1)
-    yield session
-    session.stop()
 
 
 def count(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:

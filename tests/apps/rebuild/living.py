@@ -20,7 +20,7 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from tests.faust.worker import Worker
 
-PATIENCE = 240.0
+PATIENCE = 480.0
 
 APP = """
 import os
