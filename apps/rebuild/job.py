@@ -81,7 +81,7 @@ class Job:
                 if needs_spark(self.store):
                     stack.enter_context(self.spark())
                 live = stack.enter_context(open_sink(self.store))
-                if OLD in live.sides():
+                if OLD in live.sides() and not self.request.partial:
                     raise StoreError(
                         f"the tables that an earlier rebuild replaced are still there, as side "
                         f"{OLD!r}; when nobody needs them: python -m apps.rebuild drop --store "

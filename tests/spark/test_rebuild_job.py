@@ -75,8 +75,8 @@ def changelogs(spark: SparkSession) -> DataFrame:
             for row in (b"0", value):
                 found.append(Record(f"{view}-changelog", 0, len(found), key, row))
         found.append(Record(f"{view}-changelog", 0, len(found), b"c", b"{}"))
-        for row in (b"9", None):
-            found.append(Record(f"{view}-changelog", 0, len(found), b"pdropped", row))
+        for dropped in (b"9", None):
+            found.append(Record(f"{view}-changelog", 0, len(found), b"pdropped", dropped))
     return frame(spark, found)
 
 

@@ -4,6 +4,7 @@ History and the live views' progress are brought together by stream and sorted b
 stream is handled by itself, however many there are, and is read and inspected once for all views.
 """
 
+import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _KEYED = (
     "headers array<struct<key: string, value: binary>>, stream string"
 )
 _RESULT = "slice int, tally string"
+GC_THRESHOLD = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,9 @@ def run(frame: DataFrame, job: Job) -> dict[str, Tally]:
 
 def _task(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # What a batch makes lives until the batch is done, and is in no cycle; to look at all of it
+        # again and again would take a third of the time.
+        gc.set_threshold(GC_THRESHOLD, 20, 100)
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
