@@ -29,7 +29,7 @@ class Folding:
     """Folds the row changes of one stream of a view, in order."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[Any, bytes], _Row] = {}
+        self._rows: dict[Any, _Row] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -47,8 +47,14 @@ class Folding:
 
     def _add(self, table: Any, key: Any, values: dict[str, Any] | None) -> None:
         rows = self._rows
-        # As JSON, since 1 and true are equal in Python, and are not in a text column.
-        at = table, orjson.dumps(key, option=_SORTED)
+        at: Any = None
+        if len(key) == 1:
+            for name, value in key.items():
+                if value.__class__ is str or value.__class__ is int:
+                    at = table, name, value
+        if at is None:
+            # As JSON, since 1 and true are equal in Python, and are not in a text column.
+            at = table, orjson.dumps(key, option=_SORTED)
         before = rows.get(at)
         if values is None:
             rows[at] = _Row(table, key, None, True)
@@ -62,7 +68,7 @@ class Folding:
     @property
     def tables(self) -> set[Any]:
         """The tables that are written."""
-        return {table for table, _ in self._rows}
+        return {row.table for row in self._rows.values()}
 
     def changes(self) -> list[dict[str, Any]]:
         """The changes that come to the same."""

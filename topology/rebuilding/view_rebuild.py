@@ -289,5 +289,7 @@ def _is_plain(value: bytes, changes: list[Upsert | Delete]) -> bool:
     value: the JSON of the output. A brace more than the changes themselves have, which may also be
     in a text, says that there may be more.
     """
-    braces = 1 + sum(3 if change.__class__ is Upsert else 2 for change in changes)
+    braces = 1
+    for change in changes:
+        braces += 3 if change.__class__ is Upsert else 2
     return value.count(b"{") == braces and value.count(b"[") == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stores.claims import Claim
 from tests.apps.rebuild.living import PATIENCE, Input, Living, Load
 from tests.conftest import BrokerAddress
 
@@ -62,15 +63,18 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
     living.materialize()
     living.wait_for(events.ledger())
 
-    first = living.begin("--switch", "no", log="first")
-    living.until("first", "view ledger: ", first)
-    second = living.begin(log="second")
-    assert second.wait(PATIENCE) == 1
+    with Claim(living.url, [f"view {living.prefix}.ledger"]):
+        second = living.begin(log="second")
+        assert second.wait(PATIENCE) == 1
     assert "is being rebuilt by process" in living.log("second").read_text()
+
+    first = living.begin("--switch", "no", log="first")
+    living.until("first", "rebuilding ledger: ", first)
     first.send_signal(signal.SIGKILL)
     first.wait()
     living.forget_claims()
     said = living.rebuild("--switch", "same", log="third")
+    assert living.select("SELECT count(*) FROM _sides WHERE side <> 'old'") == [(0,)]
     assert "going on with what was begun" in said
     assert "table ledger: 30 rows live, 30 rebuilt, all the same" in said
     assert "switched" in said

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from apps.rebuild.load import Loader, Refused
+from stores.sink import Position
 from stores.sinks import open_sink
 from topology import Table
 from topology.rebuilding import Rebuilt
@@ -46,6 +47,26 @@ def test_slices_are_loaded_as_they_come_and_once(tmp_path: Path) -> None:
         other.load(nothing)
         assert other.applied.applied == 3
         assert side.count("rows") == 3
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["postgresql", "delta"])
+def test_other_stores_take_slices_too(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    slices = Slices(str(tmp_path / "slices"))
+    slices.write(1, [rebuilt("a", 3, 1), rebuilt("b", 4, 2)], dict)
+    request.getfixturevalue("spark" if kind == "delta" else "postgres")
+    folder = f"delta:///{tmp_path / 'delta'}"
+    url = folder if kind == "delta" else request.getfixturevalue("database")
+    with open_sink(url) as live:
+        with open_sink(url, [TABLE], side="new") as side:
+            for _ in range(2):
+                Loader(side, slices, 0, {"v": "shop.v"}).load(nothing)
+            side.seek([Position("shop.v", 0, 7)])
+        live.switch("new", ["shop.v"])
+        assert list(live.rows("rows")) == [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
+        assert live.sides() == []
 
 
 def test_what_the_store_refuses_is_told(tmp_path: Path) -> None:
