@@ -96,7 +96,7 @@ class Job:
                 else:
                     switched = self.whole(plan, live, check, claim)
                 if switched:
-                    if claim is not None:
+                    if claim is not None and not self.request.partial:
                         claim.note("")
                     self.folder.clear()
                 return switched
@@ -112,7 +112,10 @@ class Job:
     def plan(self, live: Sink, claim: Claim | None) -> Plan:
         """The plan that was left in the folder if it is for the same, or a new one."""
         left = self.folder.load()
-        sides = set() if claim is None else set(claim.left.values())
+        # A side that waits to be switched to is none the worse for a few streams made anew.
+        sides: set[str] = set()
+        if claim is not None and not self.request.partial:
+            sides |= set(claim.left.values())
         if left is not None:
             if not self.fresh and left.request == self.request and self.known(left, live):
                 log.info("going on with what was begun in %s", self.folder.path)
