@@ -20,6 +20,12 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from tests.faust.worker import Worker
 
+# A few small queries, for which compiling costs more than it gains.
+_QUICK_TO_START = (
+    "--conf 'spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
+    "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
+    "pyspark-shell"
+)
 PATIENCE = 480.0
 
 APP = """
@@ -125,6 +131,7 @@ class Living(Worker):
             "PREFIX": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.folder / "unused"),
+            "PYSPARK_SUBMIT_ARGS": _QUICK_TO_START,
             **more,
         }
 
