@@ -25,6 +25,8 @@ _QUICK_TO_START = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.stats.collect": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
 }

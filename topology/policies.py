@@ -5,7 +5,7 @@ from typing import Literal
 from topology.on_error import Advance, Halt, OnError, Park, Retry, advance, halt, park, retry
 from topology.on_full import Full, Redeliver, Spill, redeliver, spill
 from topology.on_gap import Adaptive, Gap, Skip, Wait, adaptive, skip, wait
-from topology.on_late import LateTopic, OnLate, late_topic
+from topology.on_late import LateTopic, OnLate, RebuildStream, late_topic, rebuild_stream
 
 __all__ = [
     "Adaptive",
@@ -18,6 +18,7 @@ __all__ = [
     "OnLate",
     "OnUnknown",
     "Park",
+    "RebuildStream",
     "Redeliver",
     "Retry",
     "Skip",
@@ -28,6 +29,7 @@ __all__ = [
     "halt",
     "late_topic",
     "park",
+    "rebuild_stream",
     "redeliver",
     "retry",
     "skip",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from topology.late_events import LateEvents
 from topology.rows import COUNTS
 from topology.sequencer import Step, step
 from topology.store import Row
@@ -136,6 +137,14 @@ class RowByRow(PartitionRunner):
         for view, rows in super().changes(unit):
             for row in rows:
                 yield view, [row]
+
+
+_take = LateEvents.take
+
+
+def requests_are_not_stored(self: LateEvents, result: Step, limit: int) -> Any:
+    beyond, _ = _take(self, result, limit)
+    return beyond, []
 
 
 _buffer_rows = ViewTask._buffer_rows

@@ -17,8 +17,14 @@ import pytest
 
 from tests.topology import simulated
 from tests.topology.partition import board, shop
-from tests.topology.simulated import odd_messages, sometimes, steps_of_three, three_views
-from topology import Event, Topology, skip
+from tests.topology.simulated import (
+    odd_messages,
+    ordered_by,
+    sometimes,
+    steps_of_three,
+    three_views,
+)
+from topology import Event, Topology, linked, monotonic, rebuild_stream, skip
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
 from topology.testing.simulator import told
@@ -36,6 +42,10 @@ CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     "failing handler": (shop(handler=sometimes, buffer=2), {"workers": 3}),
     "long drains": (shop(buffer=4), {"drain": 2, "delivery": Delivery(late=0.6, reach=30)}),
     "three views": (three_views(), {"partitions": 1}),
+    "links": (ordered_by(linked("before")), {}),
+    "links given up": (ordered_by(linked("before"), gap=skip(after=2)), {}),
+    "times": (ordered_by(monotonic(settle=2)), {"delivery": Delivery(late=0.5, reach=20)}),
+    "streams rebuilt": (ordered_by(monotonic(settle=1), late=rebuild_stream()), {}),
 }
 
 

@@ -29,6 +29,13 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
     if standing.situation == "parked":
         found.append(Next("nothing of the stream until it is redriven or unparked"))
         return found
+    if standing.asked:
+        found.append(
+            Next(
+                "it is rebuilt: its history is read again and handled in sequence, with the late "
+                "events in their place"
+            )
+        )
     if around.unread:
         found.append(
             Next(f"the view reads on: {around.lag} offsets to the end of its input"),
