@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
+from stores.clock import Now
 from stores.cursor import Cursor
 from stores.cursor_message import CursorError, Gap, Parked
-from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS, Now, begin_writing
+from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS, begin_writing
 
 
 @dataclass(frozen=True, slots=True)

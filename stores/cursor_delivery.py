@@ -18,8 +18,9 @@ from sqlalchemy import (
     update,
 )
 
-from stores.cursor_message import Message
-from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, Now, begin_writing
+from stores.clock import Now
+from stores.cursor_message import Message, shown
+from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
 
 _IN_ORDER = or_(
     MESSAGES.c.epoch < STREAMS.c.epoch,
@@ -128,7 +129,7 @@ class Delivering:
         connection.execute(
             update(DELIVERIES).where(DELIVERIES.c.stream_id == of).values(attempts=attempts)
         )
-        values: dict[str, Any] = {"due": None, "parked": reason[:4000].replace("\0", "\\0")}
+        values: dict[str, Any] = {"due": None, "parked": shown(reason)}
         if attempts < self.attempts:
             wait = min(self.backoff * 2 ** (attempts - 1), 3600.0)
             values = {"due": Now() + round(wait * 1000)}

@@ -100,6 +100,11 @@ def fault(message: Message, first: int) -> str | None:
     return None
 
 
+def shown(text: str, limit: int = 4000) -> str:
+    """A text of whatever is in it as any database takes it."""
+    return text[:limit].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
 def _encodes(text: str) -> bool:
     try:
         text.encode()

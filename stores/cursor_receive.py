@@ -9,7 +9,7 @@ from typing import TypeVar
 import orjson
 from sqlalchemy import Connection, bindparam, select, text, tuple_, update
 
-from stores.cursor_message import CursorError, Message, Received, fault
+from stores.cursor_message import CursorError, Message, Received, fault, shown
 from stores.cursor_order import FIRST, RING, At, Order, Taken, take_counting, take_growing
 from stores.cursor_tables import (
     DEAD,
@@ -79,13 +79,13 @@ class Receiving:
             if reason is None:
                 good.append(message)
             else:
-                told = f"{_shown(message.topic)} {_shown(message.stream)}: {reason}"
-                dead.append(self._line(_shown(told), message.content))
+                told = f"{message.topic[:200]} {message.stream[:200]}: {reason}"
+                dead.append(self._line(told, message.content))
         return good, dead
 
     def _line(self, reason: str, content: bytes | None) -> dict[str, object]:
         at = int(time.time() * 1000)
-        return {"cursor": self.cursor, "at": at, "reason": reason[:4000], "content": content}
+        return {"cursor": self.cursor, "at": at, "reason": shown(reason), "content": content}
 
     def _move(self, connection: Connection, read: Mapping[Partition, Read]) -> None:
         """Move the offsets on; only from where they are, so that two readers cannot mix."""
@@ -265,10 +265,6 @@ _PUT_STREAM = (
 
 def _headers(message: Message) -> str | None:
     return orjson.dumps(dict(message.headers)).decode() if message.headers else None
-
-
-def _shown(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def _pages(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -23,9 +23,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex, CreateTable
-from sqlalchemy.sql.functions import FunctionElement
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what is INTEGER
 _METADATA = MetaData()
@@ -94,27 +92,10 @@ OFFSETS = Table(
     Column("partition", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
 )
-_MAKING = 0x5E9019  # any number that nobody else uses for a lock
+_MAKING = 0x5E901B  # any number that nobody else uses for a lock
 _BUSY = {STREAMS: 1000, DELIVERIES: 1000, MESSAGES: 10_000}
 """Tables whose rows come and go → dead rows after which PostgreSQL tidies up, large table or not;
 without it what is looked for lies behind more and more that is gone."""
-
-
-class Now(FunctionElement[int]):
-    """The database's clock (ms): those of the machines that use it need not agree."""
-
-    type = BigInteger()
-    inherit_cache = True
-
-
-@compiles(Now, "postgresql")
-def _now_in_postgresql(*_: Any, **__: Any) -> str:
-    return "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT)"
-
-
-@compiles(Now, "sqlite")
-def _now_in_sqlite(*_: Any, **__: Any) -> str:
-    return "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
 
 
 def make(connection: Connection) -> None:

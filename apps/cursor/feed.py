@@ -1,0 +1,205 @@
+"""A Kafka topic into a cursor: the offsets are the cursor's own, moved in the same transaction.
+
+No consumer group is needed for that. Two feeds of one topic do not mix: each moves the offsets on
+only from where it is itself, and the slower one goes back to where the cursor is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+from sqlalchemy.exc import SQLAlchemyError
+
+from stores.cursor import Cursor
+from stores.cursor_message import Message
+from stores.cursor_receive import Fenced, Partition, Read
+from topology.errors import Malformed
+from topology.inspector import AnyInspector, Inspect, compile_inspector
+
+logger = logging.getLogger(__name__)
+
+RECORDS = 5_000
+"""Read and received at a time."""
+VOID = ".void"
+"""Behind a topic's name: where the relay says which of its messages are void."""
+
+Malformations = list[tuple[str, bytes | None]]
+Interpret = Callable[[Any], Message | None]
+"""A record → the message in it, None for what is none. Raises Malformed."""
+
+
+def inspected(inspector: AnyInspector, topic: str) -> Interpret:
+    """Messages of a topic, as an inspector of events finds them."""
+    inspect: Inspect = compile_inspector(inspector)
+
+    def interpret(record: Any) -> Message | None:
+        found = inspect(record)
+        if found is None:
+            return None
+        stream, sequence, kind, _ = found
+        void = any(name == "sequitur-void" for name, _ in record.headers)
+        headers = {name: value.decode("utf-8", "replace") for name, value in record.headers}
+        return Message(topic, stream, sequence, kind, record.value or b"", headers, void=void)
+
+    return interpret
+
+
+def output_records(topic: str) -> Interpret:
+    """The records of a view's output topic; the content is the record as it is.
+
+    Its cursor has to be of the order 'growing'.
+    """
+
+    def interpret(record: Any) -> Message | None:
+        if record.value is None:
+            return None
+        try:
+            body = orjson.loads(record.value)
+            epoch, sequence, stream = body.get("epoch", 0), body["sequence"], body["stream"]
+        except (orjson.JSONDecodeError, KeyError, AttributeError) as error:
+            raise Malformed(f"this is no output record: {error!r}") from None
+        for what in (epoch, sequence):
+            if isinstance(what, bool) or not isinstance(what, int):
+                raise Malformed(f"this is no output record: {what!r} is no number")
+        if not isinstance(stream, str):
+            raise Malformed("this is no output record: its stream is no text")
+        return Message(topic, stream, sequence, None, record.value, epoch=epoch)
+
+    return interpret
+
+
+class Feed:
+    """Feeds topics to a cursor. settings: of `AIOKafkaConsumer`, bootstrap_servers among them.
+
+    stored: called when messages came in.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        topics: Mapping[str, Interpret],
+        settings: dict[str, Any],
+        stored: Callable[[], None] | None = None,
+    ) -> None:
+        self._cursor, self._topics, self._settings = cursor, dict(topics), settings
+        self._stored = stored
+        self.ready = asyncio.Event()
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Feed until it is told to stop; go on by itself when broker or database are back."""
+        while not stopped.is_set():
+            try:
+                await self._run(stopped)
+            except Fenced as error:
+                logger.warning("%s", error)
+            except (KafkaError, SQLAlchemyError, OSError) as error:
+                reason = str(getattr(error, "orig", None) or repr(error)).strip().splitlines()
+                logger.warning("cursor %s: %s; trying again", self._cursor.name, reason[:1])
+            if not stopped.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.5):
+                        await stopped.wait()
+
+    async def _run(self, stopped: asyncio.Event) -> None:
+        consumer = AIOKafkaConsumer(
+            **{
+                "group_id": None,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "fetch_max_wait_ms": 50,
+                **self._settings,
+            }
+        )
+        try:
+            await consumer.start()
+            positions = await self._assign(consumer)
+            self.ready.set()
+            while not stopped.is_set():
+                found = await consumer.getmany(timeout_ms=200, max_records=RECORDS)
+                if any(found.values()):
+                    await self._receive(found, positions)
+        finally:
+            with suppress(Exception):
+                await consumer.stop()
+
+    async def _assign(self, consumer: Any) -> dict[TopicPartition, int]:
+        known = await consumer.topics()
+        wanted = {**{f"{topic}{VOID}": topic for topic in self._topics}}
+        topics = [t for t in (*self._topics, *wanted) if t in known]
+        for missing in self._topics.keys() - known:
+            raise KafkaError(f"topic {missing!r} does not exist; make it")
+        partitions = [
+            TopicPartition(topic, number)
+            for topic in topics
+            for number in sorted(consumer.partitions_for_topic(topic) or ())
+        ]
+        consumer.assign(partitions)
+        offsets = await asyncio.to_thread(self._cursor.offsets)
+        beginnings = await consumer.beginning_offsets(partitions)
+        positions: dict[TopicPartition, int] = {}
+        for at in partitions:
+            stored = offsets.get((at.topic, at.partition))
+            if stored is not None and stored < beginnings[at]:
+                logger.error(
+                    "cursor %s: %s/%d is at offset %d, but the topic begins at %d: retention has "
+                    "deleted what comes between; what is missing shows as gaps",
+                    self._cursor.name, at.topic, at.partition, stored, beginnings[at],
+                )  # fmt: skip
+            positions[at] = beginnings[at] if stored is None else stored
+            consumer.seek(at, max(positions[at], beginnings[at]))
+        return positions
+
+    async def _receive(
+        self, found: Mapping[TopicPartition, Sequence[Any]], positions: dict[TopicPartition, int]
+    ) -> None:
+        messages: list[Message] = []
+        malformed: Malformations = []
+        read: dict[Partition, Read] = {}
+        for at, records in found.items():
+            if records:
+                end = records[-1].offset + 1
+                read[at.topic, at.partition] = Read(positions[at], end)
+                self._interpret(at.topic, records, messages, malformed)
+        received = await asyncio.to_thread(
+            self._cursor.receive, messages, read=read, malformed=malformed
+        )
+        for (topic, partition), where in read.items():
+            positions[TopicPartition(topic, partition)] = where.end
+        if received.stored and self._stored is not None:
+            self._stored()
+
+    def _interpret(
+        self,
+        topic: str,
+        records: Sequence[Any],
+        messages: list[Message],
+        malformed: Malformations,
+    ) -> None:
+        interpret = self._topics.get(topic) or _voids(topic.removesuffix(VOID))
+        for record in records:
+            try:
+                message = interpret(record)
+            except Malformed as reason:
+                where = f"{record.topic}/{record.partition} offset {record.offset}"
+                malformed.append((f"{where}: {reason}", record.value))
+                continue
+            if message is not None:
+                messages.append(message)
+
+
+def _voids(topic: str) -> Interpret:
+    def interpret(record: Any) -> Message | None:
+        given = dict(record.headers)
+        try:
+            sequence, stream = int(given["sequitur-sequence"]), (record.key or b"").decode()
+        except (KeyError, ValueError) as error:
+            raise Malformed(f"this says of no message that it is void: {error!r}") from None
+        return Message(topic, stream, sequence, None, b"", void=True)
+
+    return interpret
