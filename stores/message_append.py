@@ -77,7 +77,9 @@ class Appending:
     def __init__(self, tables: MessageTables, dialect: str, *, rings: bool) -> None:
         self._dialect = dialect
         self._bell = rings and dialect == "postgresql"
-        self._ring = bell(tables) if self._bell else {}
+        self.ring_values = bell(tables) if dialect == "postgresql" else {}
+        self._values = self.ring_values if self._bell else {}
+        self.ring = Statement("SELECT NULL" + (_BELL if dialect == "postgresql" else ""))
 
         def statement(sql: str) -> Statement:
             return Statement(
@@ -96,7 +98,7 @@ class Appending:
     def one(self, run: Run, row: Mapping[str, Any]) -> int:
         """Append a checked draft; returns its sequence."""
         if self._dialect == "postgresql":
-            return int(run(self._one, {**row, **self._ring})[0][0])
+            return int(run(self._one, {**row, **self._values})[0][0])
         stream = {"topic": row["topic"], "stream": row["stream"]}
         sequence = int(run(self._count, stream)[0][0])
         run(self._append, {**row, "sequence": sequence, "captured_at": time.time()})
@@ -121,7 +123,7 @@ class Appending:
         if self._dialect != "postgresql":
             return [self.one(run, row) for row in rows]
         columns = {listed: [row[name] for row in rows] for listed, name in _LISTED.items()}
-        return [int(row[0]) for row in run(self._many, {**columns, **self._ring})]
+        return [int(row[0]) for row in run(self._many, {**columns, **self._values})]
 
 
 _LISTED = {

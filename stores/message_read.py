@@ -1,12 +1,12 @@
 """How a log is read so that nothing is passed over.
 
 In SQLite one transaction writes at a time, so ids become visible in their order. In PostgreSQL a
-transaction may still be open whose message has a lower id than one that is read already. Waiting for
-it would hold up all streams for one. So a position has the snapshot that its messages were read in,
-and the next read also looks for what that snapshot did not see: the messages of transactions that
-were open then, or began later, with ids up to the position's. Nothing of one stream is among both
-what was read and what is found later but lies before it: the stream's line is locked from a message's
-append to the end of its transaction.
+transaction may still be open whose message has a lower id than one that is read already; to wait
+for it would hold up all streams for one. So a position has the snapshot that its messages were read
+in, and the next read also looks for what that snapshot did not see: messages with ids up to the
+position's, of transactions that were open then or began later. Streams stay in order: a stream's
+line is locked from a message's append to the end of its transaction, so what is found later comes
+before nothing of its stream that was read already.
 """
 
 from collections.abc import Iterable, Mapping

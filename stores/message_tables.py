@@ -1,8 +1,8 @@
 """The tables of a message log, in SQLite and PostgreSQL.
 
 `<log>_messages` has the messages, `<log>_streams` the last sequence of every stream, `<log>_void`
-the sequences that were declared void, and `<log>_layout` the version of all this. In PostgreSQL a message also has the id of its transaction, by which a reader
-finds what became visible behind its back.
+the sequences that were declared void, and `<log>_layout` the version of all this. In PostgreSQL a
+message also has the id of its transaction, by which a reader finds what became visible behind it.
 """
 
 import re

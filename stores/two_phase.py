@@ -1,0 +1,288 @@
+"""A transaction of several databases, by two-phase commit: committed in all of them, or in none.
+
+    coordinator = Coordinator(shop_engine, {"log": log_engine})
+    with coordinator.transaction() as (shop, log):
+        shop.execute(...)
+        outbox.capture(log, "orders", order, "Placed", {"total": 12})
+
+One database keeps the decisions, and takes part itself as the last one: what it commits includes
+the line that says that all is committed (see `stores.two_phase_log`). So it need not be able to
+prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and committed
+once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what was
+decided; without a decision it is rolled back (presumed abort).
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Lock
+from uuid import uuid4
+
+from sqlalchemy import Connection, Engine, TwoPhaseTransaction
+from sqlalchemy.exc import SQLAlchemyError
+
+from stores.two_phase_after import forget, run_after_commit
+from stores.two_phase_log import DecisionLog, Outcome, TwoPhaseError
+from stores.two_phase_prepared import gid, is_gone, prepare
+from stores.two_phase_recovery import Recovery, recover
+
+log = logging.getLogger(__name__)
+
+FORGET = 100
+"""Transactions whose decisions are deleted together, once they are no longer needed."""
+AGAIN = 1.0
+"""Seconds between attempts to resolve what is in doubt, while transactions are being made."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+class OutcomeUnknown(TwoPhaseError):
+    """The database with the decisions went away while it committed: all is committed or nothing.
+
+    What is prepared stays so, until recovery finds out. `transaction` is its id, for
+    `Coordinator.outcome`.
+    """
+
+    def __init__(self, transaction: str, reason: BaseException) -> None:
+        super().__init__(
+            f"two-phase transaction {transaction}: the database with the decisions failed while it "
+            f"committed ({reason}), so it is committed in all databases or in none. It is resolved "
+            "as soon as that database answers; ask Coordinator.outcome before doing it again"
+        )
+        self.transaction = transaction
+
+
+class Coordinator:
+    """Makes transactions of the database of `decisions` and of others, by name.
+
+    decisions: PostgreSQL or SQLite; takes part in every transaction. participants: PostgreSQL with
+    max_prepared_transactions above 0. Names are stored with the decisions: keep them. step: called
+    between any two steps with what was done last, for tests.
+
+    What an earlier process left in doubt is resolved when it is made, as far as databases can be
+    reached. Any number of processes and threads may have a coordinator over the same databases.
+    """
+
+    def __init__(
+        self,
+        decisions: Engine,
+        participants: Mapping[str, Engine],
+        *,
+        step: Callable[[str], None] = lambda done: None,
+    ) -> None:
+        self.participants = dict(participants)
+        _check(self.participants)
+        self.decisions = DecisionLog(decisions)
+        self.step = step
+        self._lock = Lock()
+        self._ended: list[str] = []
+        self._doubt = False
+        self._next = 0.0
+        self.recover()
+
+    @contextmanager
+    def transaction(self, *names: str) -> Iterator[tuple[Connection, ...]]:
+        """A transaction of the database of the decisions and of `names`, by default all.
+
+        Gives their connections in this order; commits at the end of the block, rolls back when it
+        raises. Do not end the transactions of the connections yourself. Raises OutcomeUnknown,
+        TwoPhaseError, and what the databases raise; but for the first, nothing is committed then.
+        """
+        running = TwoPhase(self, names or tuple(self.participants))
+        try:
+            yield running.connections
+        except BaseException:
+            running.rollback()
+            raise
+        running.commit()
+
+    def recover(self, age: float = 0.0) -> Recovery:
+        """Resolve what is in doubt, as far as databases can be reached and nobody is at it.
+
+        age: seconds; what was prepared more recently is left alone. Raises what the database of the
+        decisions raises.
+        """
+        found = recover(self.decisions, self.participants, age=age)
+        self._doubt = bool(found.open or found.unreachable)
+        for line in found.report():
+            log.warning("%s", line)
+        return found
+
+    def outcome(self, transaction: str) -> Outcome:
+        """What became of a transaction. Raises what the database of the decisions raises."""
+        return self.decisions.outcome(transaction)
+
+    def close(self) -> None:
+        """Delete the decisions that nobody needs any more. The engines stay open."""
+        with self._lock:
+            ended, self._ended = self._ended, []
+        if ended:
+            self.decisions.forget(ended)
+
+    def in_doubt(self) -> None:
+        """Note that something is left to be resolved."""
+        self._doubt = True
+
+    def ended(self, transaction: str) -> None:
+        """Note that all participants have committed a transaction."""
+        with self._lock:
+            self._ended.append(transaction)
+            if len(self._ended) < FORGET:
+                return
+            ended, self._ended = self._ended, []
+        try:
+            self.decisions.forget(ended)
+        except SQLAlchemyError as error:  # recovery will
+            log.warning("two-phase decisions cannot be deleted for now: %s", error)
+
+    def before(self) -> None:
+        """Before a transaction: see to what is in doubt, now and then."""
+        with self._lock:
+            if not self._doubt or time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + AGAIN
+        with suppress(SQLAlchemyError):
+            self.recover(AGAIN)
+
+
+class TwoPhase:
+    """A transaction that has begun in all its databases; see `Coordinator.transaction`."""
+
+    def __init__(self, coordinator: Coordinator, names: tuple[str, ...]) -> None:
+        coordinator.before()
+        self.id = uuid4().hex
+        self._coordinator = coordinator
+        self._step = coordinator.step
+        self._parts: dict[str, tuple[Connection, TwoPhaseTransaction]] = {}
+        self._decision = coordinator.decisions.connect()
+        try:
+            # First of all: from now on, and until it is decided, recovery leaves this one alone.
+            self._root = self._decision.begin()
+            coordinator.decisions.write(self._decision, self.id, names)
+            self._step("begun")
+            for name in names:
+                self._join(name)
+            self._step("joined")
+        except BaseException:
+            self.rollback()
+            raise
+
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """That of the decisions, and those of the participants, in the order of their names."""
+        return self._decision, *(connection for connection, _ in self._parts.values())
+
+    def _join(self, name: str) -> None:
+        connection = self._coordinator.participants[name].connect()
+        try:
+            transaction = connection.begin_twophase(
+                gid(self._coordinator.decisions.id, self.id, name)
+            )
+        except BaseException:
+            connection.close()
+            raise
+        forget(connection)
+        self._parts[name] = connection, transaction
+
+    def commit(self) -> None:
+        """Commit in all databases. Raises OutcomeUnknown, TwoPhaseError and databases' errors."""
+        try:
+            self._step("worked")
+            self._check_active()
+            for name, (_, transaction) in self._parts.items():
+                prepare(name, transaction)
+                self._step(f"prepared {name}")
+        except BaseException:
+            self.rollback()
+            raise
+        try:
+            self._root.commit()
+        except BaseException as error:
+            self._settle(error)
+        self._decision.close()
+        self._step("decided")
+        done = [self._commit_part(name) for name in list(self._parts)]
+        if all(done):
+            self._coordinator.ended(self.id)
+        self._step("ended")
+
+    def rollback(self) -> None:
+        """Roll back in all databases. Raises nothing: what cannot be reached is left in doubt."""
+        for name in list(self._parts):
+            self._end_part(name, lambda transaction: transaction.rollback())
+        with suppress(SQLAlchemyError):
+            self._decision.rollback()
+        self._decision.close()
+
+    def _check_active(self) -> None:
+        for transaction in (self._root, *(part for _, part in self._parts.values())):
+            if not transaction.is_active:
+                raise TwoPhaseError(
+                    "two-phase commit: a connection's transaction was ended within the block, so "
+                    "the databases cannot be committed together; leave that to the block's end"
+                )
+
+    def _settle(self, error: BaseException) -> None:
+        """Find out whether a commit that failed has taken place; returns if it has."""
+        self._decision.invalidate()
+        self._decision.close()
+        outcome: Outcome = "open"
+        with suppress(SQLAlchemyError):
+            outcome = self._coordinator.outcome(self.id)
+        if outcome == "committed":
+            return
+        if outcome == "aborted":
+            self.rollback()
+            raise error
+        self._coordinator.in_doubt()
+        for connection, _ in self._parts.values():
+            connection.invalidate()  # it must not be rolled back on its way into the pool
+            connection.close()
+        self._parts.clear()
+        raise OutcomeUnknown(self.id, error) from error
+
+    def _commit_part(self, name: str) -> bool:
+        connection, _ = self._parts[name]
+
+        def end(transaction: TwoPhaseTransaction) -> None:
+            transaction.commit()
+            with suppress(SQLAlchemyError):
+                run_after_commit(connection)
+
+        done = self._end_part(name, end)
+        self._step(f"committed {name}")
+        return done
+
+    def _end_part(self, name: str, end: Callable[[TwoPhaseTransaction], None]) -> bool:
+        """End the part of a participant; False where it is left in doubt."""
+        connection, transaction = self._parts.pop(name)
+        try:
+            end(transaction)
+            return True
+        except Exception as error:
+            connection.invalidate()
+            if is_gone(error):  # it has been resolved
+                return True
+            self._coordinator.in_doubt()
+            log.warning("two-phase transaction %s is in doubt in %s: %s", self.id, name, error)
+            return False
+        finally:
+            connection.close()
+
+
+def _check(participants: Mapping[str, Engine]) -> None:
+    for name, engine in participants.items():
+        if not _NAME.fullmatch(name):
+            raise TwoPhaseError(
+                f"two-phase commit: participant {name!r} is not of up to 60 letters A-Z a-z, "
+                "digits and _ . -; give it another name"
+            )
+        if engine.dialect.name != "postgresql":
+            raise TwoPhaseError(
+                f"two-phase commit: participant {name!r} is a database of the kind "
+                f"{engine.dialect.name!r}, which cannot prepare a transaction. One such database "
+                "can take part: as the one that keeps the decisions, Coordinator(that_engine, …). "
+                "Two SQLite databases: put the tables of both into one file"
+            )

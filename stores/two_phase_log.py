@@ -1,0 +1,173 @@
+"""The decisions of two-phase transactions, in a database of SQLite or PostgreSQL.
+
+A transaction's line is written when it begins, and committed when it is decided: a line that is
+there says that the transaction is committed, and none that it is not. While it may still be decided
+its line is neither: who tries to write it too has to wait. So recovery sees that it must not
+interfere yet, and once it could have written the line itself, that nobody else will.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+from uuid import uuid4
+
+import orjson
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    delete,
+    exists,
+    inspect,
+    literal,
+    select,
+    text,
+)
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.schema import CreateTable
+
+LAYOUT = 1
+BUSY = 200
+"""Milliseconds that one who asks for an outcome waits for one who may still decide it."""
+
+Outcome = Literal["committed", "aborted", "open"]
+"""open: it may still be decided."""
+
+_MAKING = 0x5E9019  # any number that nobody else uses for a lock
+_METADATA = MetaData()
+LOG = Table(
+    "sequitur_two_phase",
+    _METADATA,
+    Column("layout", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+)
+DECISIONS = Table(
+    "sequitur_decisions",
+    _METADATA,
+    Column("transaction", Text, primary_key=True),
+    Column("participants", Text, nullable=False),
+    Column("begun_at", Float(53), nullable=False),
+)
+_SAFE = """\
+ WHERE CASE WHEN current_setting('synchronous_commit') = 'off'
+  THEN set_config('synchronous_commit', 'on', true) = 'on' ELSE TRUE END"""
+_WRITE = """\
+INSERT INTO sequitur_decisions ("transaction", participants, begun_at)
+SELECT CAST(:transaction AS text), CAST(:participants AS text), :begun_at"""
+_LOCKED = "55P03"
+
+
+class TwoPhaseError(RuntimeError):
+    """A transaction of several databases cannot be done; the text says why, and the remedy."""
+
+
+class DecisionLog:
+    """The decisions that are kept in the database of `engine`; makes its tables.
+
+    id: tells it from all others; the prepared transactions in other databases bear it. Raises
+    TwoPhaseError, and what the database raises.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        if engine.dialect.name not in ("sqlite", "postgresql"):
+            raise TwoPhaseError(
+                f"two-phase commit: a database of the kind {engine.dialect.name!r} cannot keep the "
+                "decisions; use PostgreSQL or SQLite"
+            )
+        self.engine = engine
+        self._sqlite = engine.dialect.name == "sqlite"
+        self._write = text(_WRITE if self._sqlite else _WRITE + _SAFE)
+        with engine.begin() as connection:
+            self.id = self._create(connection)
+
+    def _create(self, connection: Connection) -> str:
+        if not self._sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
+        if not inspect(connection).has_table(LOG.name):
+            for table in _METADATA.sorted_tables:
+                connection.execute(CreateTable(table, if_not_exists=True))
+            line = select(literal(LAYOUT), literal(uuid4().hex)).where(~exists(select(LOG)))
+            connection.execute(LOG.insert().from_select(["layout", "id"], line))
+        layout, id = connection.execute(select(LOG.c.layout, LOG.c.id)).one()
+        if layout != LAYOUT:
+            raise TwoPhaseError(
+                f"two-phase commit: the decisions in {self.engine.url!r} have layout {layout}, "
+                f"this version works with {LAYOUT}; use the version that made them"
+            )
+        return str(id)
+
+    def connect(self) -> Connection:
+        """A connection on which a decision outlives a loss of power."""
+        connection = self.engine.connect()
+        if self._sqlite:
+            # Of the driver, since SQLAlchemy may begin the transaction first.
+            _driver(connection).execute("PRAGMA synchronous=FULL")
+        return connection
+
+    def write(self, connection: Connection, transaction: str, participants: Iterable[str]) -> None:
+        """Write a transaction's line, in the transaction of `connection`, which decides by it."""
+        line = {
+            "transaction": transaction,
+            "participants": orjson.dumps(sorted(participants)).decode(),
+            "begun_at": time.time(),
+        }
+        connection.execute(self._write, line)
+
+    def outcome(self, transaction: str) -> Outcome:
+        """What became of a transaction; one that is aborted cannot be committed any more."""
+        with self.engine.connect() as connection, self._impatient(connection):
+            try:
+                if not self._sqlite:
+                    connection.execute(text(f"SET LOCAL lock_timeout = {BUSY}"))
+                line = {"transaction": transaction, "participants": "[]", "begun_at": 0.0}
+                tried = text(f"{_WRITE} WHERE TRUE ON CONFLICT DO NOTHING")
+                return "aborted" if connection.execute(tried, line).rowcount == 1 else "committed"
+            except OperationalError as error:
+                if self._is_locked(error):
+                    return "open"
+                raise
+            finally:
+                connection.rollback()
+
+    @contextmanager
+    def _impatient(self, connection: Connection) -> Iterator[None]:
+        if not self._sqlite:
+            connection.execution_options(isolation_level="READ COMMITTED")
+            yield
+            return
+        driver = _driver(connection)
+        (before,) = driver.execute("PRAGMA busy_timeout").fetchone()
+        driver.execute(f"PRAGMA busy_timeout={BUSY}")
+        try:
+            yield
+        finally:
+            driver.execute(f"PRAGMA busy_timeout={before}")
+
+    def _is_locked(self, error: OperationalError) -> bool:
+        if self._sqlite:
+            return "locked" in str(error.orig)
+        return getattr(error.orig, "sqlstate", None) == _LOCKED
+
+    def lines(self) -> dict[str, list[str]]:
+        """Transaction → the names of its participants, of all that are committed."""
+        with self.engine.connect() as connection:
+            found = connection.execute(select(DECISIONS.c.transaction, DECISIONS.c.participants))
+            return {transaction: orjson.loads(names) for transaction, names in found}
+
+    def forget(self, transactions: Iterable[str]) -> None:
+        """Delete the lines of transactions that all their participants have committed."""
+        gone = list(transactions)
+        with self.engine.begin() as connection:
+            for start in range(0, len(gone), 500):
+                some = DECISIONS.c.transaction.in_(gone[start : start + 500])
+                connection.execute(delete(DECISIONS).where(some))
+
+
+def _driver(connection: Connection):  # type: ignore[no-untyped-def]  # sqlite3 or what wraps it
+    return connection.connection.driver_connection
