@@ -16,7 +16,7 @@ SQLite and PostgreSQL. In PostgreSQL any number of consumers deliver at once, ea
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from sqlalchemy import Connection, Engine, Transaction, select, text
+from sqlalchemy import Connection, Engine, Transaction, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from stores.cursor_delivery import Delivering, Delivery
@@ -25,10 +25,8 @@ from stores.cursor_order import Order
 from stores.cursor_receive import Partition, Read, Receiving
 from stores.cursor_tables import OFFSETS, make
 
-__all__ = ["CHANNEL", "Cursor", "CursorError", "Message", "Read", "Received"]
+__all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
 
-CHANNEL = "sequitur_cursor"
-"""What PostgreSQL notifies consumers by; the payload is the cursor's name."""
 LOOKS = 100
 """How often to look again where what was found was void."""
 
@@ -83,10 +81,7 @@ class Cursor:
         somebody else has read these partitions.
         """
         with self.engine.begin() as connection:
-            found = self.receiving.receive(connection, messages, read, malformed)
-            if found.stored and connection.dialect.name == "postgresql":
-                connection.execute(_NOTIFY, {"channel": CHANNEL, "name": self.name})
-        return found
+            return self.receiving.receive(connection, messages, read, malformed)
 
     def offsets(self) -> dict[Partition, int]:
         """The next offset of every partition that was read into the cursor."""
@@ -201,5 +196,3 @@ def counts(error: Exception) -> bool:
         )
     return not isinstance(error, CursorError)
 
-
-_NOTIFY = text("SELECT pg_notify(:channel, :name)")

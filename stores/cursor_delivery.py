@@ -69,6 +69,13 @@ class Delivering:
             remove(connection, [(of, m.epoch, m.sequence) for of, m in rows])
         return found
 
+    def is_due(self, connection: Connection) -> bool:
+        """Whether something may be there to deliver; locks nothing."""
+        found = select(STREAMS.c.id).where(
+            STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now()
+        )
+        return connection.execute(found.limit(1)).first() is not None
+
     def _lock(self, connection: Connection, streams: int) -> list[int]:
         found = (
             select(DELIVERIES.c.stream_id)

@@ -12,8 +12,10 @@ from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
 from topology.names import checked_name, checked_topic
 from topology.on_full import check_full, default_full
+from topology.on_gap import check_ask
 from topology.policies import (
     Advance,
+    Ask,
     Full,
     Gap,
     Halt,
@@ -139,7 +141,7 @@ class Topology:
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
         buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)` or
-        `skip(after=adaptive(…))`. full: `redeliver(…)`, unless given one that fits the gap;
+        `skip(after=adaptive(…))`, or `ask(topic)`. full: `redeliver(…)`, unless given one that fits the gap;
         `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`, `park()` or
         `halt()`. tables: the read-store tables that the handler writes to, where their columns
         should be declared rather than inferred. start: where a stream begins: `first()`,
@@ -169,7 +171,7 @@ class Topology:
         late = LateTopic() if late is None else late
         error = Advance() if error is None else error
         for what, value, types in (
-            ("gap", gap, (Wait, Skip)),
+            ("gap", gap, (Wait, Skip, Ask)),
             ("full", full, (Redeliver, Spill, Halt, NoneType)),
             ("late", late, (LateTopic,)),
             ("error", error, (Advance, Retry, Park, Halt)),
@@ -179,6 +181,7 @@ class Topology:
                 raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
         full = default_full(gap) if full is None else full
         check_full(name, full, gap)
+        check_ask(name, gap, source.sequence, lane)
         closing = checked_closing(name, closes, retention, reopen, kinds)
         start = First() if start is None else start
         if not isinstance(start, First | EarliestSeen | OpenedBy):
