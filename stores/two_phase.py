@@ -151,6 +151,12 @@ class TwoPhase:
     """A transaction that has begun in all its databases; see `Coordinator.transaction`."""
 
     def __init__(self, coordinator: Coordinator, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name not in coordinator.participants:
+                raise TwoPhaseError(
+                    f"two-phase commit: {name!r} is not among its participants: "
+                    f"{', '.join(coordinator.participants)}; give its engine to the Coordinator"
+                )
         coordinator.before()
         self.id = uuid4().hex
         self._coordinator = coordinator

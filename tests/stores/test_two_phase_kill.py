@@ -1,0 +1,170 @@
+"""Producers and databases are killed at any point; shop and log agree when all is up again."""
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from apps.local.postgres import Postgres
+from stores.two_phase import Coordinator
+from tests.stores.shop import (
+    differences,
+    engine_of,
+    in_one,
+    make_tables,
+    place_many,
+)
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+STEPS = [
+    "begun",
+    "joined",
+    "captured",
+    "worked",
+    "prepared log",
+    "decided",
+    "committed log",
+    "ended",
+]
+
+
+class Place:
+    """The databases of a shop and its log, and producers that are killed."""
+
+    def __init__(self, form: str, shop: str, log: str) -> None:
+        self.form, self.urls = form, (shop, log)
+        self.shop = engine_of(shop)
+        self.log = self.shop if form == "one" else engine_of(log)
+        make_tables(self.shop, self.log)
+
+    def produce(self, seed: int, kill: int | str) -> int:
+        """Run a producer that kills itself at that step; returns its status."""
+        command = [sys.executable, "-m", "tests.stores.shop", self.form, *self.urls]
+        done = subprocess.run(
+            [*command, str(seed), str(kill)], cwd=ROOT, timeout=120, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode
+
+    def orders(self) -> int:
+        with self.shop.connect() as connection:
+            return int(connection.execute(text("SELECT count(*) FROM placed")).scalar_one())
+
+    def recover(self) -> None:
+        """As the next producer does when it starts; nothing is in doubt then."""
+        if self.form == "two":
+            found = Coordinator(self.shop, {"log": self.log}).recover()
+            assert (found.open, found.unreachable) == ([], {})
+
+    def close(self) -> None:
+        self.shop.dispose()
+        self.log.dispose()
+
+
+Places = Callable[[str], Place]
+
+
+@pytest.fixture
+def places(
+    postgres: Postgres, unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[[str], Place]]:
+    """kind → a place: of one or two, with the shop in SQLite or PostgreSQL."""
+    made: list[Place] = []
+
+    def make(kind: str) -> Place:
+        form, shop = kind.split("-")
+        url = f"sqlite:///{tmp_path}/shop.sqlite"
+        if shop == "postgres":
+            url = postgres.new_database(unique("shop"))
+        log = url if form == "one" else postgres.new_database(unique("log"))
+        made.append(Place(form, url, log))
+        return made[-1]
+
+    yield make
+    for place in made:
+        place.close()
+
+
+@pytest.mark.parametrize("kind", ["one-sqlite", "one-postgres", "two-sqlite", "two-postgres"])
+def test_a_producer_that_is_killed_leaves_both_or_neither(places: Places, kind: str) -> None:
+    place = places(kind)
+    chance = random.Random(kind)
+    kills = 0
+    for seed in range(8):
+        kills += place.produce(seed, chance.randrange(1, 400)) != 0
+        place.recover()
+        assert differences(place.shop, place.log) == []
+    assert kills == 8
+    assert place.orders() > 8
+
+
+@pytest.mark.parametrize("kind", ["two-sqlite", "two-postgres"])
+def test_killed_at_each_step_of_the_protocol_both_or_neither(places: Places, kind: str) -> None:
+    place = places(kind)
+    for step in STEPS:
+        assert place.produce(1, step) == -signal.SIGKILL, step
+        place.recover()
+        assert differences(place.shop, place.log) == [], step
+
+
+@pytest.mark.parametrize("kind", ["one-postgres", "two-postgres"])
+def test_databases_that_are_killed_agree_when_they_are_up_again(
+    kind: str, unique: Callable[[str], str]
+) -> None:
+    with Postgres() as shop_server, Postgres() as log_server:
+        place = Place(
+            kind.partition("-")[0],
+            shop_server.new_database(unique("shop")),
+            log_server.new_database(unique("log")),
+        )
+        chance = random.Random(kind)
+        done = threading.Event()
+        transaction = (
+            in_one(place.shop, lambda _: None)
+            if place.form == "one"
+            else Coordinator(place.shop, {"log": place.log}).transaction
+        )
+
+        def work() -> None:
+            for seed in range(10_000):
+                place_many(transaction, seed, lambda _: None, 40)
+                if done.is_set():
+                    return
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            for _ in range(6):
+                before = place_orders(place)
+                server = chance.choice([shop_server, log_server])
+                time.sleep(chance.random() / 2)
+                server.kill()
+                time.sleep(chance.random() / 5)
+                server.start()
+                while place_orders(place) <= before:  # it is used again
+                    time.sleep(0.02)
+        finally:
+            done.set()
+            thread.join(120)
+        assert not thread.is_alive()
+        place.recover()
+        assert differences(place.shop, place.log) == []
+        place.close()
+
+
+def place_orders(place: Place) -> int:
+    while True:
+        try:
+            return place.orders()
+        except Exception:
+            time.sleep(0.02)
