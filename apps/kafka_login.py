@@ -1,4 +1,4 @@
-"""How to reach Kafka, by SEQUITUR_BROKER and a file of settings; for the processes beside workers."""
+"""How to reach Kafka, by SEQUITUR_BROKER and a file of settings; for processes beside workers."""
 
 import os
 import ssl

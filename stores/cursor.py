@@ -115,9 +115,7 @@ class Cursor:
         self._careful = max(0, self._careful - 1)
 
     @contextmanager
-    def _deliver(
-        self, connection: Connection, limit: int, streams: int
-    ) -> Iterator[list[Message]]:
+    def _deliver(self, connection: Connection, limit: int, streams: int) -> Iterator[list[Message]]:
         transaction, delivery = self.begin(connection, limit, streams)
         if transaction is None or delivery is None:
             yield []
@@ -173,7 +171,13 @@ class Cursor:
     ) -> None:
         """Roll a delivery back, and note the failure in a transaction of its own."""
         with suppress(SQLAlchemyError):
-            transaction.rollback()
+            if transaction.is_active:
+                transaction.rollback()
+            elif connection.in_transaction():
+                connection.rollback()
+            else:
+                # A commit that SQLite refused leaves its transaction open.
+                connection.connection.rollback()
         if len(delivery.messages) > 1:
             self._careful = len(delivery.messages)
             return
@@ -195,4 +199,3 @@ def counts(error: Exception) -> bool:
             error.connection_invalidated or type(error).__name__ in ("OperationalError",)
         )
     return not isinstance(error, CursorError)
-

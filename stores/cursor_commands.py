@@ -159,6 +159,4 @@ def _parked(connection: Connection, cursor: Cursor, topic: str, stream: str) -> 
 
 def _release(connection: Connection, of: int) -> None:
     connection.execute(update(DELIVERIES).where(DELIVERIES.c.stream_id == of).values(attempts=0))
-    connection.execute(
-        update(STREAMS).where(STREAMS.c.id == of).values(parked=None, due=Now())
-    )
+    connection.execute(update(STREAMS).where(STREAMS.c.id == of).values(parked=None, due=Now()))

@@ -71,9 +71,7 @@ class Delivering:
 
     def is_due(self, connection: Connection) -> bool:
         """Whether something may be there to deliver; locks nothing."""
-        found = select(STREAMS.c.id).where(
-            STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now()
-        )
+        found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
         return connection.execute(found.limit(1)).first() is not None
 
     def _lock(self, connection: Connection, streams: int) -> list[int]:

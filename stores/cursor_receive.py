@@ -204,9 +204,7 @@ class Receiving:
 
 def put_messages(connection: Connection, rows: list[tuple[int, Message]]) -> None:
     """Insert messages under the ids of their streams."""
-    columns = [
-        (of, m.epoch, m.sequence, m.kind, m.content, _headers(m), m.void) for of, m in rows
-    ]
+    columns = [(of, m.epoch, m.sequence, m.kind, m.content, _headers(m), m.void) for of, m in rows]
     if connection.dialect.name == "postgresql":
         names = ("ids", "epochs", "sequences", "kinds", "contents", "headers", "voids")
         values = [list(column) for column in zip(*columns, strict=True)]

@@ -20,7 +20,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from stores.cursor import Cursor, counts
 from stores.cursor_delivery import Delivery
 from stores.cursor_message import CursorError, Message
-from stores.two_phase import Coordinator, TwoPhaseError
+from stores.two_phase import Coordinator
+from stores.two_phase_log import TwoPhaseError
 
 
 @contextmanager
@@ -30,8 +31,8 @@ def two_phase_delivery(
     """As `Cursor.delivery`, in a transaction of `coordinator`, whose connections it gives.
 
     (None, ()) if there is nothing to deliver. The cursor's database is that of the coordinator's
-    decisions, or one of its participants; the message is taken out by that connection, and a failure
-    is noted there once all is rolled back. Raises CursorError where it is none of them.
+    decisions, or one of its participants; the message is taken out by that connection, and a
+    failure is noted there once all is rolled back. Raises CursorError where it is none of them.
     """
     at = _place(cursor, coordinator)
     while True:

@@ -1,4 +1,4 @@
-"""Asking for what is missing: requests to the relay that fills a topic, as records of a commit unit."""
+"""Asking for what is missing: requests to the relay that fills a topic, written with a step."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice

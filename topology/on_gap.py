@@ -90,8 +90,9 @@ def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
     """Ask where missing events come from, and skip only what is known never to come.
 
     source: the topic that a relay fills from its message log. It sends again what it still has; a
-    number that is declared void in the log it skips by a command, which the audit topic has. after:
-    seconds from when the first event behind the gap arrived. every: seconds until it is asked again.
+    number that is declared void in the log it skips by a command, which the audit topic has.
+    after: seconds from when the first event behind the gap arrived. every: seconds until it is
+    asked again.
     """
     call = f"ask({source!r}, after={after!r}, every={every!r})"
     if not isinstance(source, str) or not source:

@@ -140,11 +140,11 @@ class Topology:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
-        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)` or
-        `skip(after=adaptive(…))`, or `ask(topic)`. full: `redeliver(…)`, unless given one that fits the gap;
-        `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`, `park()` or
-        `halt()`. tables: the read-store tables that the handler writes to, where their columns
-        should be declared rather than inferred. start: where a stream begins: `first()`,
+        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)`,
+        `skip(after=adaptive(…))` or `ask(topic)`. full: `redeliver(…)`, unless given one that fits
+        the gap; `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`,
+        `park()` or `halt()`. tables: the read-store tables that the handler writes to, where their
+        columns should be declared rather than inferred. start: where a stream begins: `first()`,
         `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that close a
         stream; it is forgotten `retention` seconds later. reopen: whether what comes in between is
         'late', or starts the stream again ('start'). lane: what splits a stream within the view,

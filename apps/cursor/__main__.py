@@ -1,9 +1,9 @@
 """Fill a cursor from Kafka or over HTTP; look at it, and release what is parked.
 
-    python -m apps.cursor serve --store sqlite:///warehouse.sqlite
-    python -m apps.cursor feed --store postgresql://… --topic orders
-    python -m apps.cursor parked --store … --cursor warehouse
-    python -m apps.cursor redrive --store … --topic orders --stream A-17
+python -m apps.cursor serve --store sqlite:///warehouse.sqlite
+python -m apps.cursor feed --store postgresql://… --topic orders
+python -m apps.cursor parked --store … --cursor warehouse
+python -m apps.cursor redrive --store … --topic orders --stream A-17
 """
 
 import argparse
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     serving.add_argument("--port", type=int, default=7070, help="default: %(default)s")
     serving.add_argument("--room", type=int, default=10_000,
-                         help="messages behind a gap that a stream may have (%(default)s)")  # fmt: skip
+                         help="messages behind a gap of a stream (%(default)s)")  # fmt: skip
     feeding.add_argument("--topic", action="append", required=True, help="may be given again")
     feeding.add_argument("--inspector", help="module:name; default: key and headers of the relay")
     feeding.add_argument("--outputs", action="store_true", help="they are views' output topics")
@@ -101,7 +101,9 @@ def _tell(options: argparse.Namespace) -> int:
         case "gaps":
             for gap in gaps(cursor):
                 since = datetime.fromtimestamp(gap.since / 1000, UTC)
-                print(f"{gap.topic} {gap.stream}: {gap.first} to {gap.last}, since {since:%F %T} UTC")
+                print(
+                    f"{gap.topic} {gap.stream}: {gap.first} to {gap.last}, since {since:%F %T} UTC"
+                )
         case "parked":
             for each in parked(cursor):
                 print(

@@ -1,7 +1,8 @@
 """A cursor over HTTP: POST /messages takes a batch in, and its response acknowledges it.
 
-The response names what is refused, which is to come again, and what is missing: the gaps of streams,
-so that who sent can say what of it is void. GET /health answers without a token, and tells nothing.
+The response names what is refused, which is to come again, and what is missing: the gaps of
+streams, so that who sent can say what of it is void. GET /health answers without a token, and tells
+nothing.
 """
 
 import asyncio
@@ -26,7 +27,9 @@ GAPS = 100
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def application(cursor: Cursor, token: str, stored: Callable[[], None] | None = None) -> web.Application:
+def application(
+    cursor: Cursor, token: str, stored: Callable[[], None] | None = None
+) -> web.Application:
     """The server's application. stored: called when messages came in."""
 
     @web.middleware
@@ -78,9 +81,7 @@ def application(cursor: Cursor, token: str, stored: Callable[[], None] | None = 
     return app
 
 
-async def serve(
-    cursor: Cursor, token: str, host: str, port: int, stopped: asyncio.Event
-) -> None:
+async def serve(cursor: Cursor, token: str, host: str, port: int, stopped: asyncio.Event) -> None:
     """Serve until it is told to stop; requests in hand are finished."""
     runner = web.AppRunner(application(cursor, token), access_log=None)
     await runner.setup()

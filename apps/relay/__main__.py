@@ -75,7 +75,7 @@ def _relay(options: argparse.Namespace, link: Link) -> Relay:
 
 
 def _name(options: argparse.Namespace) -> str:
-    return options.relay or options.name
+    return str(options.relay or options.name)
 
 
 def _link(options: argparse.Namespace, kafka: dict[str, Any]) -> Link:
@@ -112,7 +112,9 @@ def _void(options: argparse.Namespace) -> int:
         deleted = log.declare_void(
             connection, options.topic, options.stream, options.first, last, options.reason
         )
-    print(f"{options.topic} {options.stream}: {options.first} to {last} are void; {deleted} deleted")
+    print(
+        f"{options.topic} {options.stream}: {options.first} to {last} are void; {deleted} deleted"
+    )
     return 0
 
 

@@ -29,7 +29,7 @@ class Answering:
     """What was asked, and what is known of it.
 
     What the log still has is on its way and needs no answer. What is neither there, nor kept, nor
-    void, was acknowledged once: there is no proof that it never comes, so there is no answer either.
+    void, was acknowledged once: there is no proof that it never comes, so there is no answer.
     """
 
     def __init__(self, engine: Engine, log: MessageLog, kept: Kept | None) -> None:

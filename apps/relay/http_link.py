@@ -5,6 +5,7 @@ has, so whoever sends, and however often, each stream comes out once and in orde
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import aiohttp
 import orjson
@@ -53,7 +54,7 @@ class HttpLink:
             found.reason = "the cursor has no room for more behind the gaps of their streams"
         return found
 
-    async def _post(self, body: bytes) -> dict[str, list[list[object]]]:
+    async def _post(self, body: bytes) -> dict[str, Any]:
         if self._session is None:
             await self.open()
         assert self._session is not None
@@ -70,7 +71,9 @@ class HttpLink:
 
     async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
         return [
-            Answer("", b"", orjson.dumps([missing.topic, missing.stream, at, min(at + VOID - 1, last)]))
+            Answer(
+                "", b"", orjson.dumps([missing.topic, missing.stream, at, min(at + VOID - 1, last)])
+            )
             for at in range(first, last + 1, VOID)
         ]
 

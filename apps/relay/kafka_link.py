@@ -47,9 +47,7 @@ class KafkaLink:
     """settings: of `AIOKafkaProducer`, bootstrap_servers among them. acknowledged: seconds within
     which a transaction has to be done; else it is aborted and its messages are sent again."""
 
-    def __init__(
-        self, name: str, settings: dict[str, Any], *, acknowledged: float = 20.0
-    ) -> None:
+    def __init__(self, name: str, settings: dict[str, Any], *, acknowledged: float = 20.0) -> None:
         self.name, self._settings, self._acknowledged = name, settings, acknowledged
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
@@ -93,7 +91,9 @@ class KafkaLink:
         rest = [m for m in messages[half:] if (m.topic, m.stream) not in stuck]
         if rest:
             more = await self.send(rest)
-            return Sent([*found.refused, *behind, *more.refused], reason=found.reason or more.reason)
+            return Sent(
+                [*found.refused, *behind, *more.refused], reason=found.reason or more.reason
+            )
         return Sent([*found.refused, *behind], reason=found.reason)
 
     async def _transact(self, messages: Sequence[Message], answers: Sequence[Answer]) -> Sent:
@@ -133,9 +133,9 @@ class KafkaLink:
                 continue
             client = self._producer.client
             await client.add_topic(topic)
-            if not client.cluster.partitions_for_topic(topic):
-                if not await client.force_metadata_update():
-                    raise KafkaConnectionError("no broker answers")
+            found = client.cluster.partitions_for_topic(topic)
+            if not found and not await client.force_metadata_update():
+                raise KafkaConnectionError("no broker answers")
             found = client.cluster.partitions_for_topic(topic)
             if found:
                 self._counts[topic] = len(found)

@@ -1,4 +1,4 @@
-"""The relay: reads a log, sends, and deletes what is acknowledged; each of these in turn for itself.
+"""The relay: reads a log, sends, and deletes what is acknowledged; each of these for itself.
 
 One at a time leads: it holds the lease, whose epoch is checked in every transaction that deletes,
 and it alone can write to Kafka. What was sent and not acknowledged comes again, so receivers see

@@ -1,8 +1,8 @@
 """`scripts/soak delivery`: harm to everything between two databases, which must agree afterwards.
 
-Seeded, bounded, and resumable: what is stopped goes on behind the last round that passed. Rounds take
-turns: SQLite over HTTP, PostgreSQL over HTTP, PostgreSQL over Kafka. A round that fails leaves its
-databases and logs as they are.
+Seeded, bounded, and resumable: what is stopped goes on behind the last round that passed. Rounds
+take turns: SQLite over HTTP, PostgreSQL over HTTP, PostgreSQL over Kafka. A round that fails leaves
+its databases and logs as they are.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SETTLED = 180.0
 
 @contextmanager
 def fleet(way: str, folder: Path, seed: int, broker: Broker | None = None) -> Iterator[Fleet]:
-    """A fleet with the servers that it needs, which end with it. broker: instead of one of its own."""
+    """A fleet with the servers that it needs, which end with it. broker: to use, if not its own."""
     database, _, transport = way.partition(", ")
     with ExitStack() as stack:
         servers = {}

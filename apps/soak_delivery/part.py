@@ -1,7 +1,7 @@
 """The two parts of the soak that are its own: who places orders, and who works off the cursor.
 
-    python -m apps.soak_delivery.part produce URL SEED
-    python -m apps.soak_delivery.part consume URL BATCH
+python -m apps.soak_delivery.part produce URL SEED
+python -m apps.soak_delivery.part consume URL BATCH
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""The worked example: orders in one database, and what the warehouse reserves for them in another."""
+"""The worked example: orders in one database, what is reserved for them in another."""

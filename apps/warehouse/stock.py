@@ -84,7 +84,8 @@ def differences(orders: dict[str, tuple[str, int, int]], engine: Engine) -> list
     for item, amount, _ in mine.values():
         sums[item] += amount
     with engine.connect() as connection:
-        stock = {item: n for item, n in connection.execute(select(STOCK.c.item, STOCK.c.reserved))}
+        rows = connection.execute(select(STOCK.c.item, STOCK.c.reserved))
+        stock: dict[str, int] = {item: number for item, number in rows}  # noqa: C416
     for item in sorted(sums.keys() | stock.keys()):
         if sums.get(item, 0) != stock.get(item, 0):
             wrong.append(f"of {item} {stock.get(item)} are reserved, the orders say {sums[item]}")

@@ -12,11 +12,10 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
-from collections.abc import Iterator
 from uuid import uuid4
 
 from sqlalchemy import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from stores.cursor import Cursor
 from stores.cursor_async import adelivery
@@ -72,6 +72,12 @@ def test_a_slow_delivery_holds_up_neither_receiving_nor_others(engine: Engine) -
     assert consume(cursor) == [f"{slow.stream}2"]
 
 
+async def afail(cursor: Cursor, connection: AsyncConnection) -> None:
+    async with adelivery(cursor, connection) as found:
+        assert found is not None
+        raise ValueError("no")
+
+
 async def test_deliveries_for_asyncio(engine: Engine) -> None:
     make_table(engine)
     cursor = Cursor(engine, backoff=0)
@@ -81,9 +87,7 @@ async def test_deliveries_for_asyncio(engine: Engine) -> None:
     try:
         async with async_engine.connect() as connection:
             with pytest.raises(ValueError, match="no"):
-                async with adelivery(cursor, connection) as found:
-                    assert found is not None
-                    raise ValueError("no")
+                await afail(cursor, connection)
             for _ in range(3):
                 async with adelivery(cursor, connection) as found:
                     if found is not None:

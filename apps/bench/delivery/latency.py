@@ -86,7 +86,9 @@ def latency(stage: Stage, count: int, rate: int) -> Latency:
             begun = time.monotonic()
             committed = _produce(engine, Outbox(log), topic, count, rate)
             took = time.monotonic() - begun
-            until(lambda: committed.keys() <= consumer.done.keys(), 120, "all messages came through")
+            until(
+                lambda: committed.keys() <= consumer.done.keys(), 120, "all messages came through"
+            )
         finally:
             consumer.ended.set()
             consumer.join()

@@ -42,9 +42,9 @@ def latency_grid(found: Latency) -> Grid:
 
 
 def goals_grid(backlog: Backlog, latency: Latency) -> Grid:
-    slower = backlog.last / backlog.first
+    rate, slower = backlog.rate, backlog.last / backlog.first
     rows = [
-        ["relay, messages/s", f"above {RATE:,}", number(backlog.rate, 0), _word(backlog.rate > RATE)],
+        ["relay, messages/s", f"above {RATE:,}", number(rate, 0), _word(rate > RATE)],
         ["commit to commit, p99 ms", f"below {P99}", number(latency.p99, 0),
          _word(latency.p99 < P99)],
         ["last fifth of the backlog to the first", "at least 0.8", number(slower, 2),
@@ -76,14 +76,14 @@ def page(
         backlog_grid(backlog).markdown(),
         _wrapped(
             "One relay moves a log that was filled before to a topic of 4 partitions, and deletes "
-            "what is acknowledged. The clock runs from the first message that Kafka has to the empty "
-            "log."
+            "what is acknowledged. The clock runs from the first message that Kafka has to the "
+            "empty log."
         ),
         "## All the way",
         latency_grid(latency).markdown(),
         _wrapped(
-            "One producer commits a row and a message at a time; relay, Kafka and feed bring it to a "
-            "cursor, whose consumer writes a row. From when the producer's commit returned to when "
+            "One producer commits a row and a message at a time; relay, Kafka and feed bring it to "
+            "a cursor, whose consumer writes a row. From when the producer's commit returned to when "
             "the consumer's did; the clock is the same."
         ),
         "## Where",

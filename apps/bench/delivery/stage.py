@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -114,13 +115,13 @@ def is_empty(engine: Engine, log: MessageLog) -> bool:
         return not log.read_after(connection, limit=1).messages
 
 
-def new_log(url: str) -> tuple[Engine, MessageLog]:
-    return open_engine(url), MessageLog()
+def new_log(url: str, **settings: Any) -> tuple[Engine, MessageLog]:
+    """The engine of a database, and the log in it."""
+    return open_engine(url, **settings), MessageLog()
 
 
-def until(done: object, seconds: float, what: str) -> None:
+def until(done: Callable[[], bool], seconds: float, what: str) -> None:
     """Wait for a condition. Raises Stalled."""
-    assert callable(done)
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:

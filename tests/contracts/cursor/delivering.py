@@ -4,12 +4,20 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import IntegrityError
 
 from stores.cursor import Cursor, CursorError
 from stores.cursor_commands import counts, parked
-from tests.contracts.cursor.parts import consume, done, make_table, message, named, write
+from tests.contracts.cursor.parts import (
+    consume,
+    done,
+    make_table,
+    message,
+    named,
+    refuse,
+    write,
+)
 
 
 class Crash(BaseException):
@@ -21,14 +29,8 @@ class Delivering:
         make_table(engine)
         cursor = Cursor(engine, backoff=0)
         cursor.receive([message(1), message(2)])
-        with (
-            engine.connect() as connection,
-            pytest.raises(ValueError, match="no"),
-            cursor.delivery(connection) as found,
-        ):
-            assert found is not None
-            write(connection, found)
-            raise ValueError("no")
+        with engine.connect() as connection, pytest.raises(ValueError, match="no"):
+            refuse(cursor, connection, ValueError("no"))
         assert done(engine) == []
         assert consume(cursor) == ["a1", "a2"]
         assert done(engine) == ["a1", "a2"]
@@ -37,10 +39,8 @@ class Delivering:
         make_table(engine)
         cursor = Cursor(engine)
         cursor.receive([message(1)])
-        with engine.connect() as connection, pytest.raises(Crash), cursor.delivery(connection) as m:
-            assert m is not None
-            write(connection, m)
-            raise Crash
+        with engine.connect() as connection, pytest.raises(Crash):
+            refuse(cursor, connection, Crash())
         assert done(engine) == []
         assert counts(cursor).parked == 0
         assert consume(cursor) == ["a1"]
@@ -49,12 +49,8 @@ class Delivering:
         make_table(engine)
         cursor = Cursor(engine, backoff=3600)
         cursor.receive([message(1), message(2), message(1, "b"), message(2, "b")])
-        with (
-            engine.connect() as connection,
-            pytest.raises(ValueError, match="no"),
-            cursor.delivery(connection),
-        ):
-            raise ValueError("no")
+        with engine.connect() as connection, pytest.raises(ValueError, match="no"):
+            refuse(cursor, connection, ValueError("no"))
         came = consume(cursor)
         assert len(came) == 2
         assert came in (["a1", "a2"], ["b1", "b2"])
@@ -79,11 +75,15 @@ class Delivering:
         make_table(engine)
         cursor = Cursor(engine)
         cursor.receive([message(1), message(2)])
-        with engine.connect() as connection, pytest.raises(CursorError, match="was ended"):
+
+        def end_it(connection: Connection) -> None:
             with cursor.delivery(connection) as found:
                 assert found is not None
                 write(connection, found)
                 connection.commit()
+
+        with engine.connect() as connection, pytest.raises(CursorError, match="was ended"):
+            end_it(connection)
         # What was committed was committed together.
         assert done(engine) == ["a1"]
         assert consume(cursor) == ["a2"]

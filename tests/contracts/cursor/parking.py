@@ -1,7 +1,7 @@
 """Parking: what fails too often is set aside in order with the rest of its stream."""
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from stores.cursor import Cursor, CursorError, Message
 from stores.cursor_commands import counts, parked, redrive, unpark
@@ -11,9 +11,14 @@ from tests.contracts.cursor.parts import consume, done, make_table, message
 def fail(cursor: Cursor, times: int) -> None:
     with cursor.engine.connect() as connection:
         for _ in range(times):
-            with pytest.raises(ValueError, match="amount"), cursor.delivery(connection) as found:
-                assert found is not None
-                raise ValueError("amount is missing")
+            with pytest.raises(ValueError, match="amount"):
+                _fail(cursor, connection, "amount is missing")
+
+
+def _fail(cursor: Cursor, connection: Connection, reason: str) -> None:
+    with cursor.delivery(connection) as found:
+        assert found is not None
+        raise ValueError(reason)
 
 
 class Parking:
@@ -74,7 +79,6 @@ class Parking:
         cursor = Cursor(engine, attempts=1)
         cursor.receive([Message("orders", "a", 1, None, b"")])
         with engine.connect() as connection, pytest.raises(ValueError, match="NUL"):
-            with cursor.delivery(connection):
-                raise ValueError("a NUL \0 and half a character \ud800")
+            _fail(cursor, connection, "a NUL \0 and half a character \ud800")
         (found,) = parked(cursor)
         assert found.reason.startswith("ValueError: a NUL")

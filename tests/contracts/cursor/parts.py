@@ -1,15 +1,15 @@
 """What tests of cursors share: engines, messages, and a consumer that writes down what it gets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from stores.cursor import Cursor, Message
 
 
 def message(sequence: int, stream: str = "a", topic: str = "orders", **more: object) -> Message:
     """A message whose content says which it is."""
-    content = f"{stream}{sequence}".encode()
+    content = f"{stream}{sequence}".encode("utf-8", "replace")
     return Message(topic, stream, sequence, "Placed", content, **more)  # type: ignore[arg-type]
 
 
@@ -19,21 +19,30 @@ def make_table(engine: Engine) -> None:
         connection.execute(text("CREATE TABLE done (stream TEXT, sequence BIGINT)"))
 
 
-def consume(cursor: Cursor, limit: int = 10_000) -> list[str]:
-    """Deliver one by one until nothing is due; what came, in order. Each is written to `done`."""
+def consume(cursor: Cursor, limit: int = 10_000, batch: int = 1) -> list[str]:
+    """Deliver until nothing is due; what came, in order. Each is written to `done`."""
     came: list[str] = []
     with cursor.engine.connect() as connection:
         while len(came) < limit:
-            with cursor.delivery(connection) as found:
-                if found is None:
-                    break
-                write(connection, found)
-                came.append(found.content.decode())
+            with cursor.batch(connection, batch) as messages:
+                for each in messages:
+                    write(connection, each)
+            if not messages:
+                break
+            came += [each.content.decode() for each in messages]
     return came
 
 
-def write(connection: object, found: Message) -> None:
-    connection.execute(  # type: ignore[attr-defined]
+def refuse(cursor: Cursor, connection: Connection, error: BaseException) -> None:
+    """Begin to process the next message, and fail."""
+    with cursor.delivery(connection) as found:
+        assert found is not None
+        write(connection, found)
+        raise error
+
+
+def write(connection: Connection, found: Message) -> None:
+    connection.execute(
         text("INSERT INTO done VALUES (:stream, :sequence)"),
         {"stream": found.stream, "sequence": found.sequence},
     )
@@ -48,7 +57,3 @@ def done(engine: Engine) -> list[str]:
 
 def named(stream: str, sequences: Iterable[int]) -> list[str]:
     return [f"{stream}{sequence}" for sequence in sequences]
-
-
-def of(came: Iterable[str], stream: str) -> Iterator[str]:
-    return (each for each in came if each.startswith(stream))

@@ -66,7 +66,7 @@ class Receiving:
         cursor.receive([message(n) for n in range(2500, 1, -1)])
         assert consume(cursor) == []
         cursor.receive([message(1)])
-        assert consume(cursor) == named("a", range(1, 2501))
+        assert consume(cursor, batch=500) == named("a", range(1, 2501))
 
     @settings(
         max_examples=15,
@@ -101,7 +101,7 @@ class Receiving:
         cursor = Cursor(engine)
         for first in range(1, 300, 100):
             cursor.receive([message(n) for n in range(first, first + 100)])
-            consume(cursor)
+            consume(cursor, batch=30)
         with engine.connect() as connection:
             rows = [
                 connection.execute(select(func.count()).select_from(table)).scalar_one()

@@ -1,0 +1,39 @@
+"""The bench of delivery measures, in small, and writes its page."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from apps.bench.__main__ import chosen
+from apps.bench.delivery.backlog import Backlog
+from apps.bench.delivery.captures import Captures
+from apps.bench.delivery.latency import Latency
+from apps.bench.delivery.page import goals_grid, page
+from apps.bench.delivery.run import DeliveryOptions, run
+
+
+def test_options() -> None:
+    found = chosen(["delivery", "--n", "5_000", "--rate", "10", "--seconds", "2"])
+    assert isinstance(found, DeliveryOptions)
+    assert (found.n, found.rate, found.seconds) == (5000, 10, 2.0)
+
+
+def test_the_page_says_what_was_measured_and_what_was_missed() -> None:
+    backlog = Backlog(1000, 25_000.0, 30_000.0, 20_000.0, 4.0)
+    latency = Latency(100, 99.0, 20.0, 300.0, 400.0)
+    words = [row[-1] for row in goals_grid(backlog, latency).rows]
+    assert words == ["met", "missed", "missed"]
+    text = page([Captures(1, 500.0, 250.0)], backlog, latency, {"cores": "2"})
+    assert "| 1 writer | 500 | 250 | 0.50 |" in text
+    assert "| 1,000 messages | 25,000 | 30,000 | 20,000 | 4.0 |" in text
+    assert "| cores | 2 |" in text
+
+
+@pytest.mark.integration
+def test_a_small_run(tmp_path: Path) -> None:
+    options = DeliveryOptions(2_000, 50, 1.0, tmp_path / "bench", tmp_path / "page.md")
+    assert run(options, Console(quiet=True)) == 0
+    text = (tmp_path / "page.md").read_text()
+    assert "| 2,000 messages |" in text
+    assert "16 writers" in text
