@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, TwoPhaseTransaction
+from sqlalchemy import Connection, Engine, TwoPhaseTransaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.two_phase_after import forget, run_after_commit
@@ -35,6 +35,10 @@ FORGET = 100
 AGAIN = 1.0
 """Seconds between attempts to resolve what is in doubt, while transactions are being made."""
 
+_ALONE = (
+    "two-phase commit: a connection's transaction was to end within the block, but the databases "
+    "are committed or rolled back together; leave that to the block's end"
+)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
@@ -162,10 +166,12 @@ class TwoPhase:
         self._coordinator = coordinator
         self._step = coordinator.step
         self._parts: dict[str, tuple[Connection, TwoPhaseTransaction]] = {}
+        self._committing = False
         self._decision = coordinator.decisions.connect()
         try:
             # First of all: from now on, and until it is decided, recovery leaves this one alone.
             self._root = self._decision.begin()
+            event.listen(self._decision, "commit", self._refuse)
             coordinator.decisions.write(self._decision, self.id, names)
             self._step("begun")
             for name in names:
@@ -189,6 +195,7 @@ class TwoPhase:
         except BaseException:
             connection.close()
             raise
+        event.listen(connection, "commit_twophase", self._refuse)
         forget(connection)
         self._parts[name] = connection, transaction
 
@@ -203,6 +210,7 @@ class TwoPhase:
         except BaseException:
             self.rollback()
             raise
+        self._committing = True
         try:
             self._root.commit()
         except BaseException as error:
@@ -222,13 +230,15 @@ class TwoPhase:
             self._decision.rollback()
         self._decision.close()
 
+    def _refuse(self, *_: object) -> None:
+        """Before a commit: of one database it would be too early."""
+        if not self._committing:
+            raise TwoPhaseError(_ALONE)
+
     def _check_active(self) -> None:
         for transaction in (self._root, *(part for _, part in self._parts.values())):
             if not transaction.is_active:
-                raise TwoPhaseError(
-                    "two-phase commit: a connection's transaction was ended within the block, so "
-                    "the databases cannot be committed together; leave that to the block's end"
-                )
+                raise TwoPhaseError(_ALONE)
 
     def _settle(self, error: BaseException) -> None:
         """Find out whether a commit that failed has taken place; returns if it has."""

@@ -91,7 +91,7 @@ def test_a_transaction_that_ends_late_is_not_passed_over(
             append(log, quick, "slow", "c")
         never.rollback()
     assert places(reader.read()) == [
-        ("slow", 1), ("slow", 2), ("slow", 3), ("slower", 1), ("slower", 2), ("c", 1), ("slow", 4),
+        ("slow", 1), ("slow", 2), ("slow", 3), ("slower", 1), ("slower", 2), ("slow", 4), ("c", 1),
     ]  # fmt: skip
     assert reader.read() == []
 

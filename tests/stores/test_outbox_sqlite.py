@@ -10,6 +10,7 @@ from sqlalchemy import Engine, create_engine, func, insert, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from stores.message import MessageLogError
 from stores.sqlite_engine import begin_immediate
 from tests.contracts.outbox import OWN, OutboxContract
 
@@ -42,6 +43,18 @@ class TestSqliteImmediate(TestSqlite):
         engine = begin_immediate(create_engine(f"sqlite:///{self.file}"))
         yield engine
         engine.dispose()
+
+    def test_a_connection_in_autocommit_is_refused(self) -> None:
+        """But that of SQLAlchemy is in none: every one of the engine begins a transaction."""
+        engine = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            assert self.capture(connection) == 1
+            connection.rollback()
+        raw = self.raw_autocommit()
+        with pytest.raises(MessageLogError, match="autocommit"):
+            self.capture(raw)
+        raw.close()
+        self.agree(0)
 
     def test_transactions_that_read_first_wait_for_one_another(self) -> None:
         def order(_: int) -> int:

@@ -174,6 +174,24 @@ def test_one_who_may_still_decide_is_left_alone(shop: Engine, other: Engine) -> 
     assert rows(shop, other) == [1, 1]
 
 
+def test_recovery_between_any_two_steps_changes_nothing(shop: Engine, other: Engine) -> None:
+    recoverer = Coordinator(shop, {"other": other})
+    steps = []
+
+    def step(done: str) -> None:
+        steps.append(done)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(recoverer.recover).result(60)
+
+    both(Coordinator(shop, {"other": other}, step=step))
+    assert rows(shop, other) == [1, 1]
+    assert steps == [
+        "begun", "joined", "worked", "prepared other", "decided", "committed other", "ended",
+    ]  # fmt: skip
+    recoverer.recover()
+    assert lines(recoverer) == 0
+
+
 def test_what_is_younger_than_asked_for_is_left_alone(shop: Engine, other: Engine) -> None:
     leave_in_doubt(shop, other, "prepared other")
     recoverer = DecisionLog(shop)
@@ -374,15 +392,18 @@ def test_a_participant_that_cannot_be_reached_does_not_keep_one_from_starting(
     assert rows(shop, other) == [0, 1]
 
 
+@pytest.mark.parametrize("way", ["commit", "rollback"])
+@pytest.mark.parametrize("which", [0, 1])
 def test_a_transaction_that_is_ended_within_the_block_is_refused(
-    shop: Engine, other: Engine
+    shop: Engine, other: Engine, way: str, which: int
 ) -> None:
     coordinator = Coordinator(shop, {"other": other})
 
     def end_early() -> None:
-        with coordinator.transaction() as (one, two):
-            insert(two)
-            one.rollback()
+        with coordinator.transaction() as connections:
+            insert(connections[0])
+            insert(connections[1])
+            getattr(connections[which], way)()
 
     with pytest.raises(TwoPhaseError, match=r"leave that to the block's end"):
         end_early()
