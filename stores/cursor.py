@@ -130,7 +130,7 @@ class Cursor:
             self.delivering.settle(connection, delivery)
             transaction.commit()
         except Exception as error:
-            self.failed(connection, transaction, delivery, error)
+            self.failed(connection, delivery, error)
             raise
         except BaseException:
             transaction.rollback()
@@ -165,19 +165,15 @@ class Cursor:
     def failed(
         self,
         connection: Connection,
-        transaction: Transaction,
         delivery: Delivery,
         error: Exception,
     ) -> None:
         """Roll a delivery back, and note the failure in a transaction of its own."""
         with suppress(SQLAlchemyError):
-            if transaction.is_active:
-                transaction.rollback()
-            elif connection.in_transaction():
-                connection.rollback()
-            else:
-                # A commit that SQLite refused leaves its transaction open.
-                connection.connection.rollback()
+            if (current := connection.get_transaction()) is not None:
+                current.rollback()
+            # A commit that SQLite has refused leaves its transaction open.
+            connection.connection.rollback()
         if len(delivery.messages) > 1:
             self._careful = len(delivery.messages)
             return

@@ -27,7 +27,7 @@ async def adelivery(cursor: Cursor, connection: AsyncConnection) -> AsyncIterato
         await connection.run_sync(lambda _: transaction.commit())
     except Exception as error:
         failure = error
-        await connection.run_sync(lambda c: cursor.failed(c, transaction, found, failure))
+        await connection.run_sync(lambda c: cursor.failed(c, found, failure))
         raise
     except BaseException:
         await connection.run_sync(lambda _: transaction.rollback())

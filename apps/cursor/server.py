@@ -83,10 +83,10 @@ def application(
 
 async def serve(cursor: Cursor, token: str, host: str, port: int, stopped: asyncio.Event) -> None:
     """Serve until it is told to stop; requests in hand are finished."""
-    runner = web.AppRunner(application(cursor, token), access_log=None)
+    runner = web.AppRunner(application(cursor, token), access_log=None, shutdown_timeout=10)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, shutdown_timeout=10)
+        site = web.TCPSite(runner, host, port)
         await site.start()
         await stopped.wait()
     finally:

@@ -212,7 +212,7 @@ class Relay:
     # -- send
 
     async def _send(self, turn: _Turn) -> None:
-        asked = 0.0
+        asked = time.monotonic()
         while True:
             now = time.monotonic()
             await self._take_answers(turn)

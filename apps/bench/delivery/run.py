@@ -7,10 +7,17 @@ from pathlib import Path
 from rich.console import Console
 
 from apps.bench import machine
+from apps.bench.capture import captures
 from apps.bench.delivery.backlog import backlog
-from apps.bench.delivery.captures import captures
 from apps.bench.delivery.latency import latency
-from apps.bench.delivery.page import backlog_grid, captures_grid, goals_grid, latency_grid, page
+from apps.bench.delivery.page import (
+    FORMS,
+    backlog_grid,
+    captures_grid,
+    goals_grid,
+    latency_grid,
+    page,
+)
 from apps.bench.delivery.stage import SETTINGS, stage
 
 WRITERS = (1, 16)
@@ -19,7 +26,7 @@ WRITERS = (1, 16)
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
     """n: messages of the backlog. rate: transactions/s for latency, of which there are `seconds`
-    seconds; writers capture as long."""
+    seconds; writers capture for a third of that, in each form."""
 
     n: int
     rate: int
@@ -36,7 +43,12 @@ def run(options: DeliveryOptions, console: Console) -> int:
         tempfile.TemporaryDirectory(dir=options.folder, prefix="delivery-") as folder,
         stage(Path(folder)) as where,
     ):
-        captured = [captures(where, writers, options.seconds) for writers in WRITERS]
+        url, log_url = where.database("captures"), where.database("log")
+        captured = [
+            captures(url, log_url, writers, form, options.seconds / 3)
+            for writers in WRITERS
+            for form in FORMS
+        ]
         console.print(captures_grid(captured).rich("Capture"))
         late = latency(where, max(10, round(options.rate * options.seconds)), options.rate)
         console.print(latency_grid(late).rich("All the way"))

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from apps.bench.__main__ import chosen
+from apps.bench.capture import Rate
 from apps.bench.delivery.backlog import Backlog
-from apps.bench.delivery.captures import Captures
 from apps.bench.delivery.latency import Latency
 from apps.bench.delivery.page import goals_grid, page
 from apps.bench.delivery.run import DeliveryOptions, run
@@ -24,8 +24,9 @@ def test_the_page_says_what_was_measured_and_what_was_missed() -> None:
     latency = Latency(100, 99.0, 20.0, 300.0, 400.0)
     words = [row[-1] for row in goals_grid(backlog, latency).rows]
     assert words == ["met", "missed", "missed"]
-    text = page([Captures(1, 500.0, 250.0)], backlog, latency, {"cores": "2"})
-    assert "| 1 writer | 500 | 250 | 0.50 |" in text
+    rates = [Rate(1, "none", 500.0), Rate(1, "one", 250.0), Rate(1, "two", 100.0)]
+    text = page(rates, backlog, latency, {"cores": "2"})
+    assert "| 1 writer | 500 | 250 | 100 | 0.50 |" in text
     assert "| 1,000 messages | 25,000 | 30,000 | 20,000 | 4.0 |" in text
     assert "| cores | 2 |" in text
 

@@ -153,7 +153,7 @@ async def test_no_answer_in_time_is_none(source: Engine, target: Engine, log: Me
     @web.middleware
     async def wait(request: web.Request, handler: Any) -> web.StreamResponse:
         if slow and slow.pop():
-            await asyncio.sleep(30)
+            await asyncio.sleep(1)
         return await handler(request)  # type: ignore[no-any-return]
 
     append(source, log, [1, 2])

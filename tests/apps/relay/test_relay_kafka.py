@@ -1,4 +1,4 @@
-"""The relay to Kafka: in order per stream, once per transaction, and fenced when it was replaced."""
+"""The relay to Kafka: in order per stream, in transactions, and fenced when it was replaced."""
 
 import asyncio
 from collections.abc import Callable, Iterator

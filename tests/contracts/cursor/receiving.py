@@ -71,7 +71,10 @@ class Receiving:
     @settings(
         max_examples=15,
         deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
     )
     @given(seed=st.integers(0, 2**32), cut=st.integers(1, 30))
     def test_any_arrival_comes_to_the_same(self, engine: Engine, seed: int, cut: int) -> None:
