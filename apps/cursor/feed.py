@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -129,16 +130,7 @@ class Feed:
                 await consumer.stop()
 
     async def _assign(self, consumer: Any) -> dict[TopicPartition, int]:
-        known = await consumer.topics()
-        wanted = {**{f"{topic}{VOID}": topic for topic in self._topics}}
-        topics = [t for t in (*self._topics, *wanted) if t in known]
-        for missing in self._topics.keys() - known:
-            raise KafkaError(f"topic {missing!r} does not exist; make it")
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in topics
-            for number in sorted(consumer.partitions_for_topic(topic) or ())
-        ]
+        partitions = await self._partitions()
         consumer.assign(partitions)
         offsets = await asyncio.to_thread(self._cursor.offsets)
         beginnings = await consumer.beginning_offsets(partitions)
@@ -154,6 +146,24 @@ class Feed:
             positions[at] = beginnings[at] if stored is None else stored
             consumer.seek(at, max(positions[at], beginnings[at]))
         return positions
+
+    async def _partitions(self) -> list[TopicPartition]:
+        """Those of the topics, and of the topics of void messages that there are."""
+        admin = AIOKafkaAdminClient(**self._settings)
+        await admin.start()
+        try:
+            known = set(await admin.list_topics())
+            for missing in self._topics.keys() - known:
+                raise KafkaError(f"topic {missing!r} does not exist; make it")
+            voids = [f"{topic}{VOID}" for topic in self._topics if f"{topic}{VOID}" in known]
+            described = await admin.describe_topics([*self._topics, *voids])
+        finally:
+            await admin.close()
+        return [
+            TopicPartition(topic["topic"], partition["partition"])
+            for topic in described
+            for partition in topic["partitions"]
+        ]
 
     async def _receive(
         self, found: Mapping[TopicPartition, Sequence[Any]], positions: dict[TopicPartition, int]
