@@ -49,7 +49,10 @@ def fleet(way: str, folder: Path, seed: int, broker: Broker | None = None) -> It
 def soak(found: Fleet, count: int, seed: int, say: bool = True) -> tuple[dict[str, int], list[str]]:
     """Do `count` harms and let all be delivered; returns what was done, and what is wrong."""
     chance, what = random.Random(seed), Counter[str]()
-    found.begin()
+    try:
+        found.begin()
+    except RuntimeError as error:
+        return {}, [str(error)]
     for number in range(1, count + 1):
         done = harm(found, chance)
         what[done] += 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.local.broker import Broker
@@ -19,7 +19,7 @@ from apps.local.kafka_probe import answers
 from apps.local.ports import HOST, free_port
 from apps.local.postgres import Postgres
 from apps.running import TOKEN
-from apps.soak_delivery.part import CURSOR, make, seen
+from apps.soak_delivery.part import CURSOR, SEEN, make, seen
 from apps.warehouse import stock
 from apps.warehouse.orders import TOPIC, Orders
 from stores.cursor import Cursor
@@ -27,6 +27,8 @@ from stores.cursor_commands import counts
 from stores.engines import open_engine
 
 LEASE = 2.0
+YOUNG = 15.0
+"""Seconds within which a process begins, on a machine that is busy."""
 PARTITIONS = 3
 PRODUCERS = ("producer 1", "producer 2")
 RELAYS = ("relay 1", "relay 2")
@@ -56,6 +58,9 @@ class Fleet:
         self._began = 0
         folder.mkdir(parents=True, exist_ok=True)
         self.urls = {name: self._url(name) for name in (ORDERS_SERVER, WAREHOUSE_SERVER)}
+        self._engines = {name: open_engine(url) for name, url in self.urls.items()}
+        self._warehouse = self.engine(WAREHOUSE_SERVER)
+        self._ages: dict[str, float] = {}
 
     def _url(self, name: str) -> str:
         server = self.servers.get(name)
@@ -64,11 +69,11 @@ class Fleet:
         return server.new_database(f"soak_{self.seed}_{time.time_ns()}")
 
     def engine(self, name: str) -> Engine:
-        """A new engine of a database."""
-        return open_engine(self.urls[name])
+        """The engine of a database."""
+        return self._engines[name]
 
     def begin(self) -> None:
-        """Make the tables and the topic, and start all parts."""
+        """Make the tables and the topic, start all parts, and wait until they work."""
         Orders(self.engine(ORDERS_SERVER)).make()
         make(self.engine(WAREHOUSE_SERVER))
         Cursor(self.engine(WAREHOUSE_SERVER), CURSOR)
@@ -76,6 +81,8 @@ class Fleet:
             self._make_topic(self.broker)
         for name in PARTS:
             self.start(name)
+        if not self.progress(90):
+            raise RuntimeError(f"nothing was delivered; see the logs in {self.folder}")
 
     def _make_topic(self, broker: Broker) -> None:
         admin = AdminClient({"bootstrap.servers": broker.address})
@@ -85,6 +92,7 @@ class Fleet:
     def start(self, name: str) -> None:
         """Start a part, or start it again."""
         self._began += 1
+        self._ages[name] = time.monotonic()
         environment = {**os.environ, TOKEN: f"soak-{self.seed}-0123456789"}
         if self.broker is not None:
             environment["SEQUITUR_BROKER"] = self.broker.address
@@ -120,7 +128,10 @@ class Fleet:
         part = self.parts.pop(name)
         part.terminate()
         try:
-            return part.wait(30)
+            status = part.wait(30)
+            # One that has hardly begun does not listen to signals yet, and has nothing to end.
+            young = time.monotonic() - self._ages[name] < YOUNG
+            return 0 if young and status == -signal.SIGTERM else status
         except subprocess.TimeoutExpired:
             part.kill()
             part.wait()
@@ -183,8 +194,9 @@ class Fleet:
         found = stock.differences(orders, warehouse)
         processed = seen(warehouse)
         for order, (_, _, changes) in orders.items():
-            if processed.get(order) != list(range(1, changes + 1)):
-                found.append(f"order {order}: 1 to {changes} were processed as {processed[order]}")
+            came = processed.get(order, [])
+            if came != list(range(1, changes + 1)):
+                found.append(f"order {order}: of 1 to {changes} came {came}")
         left = counts(Cursor(warehouse, CURSOR))
         if left.messages or left.parked or left.dead:
             found.append(f"the cursor is not empty: {left}")
@@ -198,8 +210,20 @@ class Fleet:
             return len(orders.log.read_after(connection).messages)
 
     def messages(self) -> int:
-        """How many were processed."""
-        return sum(map(len, seen(self.engine(WAREHOUSE_SERVER)).values()))
+        """How many were processed; -1 while the database is away."""
+        with suppress(SQLAlchemyError), self._warehouse.connect() as connection:
+            return connection.execute(select(func.count()).select_from(SEEN)).scalar_one()
+        return -1
+
+    def progress(self, seconds: float) -> bool:
+        """Wait until more messages are processed than now; whether there were."""
+        before, until = self.messages(), time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            if self.messages() > max(before, 0):
+                return True
+            self.supervise()
+        return False
 
     def close(self) -> None:
         """Kill what runs."""
@@ -207,3 +231,5 @@ class Fleet:
             with suppress(ProcessLookupError):
                 self.parts[name].send_signal(signal.SIGCONT)
             self.kill(name)
+        for engine in self._engines.values():
+            engine.dispose()

@@ -30,7 +30,10 @@ def harms(fleet: Fleet) -> dict[str, int]:
 
 def harm(fleet: Fleet, chance: random.Random) -> str:
     """Do one thing, after some time of work; what was killed runs again then."""
-    time.sleep(chance.uniform(0.05, 0.8))
+    # Mostly in the middle of work, and sometimes before the last harm is mended.
+    if chance.random() < 0.7:
+        fleet.progress(20)
+    time.sleep(chance.uniform(0.0, 0.6))
     fleet.supervise()
     choices = harms(fleet)
     what = chance.choices([*choices], [*choices.values()])[0]

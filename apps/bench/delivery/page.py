@@ -90,8 +90,8 @@ def page(captures: list[Rate], backlog: Backlog, latency: Latency, facts: dict[s
         latency_grid(latency).markdown(),
         _wrapped(
             "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
-            "to a cursor, whose consumer writes a row. From when the producer's commit returned to when "
-            "the consumer's did; the clock is the same."
+            "to a cursor, whose consumer writes a row. From when the producer's commit returned to "
+            "when the consumer's did; the clock is the same."
         ),
         "## Where",
         machine.markdown(),
