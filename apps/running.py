@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 
-TOKEN = "SEQUITUR_TOKEN"
+TOKEN = "DELIVERY_TOKEN"
 """The variable that has the token of those who may send."""
 TOKEN_LENGTH = 16
 """The least that a token may have."""

@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     kafka.add_argument("--kafka-properties", type=Path, help="file of client properties")
     kafka.add_argument("--requests", action="append", default=[], metavar="TOPIC",
                        help="answer requests for messages of it, from TOPIC.resend")  # fmt: skip
-    http.add_argument("--to", required=True, help="URL of the cursor; its token: SEQUITUR_TOKEN")
+    http.add_argument("--to", required=True, help="URL of the cursor; its token: DELIVERY_TOKEN")
     for name in ("--topic", "--stream", "--reason"):
         void.add_argument(name, required=True)
     void.add_argument("--first", type=int, required=True, help="sequence")

@@ -41,7 +41,7 @@ def test_a_server_without_a_secret_does_not_start(
     for secret in ("", "short", "a secret with a line\nbreak"):
         monkeypatch.setenv(TOKEN, secret)
         assert main(["serve", "--store", f"sqlite:///{tmp_path}/w.sqlite"]) == 1
-        assert "set SEQUITUR_TOKEN to a secret" in capsys.readouterr().err
+        assert "set DELIVERY_TOKEN to a secret" in capsys.readouterr().err
 
 
 def test_a_database_of_another_kind_is_refused_without_its_password(
