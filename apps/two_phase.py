@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from threading import Event
 
 from sqlalchemy import Engine, create_engine, make_url
@@ -33,18 +34,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
     try:
-        participants = dict(_participant(text) for text in options.participant)
-        if options.command == "force":
-            return _force(options.gid, participants, commit=options.commit)
-        decisions = DecisionLog(_engine(options.decisions))
-        if options.command == "list":
-            return _list(decisions, participants)
-        return _resolve(decisions, participants, options.every)
+        with ExitStack() as engines:
+            return _run(options, engines)
     except (TwoPhaseError, ArgumentError, SQLAlchemyError) as error:
         log.error("%s", error)
         return 1
     except KeyboardInterrupt:
         return 0
+
+
+def _run(options: argparse.Namespace, engines: ExitStack) -> int:
+    participants = dict(_participant(text, engines) for text in options.participant)
+    if options.command == "force":
+        return _force(options.gid, participants, commit=options.commit)
+    decisions = DecisionLog(_engine(options.decisions, engines))
+    if options.command == "list":
+        return _list(decisions, participants)
+    return _resolve(decisions, participants, options.every)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,18 +92,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _participant(text: str) -> tuple[str, Engine]:
+def _participant(text: str, engines: ExitStack) -> tuple[str, Engine]:
     name, equals, url = text.partition("=")
     if not equals or not name:
         raise TwoPhaseError(f"participant {without_password(text)!r}: write NAME=URL")
-    return name, _engine(url)
+    return name, _engine(url, engines)
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str, engines: ExitStack) -> Engine:
     parsed = make_url(url)
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
-    return create_engine(parsed)
+    engine = create_engine(parsed)
+    engines.callback(engine.dispose)
+    return engine
 
 
 def _list(decisions: DecisionLog, participants: dict[str, Engine]) -> int:

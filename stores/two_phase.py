@@ -14,17 +14,16 @@ decided; without a decision it is rolled back (presumed abort).
 
 import logging
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from threading import Lock
+from threading import Event, Lock, Thread
 from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, TwoPhaseTransaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.two_phase_after import forget, run_after_commit
-from stores.two_phase_log import DecisionLog, Outcome, TwoPhaseError
+from stores.two_phase_log import DecisionLog, Outcome, TwoPhaseError, apart
 from stores.two_phase_prepared import gid, is_gone, prepare
 from stores.two_phase_recovery import Recovery, recover
 
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 FORGET = 100
 """Transactions whose decisions are deleted together, once they are no longer needed."""
 AGAIN = 1.0
-"""Seconds between attempts to resolve what is in doubt, while transactions are being made."""
+"""Seconds between attempts to resolve what is in doubt."""
 
 _ALONE = (
     "two-phase commit: a connection's transaction was to end within the block, but the databases "
@@ -66,7 +65,8 @@ class Coordinator:
     between any two steps with what was done last, for tests.
 
     What an earlier process left in doubt is resolved when it is made, as far as databases can be
-    reached. Any number of processes and threads may have a coordinator over the same databases.
+    reached; the rest, and what comes to be in doubt later, by a thread that tries until it is done.
+    Any number of processes and threads may have a coordinator over the same databases.
     """
 
     def __init__(
@@ -83,7 +83,8 @@ class Coordinator:
         self._lock = Lock()
         self._ended: list[str] = []
         self._doubt = False
-        self._next = 0.0
+        self._resolver: Thread | None = None
+        self._closed = Event()
         self.recover()
 
     @contextmanager
@@ -108,8 +109,19 @@ class Coordinator:
         age: seconds; what was prepared more recently is left alone. Raises what the database of the
         decisions raises.
         """
-        found = recover(self.decisions, self.participants, age=age)
-        self._doubt = bool(found.open or found.unreachable)
+        found = self._recover(age)
+        if found.open or found.unreachable:
+            self.in_doubt()
+        return found
+
+    def _recover(self, age: float) -> Recovery:
+        # Connections of its own: those of the engines may all be waiting for what is in doubt.
+        engines = {name: apart(engine) for name, engine in self.participants.items()}
+        try:
+            found = recover(self.decisions, engines, age=age)
+        finally:
+            for engine in engines.values():
+                engine.dispose()
         for line in found.report():
             log.warning("%s", line)
         return found
@@ -119,15 +131,41 @@ class Coordinator:
         return self.decisions.outcome(transaction)
 
     def close(self) -> None:
-        """Delete the decisions that nobody needs any more. The engines stay open."""
+        """Stop the thread, and delete the decisions that nobody needs any more.
+
+        The engines stay open. Raises what the database of the decisions raises.
+        """
+        self._closed.set()
         with self._lock:
+            resolver = self._resolver
             ended, self._ended = self._ended, []
+        if resolver is not None:
+            resolver.join()
         if ended:
             self.decisions.forget(ended)
 
     def in_doubt(self) -> None:
         """Note that something is left to be resolved."""
-        self._doubt = True
+        with self._lock:
+            self._doubt = True
+            if self._resolver is None and not self._closed.is_set():
+                self._resolver = Thread(target=self._resolve, name="two-phase", daemon=True)
+                self._resolver.start()
+
+    def _resolve(self) -> None:
+        """Try until nothing is in doubt; writers may be waiting for what is."""
+        while not self._closed.wait(AGAIN):
+            self._doubt = False
+            try:
+                found = self._recover(AGAIN)
+                left = bool(found.open or found.unreachable)
+            except Exception as error:
+                log.warning("what is in doubt cannot be resolved for now: %s", error)
+                left = True
+            with self._lock:
+                if not left and not self._doubt:
+                    self._resolver = None
+                    return
 
     def ended(self, transaction: str) -> None:
         """Note that all participants have committed a transaction."""
@@ -136,19 +174,9 @@ class Coordinator:
             if len(self._ended) < FORGET:
                 return
             ended, self._ended = self._ended, []
-        try:
-            self.decisions.forget(ended)
-        except SQLAlchemyError as error:  # recovery will
-            log.warning("two-phase decisions cannot be deleted for now: %s", error)
-
-    def before(self) -> None:
-        """Before a transaction: see to what is in doubt, now and then."""
-        with self._lock:
-            if not self._doubt or time.monotonic() < self._next:
-                return
-            self._next = time.monotonic() + AGAIN
-        with suppress(SQLAlchemyError):
-            self.recover(AGAIN)
+        with suppress(SQLAlchemyError):  # recovery will
+            if not self.decisions.forget(ended):
+                self._ended += ended
 
 
 class TwoPhase:
@@ -161,7 +189,6 @@ class TwoPhase:
                     f"two-phase commit: {name!r} is not among its participants: "
                     f"{', '.join(coordinator.participants)}; give its engine to the Coordinator"
                 )
-        coordinator.before()
         self.id = uuid4().hex
         self._coordinator = coordinator
         self._step = coordinator.step

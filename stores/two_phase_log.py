@@ -6,10 +6,11 @@ its line is neither: who tries to write it too has to wait. So recovery sees tha
 interfere yet, and once it could have written the line itself, that nobody else will.
 """
 
+import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import orjson
@@ -22,7 +23,6 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    delete,
     exists,
     inspect,
     literal,
@@ -60,11 +60,20 @@ _SAFE = """\
 _WRITE = """\
 INSERT INTO sequitur_decisions ("transaction", participants, begun_at)
 SELECT CAST(:transaction AS text), CAST(:participants AS text), :begun_at"""
+_FIND = 'SELECT 1 FROM sequitur_decisions WHERE "transaction" = ?'
+_LINES = 'SELECT "transaction", participants FROM sequitur_decisions'
+_FORGET = 'DELETE FROM sequitur_decisions WHERE "transaction" = ANY (CAST(:gone AS text[]))'
+_SQLITE_FORGET = 'DELETE FROM sequitur_decisions WHERE "transaction" = ?'
 _LOCKED = "55P03"
 
 
 class TwoPhaseError(RuntimeError):
     """A transaction of several databases cannot be done; the text says why, and the remedy."""
+
+
+def apart(engine: Engine) -> Engine:
+    """An engine for the same database, with connections of its own."""
+    return Engine(engine.pool.recreate(), engine.dialect, engine.url)
 
 
 class DecisionLog:
@@ -107,7 +116,8 @@ class DecisionLog:
         connection = self.engine.connect()
         if self._sqlite:
             # Of the driver, since SQLAlchemy may begin the transaction first.
-            _driver(connection).execute("PRAGMA synchronous=FULL")
+            driver: Any = connection.connection.driver_connection
+            driver.execute("PRAGMA synchronous=FULL")
         return connection
 
     def write(self, connection: Connection, transaction: str, participants: Iterable[str]) -> None:
@@ -121,53 +131,84 @@ class DecisionLog:
 
     def outcome(self, transaction: str) -> Outcome:
         """What became of a transaction; one that is aborted cannot be committed any more."""
-        with self.engine.connect() as connection, self._impatient(connection):
+        if self._sqlite:
+            return self._sqlite_outcome(transaction)
+        with self._alone() as connection:
+            connection.execution_options(isolation_level="READ COMMITTED")
+            connection.execute(text(f"SET LOCAL lock_timeout = {BUSY}"))
+            line = {"transaction": transaction, "participants": "[]", "begun_at": 0.0}
+            tried = text(f"{_WRITE} ON CONFLICT DO NOTHING")
             try:
-                if not self._sqlite:
-                    connection.execute(text(f"SET LOCAL lock_timeout = {BUSY}"))
-                line = {"transaction": transaction, "participants": "[]", "begun_at": 0.0}
-                tried = text(f"{_WRITE} WHERE TRUE ON CONFLICT DO NOTHING")
                 return "aborted" if connection.execute(tried, line).rowcount == 1 else "committed"
             except OperationalError as error:
-                if self._is_locked(error):
+                if getattr(error.orig, "sqlstate", None) == _LOCKED:
                     return "open"
                 raise
             finally:
                 connection.rollback()
 
+    def _sqlite_outcome(self, transaction: str) -> Outcome:
+        """Who has the right to write knows that nobody is about to decide."""
+        with self._impatient() as driver:
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error):
+                    return "open"
+                raise
+            found = driver.execute(_FIND, (transaction,)).fetchone()
+            driver.rollback()
+        return "aborted" if found is None else "committed"
+
     @contextmanager
-    def _impatient(self, connection: Connection) -> Iterator[None]:
-        if not self._sqlite:
-            connection.execution_options(isolation_level="READ COMMITTED")
-            yield
-            return
-        driver = _driver(connection)
-        (before,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    def _alone(self) -> Iterator[Connection]:
+        own = apart(self.engine)
+        try:
+            with own.connect() as connection:
+                yield connection
+        finally:
+            own.dispose()
+
+    @contextmanager
+    def _impatient(self) -> Iterator[Any]:
+        """A connection of sqlite3, which does not wait for long."""
+        own = apart(self.engine)
+        raw = own.raw_connection()
+        driver: Any = raw.driver_connection
         driver.execute(f"PRAGMA busy_timeout={BUSY}")
         try:
-            yield
+            yield driver
         finally:
-            driver.execute(f"PRAGMA busy_timeout={before}")
-
-    def _is_locked(self, error: OperationalError) -> bool:
-        if self._sqlite:
-            return "locked" in str(error.orig)
-        return getattr(error.orig, "sqlstate", None) == _LOCKED
+            raw.close()
+            own.dispose()
 
     def lines(self) -> dict[str, list[str]]:
         """Transaction → the names of its participants, of all that are committed."""
-        with self.engine.connect() as connection:
-            found = connection.execute(select(DECISIONS.c.transaction, DECISIONS.c.participants))
-            return {transaction: orjson.loads(names) for transaction, names in found}
+        if self._sqlite:
+            with self._impatient() as driver:
+                found = driver.execute(_LINES).fetchall()
+        else:
+            with self._alone() as connection:
+                found = [(row[0], row[1]) for row in connection.execute(text(_LINES))]
+        return {transaction: orjson.loads(names) for transaction, names in found}
 
-    def forget(self, transactions: Iterable[str]) -> None:
-        """Delete the lines of transactions that all their participants have committed."""
-        gone = list(transactions)
-        with self.engine.begin() as connection:
-            for start in range(0, len(gone), 500):
-                some = DECISIONS.c.transaction.in_(gone[start : start + 500])
-                connection.execute(delete(DECISIONS).where(some))
+    def forget(self, transactions: Iterable[str]) -> bool:
+        """Delete the lines of transactions that all their participants have committed.
 
-
-def _driver(connection: Connection):  # type: ignore[no-untyped-def]  # sqlite3 or what wraps it
-    return connection.connection.driver_connection
+        False where others who write are in the way: recovery does it later.
+        """
+        gone = [(transaction,) for transaction in transactions]
+        if not self._sqlite:
+            with self._alone() as connection, connection.begin():
+                connection.execute(text(_FORGET), {"gone": [name for (name,) in gone]})
+            return True
+        with self._impatient() as driver:
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error):
+                    return False
+                raise
+            driver.executemany(_SQLITE_FORGET, gone)
+            driver.commit()
+        return True

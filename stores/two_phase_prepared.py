@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, TwoPhaseTransaction, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, NotSupportedError
 
 from stores.two_phase_log import TwoPhaseError
 
@@ -61,11 +61,13 @@ def prepare(name: str, transaction: TwoPhaseTransaction) -> None:
     try:
         transaction.prepare()
     except DBAPIError as error:
-        remedy = _REMEDIES.get(state(error))
+        # The driver takes the code away where the server is not set up.
+        disabled = isinstance(error, NotSupportedError) and not state(error)
+        remedy = _REMEDIES.get(_NOT_NOW if disabled else state(error))
         if remedy is None:
             raise
         raise TwoPhaseError(
-            f"participant {name!r} cannot prepare a transaction ({str(error.orig).strip()}); "
+            f"participant {name!r} cannot prepare a transaction ({str(error.orig).splitlines()[0]}); "
             f"{remedy}"
         ) from error
 

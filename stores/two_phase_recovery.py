@@ -57,9 +57,8 @@ def recover(
             if transaction not in left:
                 names.discard(name)
     done = [transaction for transaction, names in needed.items() if not names]
-    if done:
-        decisions.forget(done)
-    recovery.forgotten = len(done)
+    if done and decisions.forget(done):
+        recovery.forgotten = len(done)
     return recovery
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
@@ -30,8 +31,9 @@ class Two:
         with self.log.begin() as connection:
             connection.execute(text("CREATE TABLE own (name text)"))
 
-    def leave(self, transaction: str, *, decided: bool = False, decisions: str = "") -> str:
+    def leave(self, *, decided: bool = False, decisions: str = "") -> str:
         """Prepare a row, and decide it; returns the gid."""
+        transaction = uuid4().hex  # servers know no gid twice
         name = gid(decisions or self.coordinator.decisions.id, transaction, "log")
         with self.log.connect() as connection:
             part = connection.begin_twophase(name)
@@ -66,8 +68,8 @@ def test_list_shows_what_is_in_doubt_and_what_was_decided(
 ) -> None:
     assert two.run("list") == 0
     assert capsys.readouterr().out == ""
-    names = [two.leave("a" * 32), two.leave("b" * 32, decided=True)]
-    names.append(two.leave("c" * 32, decisions="f" * 32))
+    names = [two.leave(), two.leave(decided=True)]
+    names.append(two.leave(decisions="f" * 32))
     assert two.run("list") == 1
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [(line[0], line[1], line[4]) for line in lines] == [
@@ -79,18 +81,18 @@ def test_list_shows_what_is_in_doubt_and_what_was_decided(
 
 
 def test_resolve_ends_what_was_decided_and_leaves_what_is_of_others(two: Two) -> None:
-    two.leave("a" * 32)
-    two.leave("b" * 32, decided=True)
+    two.leave()
+    two.leave(decided=True)
     assert two.run("resolve") == 0
     assert (two.rows(), prepared("log", two.log)) == (1, [])
-    two.leave("c" * 32, decisions="f" * 32)
+    two.leave(decisions="f" * 32)
     assert two.run("resolve") == 1
     assert len(prepared("log", two.log)) == 1
 
 
 @pytest.mark.parametrize(("way", "count"), [("--commit", 1), ("--rollback", 0)])
 def test_force_ends_one_by_hand(two: Two, way: str, count: int) -> None:
-    name = two.leave("c" * 32, decisions="f" * 32)
+    name = two.leave(decisions="f" * 32)
     assert two.run("force", name, way) == 0
     assert (two.rows(), prepared("log", two.log)) == (count, [])
     assert two.run("force", name, way) == 1
@@ -123,8 +125,8 @@ def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> No
         [*command, "--decisions", shop, "--participant", f"log={log}"], cwd=ROOT
     )
     try:
-        for round in range(2):
-            two.leave(f"{round}" * 32, decided=True)
+        for _ in range(2):
+            two.leave(decided=True)
             while prepared("log", two.log):
                 assert process.poll() is None
         assert two.rows() == 2

@@ -1,16 +1,9 @@
-"""A producer for tests: orders in its own table, a message for each of an order's streams.
-
-    python -m tests.stores.shop one|two SHOP-URL LOG-URL SEED KILL
-
-makes orders in four threads, by one database or by two, and kills itself (SIGKILL) at a step: at
-the so-manieth, at the first one of that name, or never at 0. It ends by itself after `ORDERS`.
-"""
+"""A producer for tests: orders in its own table, a message for each of an order's streams."""
 
 import json
 import os
 import random
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -135,17 +128,15 @@ def killer(at: str) -> Callable[[str], None]:
     return step
 
 
-def main(form: str, shop_url: str, log_url: str, seed: str, kill: str) -> None:
+def main(form: str, shop_url: str, log_url: str, seed: int, kill: str) -> None:
+    """Make `ORDERS` orders, by `one` database or `two`; SIGKILL at the so-manieth step.
+
+    kill: the number of the step, or the name of one, which is the first of that name.
+    """
     step = killer(kill)
     shop = engine_of(shop_url)
     if form == "one":
         transaction = in_one(shop, step)
     else:
-        coordinator = Coordinator(shop, {"log": engine_of(log_url)}, step=step)
-        transaction = coordinator.transaction
-    print("ready", flush=True)
-    place_many(transaction, int(seed), step, ORDERS)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        transaction = Coordinator(shop, {"log": engine_of(log_url)}, step=step).transaction
+    place_many(transaction, seed, step, ORDERS)

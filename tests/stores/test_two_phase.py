@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
@@ -15,12 +16,32 @@ from stores.message import START
 from stores.message_bell import Bell
 from stores.message_log import MessageLog
 from stores.outbox import Outbox
-from stores.two_phase import Coordinator, OutcomeUnknown, TwoPhase
+from stores.two_phase import Coordinator as _Coordinator
+from stores.two_phase import OutcomeUnknown, TwoPhase
 from stores.two_phase_log import DecisionLog, TwoPhaseError
 from stores.two_phase_prepared import gid, prepared
 from tests.stores.shop import engine_of
 
 pytestmark = pytest.mark.integration
+
+_made: list[_Coordinator] = []
+
+
+class Coordinator(_Coordinator):
+    """One that is closed when the test is over."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        _made.append(self)
+        super().__init__(*given, **named)
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    for coordinator in _made:
+        coordinator._closed.set()
+    _made.clear()
+
 
 _ROWS = "CREATE TABLE own (name text)"
 
@@ -336,8 +357,8 @@ def test_an_outcome_that_cannot_be_looked_up_is_said_to_be_unknown(
     assert len(prepared("other", other)) == 1
     monkeypatch.setattr(coordinator, "outcome", outcome)
     assert coordinator.outcome(running.id) == ("committed" if took_place else "aborted")
-    both(coordinator)  # resolves it first, unless it is too young
     coordinator.recover()
+    both(coordinator)
     assert rows(shop, other) == ([2, 2] if took_place else [1, 1])
 
 
@@ -369,7 +390,7 @@ def test_a_decision_is_kept_for_a_participant_that_is_not_known(
 
 def test_transactions_of_other_decisions_are_left_alone(shop: Engine, other: Engine) -> None:
     with other.connect() as connection:
-        part = connection.begin_twophase(gid("f" * 32, "0" * 32, "other"))
+        part = connection.begin_twophase(gid("f" * 32, uuid4().hex, "other"))
         insert(connection)
         part.prepare()
         found = Coordinator(shop, {"other": other}).recover()

@@ -2,11 +2,10 @@
 
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,16 @@ from tests.stores.shop import (
     differences,
     engine_of,
     in_one,
+    main,
     make_tables,
     place_many,
 )
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
+# Not from this process, which has threads; from one that has imported what producers need.
+FORKING = get_context("forkserver")
+FORKING.set_forkserver_preload(["tests.stores.shop"])
 STEPS = [
     "begun",
     "joined",
@@ -48,13 +50,11 @@ class Place:
 
     def produce(self, seed: int, kill: int | str) -> int:
         """Run a producer that kills itself at that step; returns its status."""
-        command = [sys.executable, "-m", "tests.stores.shop", self.form, *self.urls]
-        done = subprocess.run(
-            [*command, str(seed), str(kill)], cwd=ROOT, timeout=120, check=False,
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        return done.returncode
+        process = FORKING.Process(target=main, args=(self.form, *self.urls, seed, str(kill)))
+        process.start()
+        process.join(120)
+        assert process.exitcode in (0, -signal.SIGKILL)
+        return process.exitcode
 
     def orders(self) -> int:
         with self.shop.connect() as connection:
@@ -63,8 +63,10 @@ class Place:
     def recover(self) -> None:
         """As the next producer does when it starts; nothing is in doubt then."""
         if self.form == "two":
-            found = Coordinator(self.shop, {"log": self.log}).recover()
+            coordinator = Coordinator(self.shop, {"log": self.log})
+            found = coordinator.recover()
             assert (found.open, found.unreachable) == ([], {})
+            coordinator.close()
 
     def close(self) -> None:
         self.shop.dispose()
@@ -129,11 +131,10 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
         )
         chance = random.Random(kind)
         done = threading.Event()
-        transaction = (
-            in_one(place.shop, lambda _: None)
-            if place.form == "one"
-            else Coordinator(place.shop, {"log": place.log}).transaction
-        )
+        coordinator = Coordinator(place.shop, {"log": place.log})
+        transaction = coordinator.transaction
+        if place.form == "one":
+            transaction = in_one(place.shop, lambda _: None)
 
         def work() -> None:
             for seed in range(10_000):
@@ -157,6 +158,7 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
             done.set()
             thread.join(120)
         assert not thread.is_alive()
+        coordinator.close()
         place.recover()
         assert differences(place.shop, place.log) == []
         place.close()
