@@ -21,6 +21,7 @@ from apps.bench.delivery.page import (
 from apps.bench.delivery.stage import SETTINGS, stage
 
 WRITERS = (1, 16)
+"""At a time, in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class DeliveryOptions:
     seconds: float
     folder: Path
     page: Path
+    writers: tuple[int, ...] = WRITERS
 
 
 def run(options: DeliveryOptions, console: Console) -> int:
@@ -46,7 +48,7 @@ def run(options: DeliveryOptions, console: Console) -> int:
         url, log_url = where.database("captures"), where.database("log")
         captured = [
             captures(url, log_url, writers, form, options.seconds / 3)
-            for writers in WRITERS
+            for writers in options.writers
             for form in FORMS
         ]
         console.print(captures_grid(captured).rich("Capture"))

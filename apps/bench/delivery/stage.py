@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from uuid import uuid4
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -31,22 +32,29 @@ class Stalled(RuntimeError):
     """Something went on no more; the text says how far it came."""
 
 
+class HasAddress(Protocol):
+    """A broker."""
+
+    @property
+    def address(self) -> str: ...
+
+
 class Stage:
     """A server and a broker; each measurement has a database and a topic of its own."""
 
-    def __init__(self, server: Postgres, broker: Broker, folder: Path) -> None:
+    def __init__(self, server: Postgres, broker: HasAddress, folder: Path) -> None:
         self.server, self.broker, self.folder = server, broker, folder
         self._number = 0
 
     def database(self, word: str) -> str:
         """The URL of a new database."""
         self._number += 1
-        return self.server.new_database(f"{word}_{self._number}")
+        return self.server.new_database(f"{word}_{self._number}_{uuid4().hex[:8]}")
 
     def topic(self, word: str) -> str:
         """A new topic."""
         self._number += 1
-        name = f"{word}-{self._number}"
+        name = f"{word}-{self._number}-{uuid4().hex[:8]}"
         admin = AdminClient({"bootstrap.servers": self.broker.address})
         for made in admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
             made.result(30)

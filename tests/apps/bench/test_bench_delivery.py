@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from apps.bench.__main__ import chosen
 from apps.bench.capture import Rate
-from apps.bench.delivery.backlog import Backlog
-from apps.bench.delivery.latency import Latency
+from apps.bench.delivery.backlog import Backlog, backlog
+from apps.bench.delivery.latency import Latency, latency
 from apps.bench.delivery.page import goals_grid, page
-from apps.bench.delivery.run import DeliveryOptions, run
+from apps.bench.delivery.run import DeliveryOptions
+from apps.bench.delivery.stage import Stage
+from apps.local.postgres import Postgres
+from tests.conftest import BrokerAddress
 
 
 def test_options() -> None:
@@ -32,9 +34,12 @@ def test_the_page_says_what_was_measured_and_what_was_missed() -> None:
 
 
 @pytest.mark.integration
-def test_a_small_run(tmp_path: Path) -> None:
-    options = DeliveryOptions(2_000, 50, 1.0, tmp_path / "bench", tmp_path / "page.md")
-    assert run(options, Console(quiet=True)) == 0
-    text = (tmp_path / "page.md").read_text()
-    assert "| 2,000 messages |" in text
-    assert "16 writers" in text
+def test_a_small_run(tmp_path: Path, postgres: Postgres, broker: BrokerAddress) -> None:
+    where = Stage(postgres, broker, tmp_path)
+    drained = backlog(where, 1_000)
+    assert drained.messages == 1_000
+    assert drained.rate > 0
+    late = latency(where, 20, 40)
+    assert late.messages == 20
+    assert 0 < late.p50 <= late.p99 <= late.most
+    assert "| 1,000 messages |" in page([], drained, late, {})

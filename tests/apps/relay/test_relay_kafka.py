@@ -31,12 +31,9 @@ PACE = Pace(page=500, poll=0.1, ask=0.2, retry=0.1)
 INSPECTOR = Headers(key(), "sequitur-sequence", "sequitur-kind")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path}/orders.sqlite"
-    if request.param == "postgresql":
-        url = request.getfixturevalue("database")
-    engine = open_engine(url)
+@pytest.fixture
+def source(database: str) -> Iterator[Engine]:
+    engine = open_engine(database)
     MessageLog().create(engine)
     yield engine
     engine.dispose()
