@@ -29,6 +29,7 @@ async def requests(
                 "auto_offset_reset": "latest",
                 "isolation_level": "read_committed",
                 "fetch_max_wait_ms": 200,
+                "metadata_max_age_ms": 5_000,  # the topic may be made later
                 **settings,
             },
         )
