@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import orjson
-from sqlalchemy import Connection, bindparam, select, text, tuple_, update
+from sqlalchemy import Connection, bindparam, select, text, update
 
 from stores.cursor_message import CursorError, Message, Received, fault, shown
 from stores.cursor_order import FIRST, RING, At, Order, Taken, take_counting, take_growing
@@ -175,11 +175,17 @@ class Receiving:
         return found
 
     def _ids(self, connection: Connection, keys: Sequence[Key]) -> dict[Key, int]:
-        columns = STREAMS.c
-        found = select(columns.topic, columns.stream, columns.id).where(
-            columns.cursor == self.cursor, tuple_(columns.topic, columns.stream).in_(keys)
-        )
-        return {(topic, stream): of for topic, stream, of in connection.execute(found)}
+        columns, found = STREAMS.c, {}
+        by_topic: dict[str, list[str]] = defaultdict(list)
+        for topic, stream in keys:
+            by_topic[topic].append(stream)
+        # Topic by topic: pairs of both would be looked for through the whole table.
+        for topic, streams in by_topic.items():
+            mine = select(columns.stream, columns.id).where(
+                columns.cursor == self.cursor, columns.topic == topic, columns.stream.in_(streams)
+            )
+            found.update({(topic, stream): of for stream, of in connection.execute(mine)})
+        return found
 
     def _begin(self, connection: Connection, keys: Sequence[Key]) -> dict[Key, int]:
         """Make the lines of streams that are new; somebody else may be doing so."""

@@ -53,6 +53,13 @@ DUE = Index(
     postgresql_where=STREAMS.c.due.is_not(None),
     sqlite_where=STREAMS.c.due.is_not(None),
 )
+WAITING = Index(
+    "sequitur_cursor_streams_waiting",
+    STREAMS.c.cursor,
+    STREAMS.c.since,
+    postgresql_where=STREAMS.c.waiting > 0,
+    sqlite_where=STREAMS.c.waiting > 0,
+)
 DELIVERIES = Table(
     "sequitur_cursor_deliveries",
     _METADATA,
@@ -106,7 +113,8 @@ def make(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
     for table in _METADATA.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
-    connection.execute(CreateIndex(DUE, if_not_exists=True))
+    for index in (DUE, WAITING):
+        connection.execute(CreateIndex(index, if_not_exists=True))
     if on_server:
         for table, rows in _BUSY.items():
             connection.execute(text(

@@ -61,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     feeding.add_argument("--topic", action="append", required=True, help="may be given again")
     feeding.add_argument("--inspector", help="module:name; default: key and headers of the relay")
     feeding.add_argument("--outputs", action="store_true", help="they are views' output topics")
+    feeding.add_argument("--ask", type=float, metavar="SECONDS",
+                         help="ask the relay for what is missing for so long")  # fmt: skip
     feeding.add_argument("--broker", help="host:port; default: SEQUITUR_BROKER")
     feeding.add_argument("--kafka-properties", type=Path, help="file of client properties")
     return parser
@@ -88,7 +90,7 @@ def _feed(options: argparse.Namespace) -> int:
     }
 
     async def work(stopped: asyncio.Event) -> None:
-        await Feed(cursor, topics, kafka).run(stopped)
+        await Feed(cursor, topics, kafka, ask=options.ask).run(stopped)
 
     return run_until_stopped(work)
 

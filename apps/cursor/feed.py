@@ -6,18 +6,20 @@ only from where it is itself, and the slower one goes back to where the cursor i
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.cursor import Cursor
-from stores.cursor_message import Message
+from stores.cursor_commands import gaps
+from stores.cursor_message import Gap, Message
 from stores.cursor_receive import Fenced, Partition, Read
 from topology.errors import Malformed
 from topology.inspector import AnyInspector, Inspect, compile_inspector
@@ -77,7 +79,8 @@ def output_records(topic: str) -> Interpret:
 class Feed:
     """Feeds topics to a cursor. settings: of `AIOKafkaConsumer`, bootstrap_servers among them.
 
-    stored: called when messages came in.
+    ask: seconds after which the relay is asked for what is missing, and then again and again, by the
+    topic `<topic>.resend`; None to wait for it.
     """
 
     def __init__(
@@ -85,14 +88,45 @@ class Feed:
         cursor: Cursor,
         topics: Mapping[str, Interpret],
         settings: dict[str, Any],
-        stored: Callable[[], None] | None = None,
+        *,
+        ask: float | None = None,
     ) -> None:
         self._cursor, self._topics, self._settings = cursor, dict(topics), settings
-        self._stored = stored
+        self._ask = ask
         self.ready = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Feed until it is told to stop; go on by itself when broker or database are back."""
+        asking = None if self._ask is None else asyncio.create_task(self._asking(self._ask))
+        try:
+            await self._feed(stopped)
+        finally:
+            if asking is not None:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+
+    async def _asking(self, every: float) -> None:
+        while True:
+            producer = AIOKafkaProducer(**self._settings)
+            try:
+                await producer.start()
+                while True:
+                    await asyncio.sleep(every)
+                    for gap in await asyncio.to_thread(gaps, self._cursor):
+                        if gap.topic in self._topics and gap.since < (time.time() - every) * 1000:
+                            await producer.send_and_wait(*_request(gap))
+            except (KafkaError, SQLAlchemyError, OSError) as error:
+                logger.warning("cursor %s: cannot ask for what is missing: %r", self._name, error)
+                await asyncio.sleep(every)
+            finally:
+                with suppress(Exception):
+                    await producer.stop()
+
+    @property
+    def _name(self) -> str:
+        return self._cursor.name
+
+    async def _feed(self, stopped: asyncio.Event) -> None:
         while not stopped.is_set():
             try:
                 await self._run(stopped)
@@ -100,7 +134,7 @@ class Feed:
                 logger.warning("%s", error)
             except (KafkaError, SQLAlchemyError, OSError) as error:
                 reason = str(getattr(error, "orig", None) or repr(error)).strip().splitlines()
-                logger.warning("cursor %s: %s; trying again", self._cursor.name, reason[:1])
+                logger.warning("cursor %s: %s; trying again", self._name, reason[:1])
             if not stopped.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(0.5):
@@ -176,13 +210,9 @@ class Feed:
                 end = records[-1].offset + 1
                 read[at.topic, at.partition] = Read(positions[at], end)
                 self._interpret(at.topic, records, messages, malformed)
-        received = await asyncio.to_thread(
-            self._cursor.receive, messages, read=read, malformed=malformed
-        )
+        await asyncio.to_thread(self._cursor.receive, messages, read=read, malformed=malformed)
         for (topic, partition), where in read.items():
             positions[TopicPartition(topic, partition)] = where.end
-        if received.stored and self._stored is not None:
-            self._stored()
 
     def _interpret(
         self,
@@ -201,6 +231,11 @@ class Feed:
                 continue
             if message is not None:
                 messages.append(message)
+
+
+def _request(gap: Gap) -> tuple[str, bytes, bytes]:
+    body = {"stream": gap.stream, "first": gap.first, "last": gap.last}
+    return f"{gap.topic}.resend", orjson.dumps(body), gap.stream.encode()
 
 
 def _voids(topic: str) -> Interpret:

@@ -27,10 +27,8 @@ GAPS = 100
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def application(
-    cursor: Cursor, token: str, stored: Callable[[], None] | None = None
-) -> web.Application:
-    """The server's application. stored: called when messages came in."""
+def application(cursor: Cursor, token: str) -> web.Application:
+    """The server's application. token: that a request has to bear."""
 
     @web.middleware
     async def authorised(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -59,8 +57,6 @@ def application(
             raise web.HTTPServiceUnavailable(
                 text=f"the cursor's database cannot take them now ({reason})\n"
             ) from error
-        if received.stored and stored is not None:
-            stored()
         refused = [[m.topic, m.stream, m.sequence] for m in received.refused]
         return web.json_response(
             {

@@ -1,4 +1,4 @@
-"""A running view asks the relay: what it has kept comes again, what is void is skipped on record."""
+"""A running view asks the relay: what it kept comes again, what is void is skipped on record."""
 
 import asyncio
 import signal

@@ -19,6 +19,7 @@ from stores.cursor_commands import counts
 from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message import Draft, Message
+from stores.message_kept import Kept
 from stores.message_log import MessageLog
 from tests.contracts.cursor.parts import consume, make_table, named
 from topology.command import decode_command
@@ -195,6 +196,36 @@ async def test_requests_are_answered_with_messages_and_with_what_is_void(
     assert told.partition() == 1
     (void,) = await asyncio.to_thread(values, f"{name}.void")
     assert dict(void.headers())["sequitur-sequence"] == b"3"
+
+
+async def test_a_feed_asks_for_what_it_misses(
+    source: Engine, broker: Any, topic: Callable[..., str], create_topics: Any, tmp_path: Path
+) -> None:
+    name, log = topic("orders", 1), MessageLog()
+    create_topics({f"{name}.resend": 1, f"{name}.void": 1})
+    append(source, name, 1, 5, "a")
+    with source.begin() as connection:
+        # The second was acknowledged and got lost since, the third is void.
+        kept = Kept(source, log, 600)
+        kept.make(connection)
+        second = [each.id for each in log.read_stream(connection, name, "a", 1, 1)]
+        kept.keep(connection, second)
+        log.delete(connection, second)
+        log.declare_void(connection, name, "a", 3, 3, "for the test")
+    target = open_engine(f"sqlite:///{tmp_path}/warehouse.sqlite")
+    make_table(target)
+    cursor, kafka = Cursor(target), {"bootstrap_servers": broker.address}
+    lease = Lease(source, "r", "one")
+    relay = Relay(source, log, link(name, broker), lease, pace=PACE, keep=600)
+    async with Running() as running:
+        running.start(relay.run(running.stopped))
+        feed = Feed(cursor, {name: inspected(INSPECTOR, name)}, kafka, ask=0.3)
+        running.start(feed.run(running.stopped))
+        reading = asyncio.create_task(requests([name], kafka, relay.missing))
+        await until(lambda: counts(cursor).messages == 5 and counts(cursor).behind_gaps == 0)
+        reading.cancel()
+    assert consume(cursor) == ["a1", "a2", "a4", "a5"]
+    target.dispose()
 
 
 async def test_requests_come_by_their_topic(

@@ -153,6 +153,12 @@ class Receiving:
         cursor.receive([message(5)])
         assert consume(cursor) == ["a5"]
 
+    def test_a_long_run_of_void_messages_is_passed(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        cursor.receive([message(n, void=n < 1500) for n in range(1, 1501)])
+        assert consume(cursor) == ["a1500"]
+
     def test_records_of_an_output_topic_merely_grow(self, engine: Engine) -> None:
         make_table(engine)
         cursor = Cursor(engine, order="growing")
