@@ -9,11 +9,11 @@ line is locked from a message's append to the end of its transaction, so what is
 before nothing of its stream that was read already.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from stores.message import Message, Page, Position
 from stores.message_tables import MessageTables
@@ -99,7 +99,7 @@ class Reading:
         return _messages(connection.execute(self._stream.clause, values).all())
 
 
-def _messages(rows: Iterable[Row[Any]]) -> tuple[Message, ...]:
+def _messages(rows: Iterable[Sequence[Any]]) -> tuple[Message, ...]:
     return tuple(
         Message(id, topic, stream, sequence, kind, bytes(content), _headers(headers), captured_at)
         for id, topic, stream, sequence, kind, content, headers, captured_at, *_ in rows

@@ -49,7 +49,10 @@ class _Alchemy(Producer):
             connection.begin()  # as the first statement would
         self.transaction = connection.get_transaction()
         _check_transaction(connection.connection.driver_connection)
-        self.run = runner(connection)  # type: ignore[method-assign]
+        self._run = runner(connection)
+
+    def run(self, statement: Statement, values: Mapping[str, Any]) -> Sequence[Any]:
+        return self._run(statement, values)
 
 
 class _Sqlite(Producer):

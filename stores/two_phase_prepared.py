@@ -67,8 +67,8 @@ def prepare(name: str, transaction: TwoPhaseTransaction) -> None:
         if remedy is None:
             raise
         raise TwoPhaseError(
-            f"participant {name!r} cannot prepare a transaction ({str(error.orig).splitlines()[0]}); "
-            f"{remedy}"
+            f"participant {name!r} cannot prepare a transaction "
+            f"({str(error.orig).splitlines()[0]}); {remedy}"
         ) from error
 
 

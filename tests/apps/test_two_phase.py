@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
+from apps.soak_capture.producer import engine_of
 from apps.two_phase import main
 from stores.two_phase import Coordinator
 from stores.two_phase_prepared import gid, prepared
-from tests.stores.shop import engine_of
 
 pytestmark = pytest.mark.integration
 

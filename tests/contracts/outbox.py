@@ -29,23 +29,26 @@ _INSERT = "INSERT INTO own (name) VALUES ('x')"
 
 
 class OutboxContract:
-    """engine: of a new, empty database. async_engine: of the same one. raw: a plain connection."""
+    """The fixture `engine` is of a new, empty database, `async_engine` of the same one.
 
-    engine: Engine
+    raw: makes a plain connection.
+    """
+
+    db: Engine
     raw: Callable[[], Any]
     begin: str
     """What begins a transaction of a plain connection in autocommit."""
 
     @pytest.fixture(autouse=True)
     def _outbox(self, engine: Engine) -> None:
-        self.engine = engine
+        self.db = engine
         self.outbox = Outbox(MessageLog())
         self.outbox.log.create(engine)
         OWN.metadata.create_all(engine)
 
     def agree(self, number: int) -> None:
         """The producer's own rows and the messages are that many."""
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             own = connection.execute(select(func.count()).select_from(OWN)).scalar()
             found = read_on(self.outbox.log, connection)
         assert (own, places(found)) == (number, [("a", n) for n in range(1, number + 1)])
@@ -54,10 +57,10 @@ class OutboxContract:
         return self.outbox.capture(connection, "orders", "a", "Placed", {"total": 5})
 
     def test_a_connection_of_sqlalchemy(self) -> None:
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             connection.execute(insert(OWN))
             assert self.capture(connection) == 1
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             assert self.capture(connection) == 2
             connection.execute(insert(OWN))
             connection.rollback()
@@ -67,14 +70,14 @@ class OutboxContract:
         self.agree(2)
 
     def test_a_session_of_the_orm(self) -> None:
-        with Session(self.engine) as session:
+        with Session(self.db) as session:
             session.execute(insert(OWN))
             assert self.capture(session) == 1
             session.commit()
             session.execute(insert(OWN))
             assert self.capture(session) == 2
             session.rollback()
-        scoped = scoped_session(sessionmaker(self.engine))
+        scoped = scoped_session(sessionmaker(self.db))
         assert self.capture(scoped) == 2
         scoped.execute(insert(OWN))
         scoped.commit()
@@ -115,7 +118,7 @@ class OutboxContract:
         self.agree(3)
 
     def test_a_connection_in_autocommit_is_refused(self) -> None:
-        engine = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        engine = self.db.execution_options(isolation_level="AUTOCOMMIT")
         refused = pytest.raises(MessageLogError, match=r"autocommit.*begin a transaction first")
         with engine.connect() as connection, refused:
             self.capture(connection)
@@ -134,23 +137,23 @@ class OutboxContract:
 
     def test_a_log_that_is_not_there_is_named(self) -> None:
         outbox = Outbox(MessageLog("none"))
-        for connection in (self.engine.connect(), self.raw()):
+        for connection in (self.db.connect(), self.raw()):
             with pytest.raises(MessageLogError, match=r"'none' is not in this database.*create"):
                 outbox.capture(connection, "orders", "a", None, b"")
             connection.rollback()
             connection.close()
 
     def test_other_errors_are_the_database_s_own(self) -> None:
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             connection.execute(text("DROP TABLE sequitur_messages"))
             connection.execute(text("CREATE TABLE sequitur_messages (id INTEGER)"))
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             with pytest.raises(Exception, match="column"):
                 self.capture(connection)
             connection.rollback()
 
     def test_what_cannot_be_a_message_leaves_the_transaction_as_it_was(self) -> None:
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             connection.execute(insert(OWN))
             with pytest.raises(MessageRefused):
                 self.outbox.capture(connection, "orders", "", None, b"")
@@ -160,6 +163,6 @@ class OutboxContract:
 
     def test_what_is_no_connection_is_refused(self, async_engine: AsyncEngine) -> None:
         with pytest.raises(TypeError, match=r"Engine: give a Connection"):
-            self.capture(self.engine)
+            self.capture(self.db)
         with pytest.raises(TypeError, match="await outbox"):
             self.capture(AsyncSession(async_engine))

@@ -4,18 +4,31 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
+from apps.local.postgres import Postgres
 from stores.message_bell import Bell
 from stores.message_log import MessageLog
 from stores.outbox import Outbox
+from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
 
 LONG = 300.0
 """Seconds that no test waits for: nothing but the bell ends a sleep of this."""
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: Postgres) -> str:
+    return postgres.new_database(f"test-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def database(shared: str) -> str:
+    return new_schema(shared)
 
 
 @pytest.fixture
@@ -97,21 +110,33 @@ def test_a_reader_does_not_fall_asleep_while_a_capture_is_open(
         Outbox(log).capture(connection, "orders", "a", "Placed", {})
         bell.wait(LONG, lambda: pytest.fail("it would fall asleep"))
         connection.commit()
-    looked = []
-    bell.wait(LONG, lambda: bool(looked.append(1)))
+    looked: list[int] = []
+
+    def look() -> bool:
+        looked.append(1)
+        return False
+
+    bell.wait(LONG, look)
     assert looked == [1]
     bell.close()
 
 
-def notices(engine: Engine, do: Callable[[Any], None]) -> list[str]:
+def notices(engine: Engine, do: Callable[[Any], object]) -> list[str]:
     """The channels on which something was notified while `do` ran."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as listening:
         listening.execute(text('LISTEN "sequitur_messages"'))
         with engine.begin() as connection:
             do(connection)
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_notify('sequitur_messages', 'the end')"))
         driver = listening.connection.driver_connection
         assert driver is not None
-        return [notice.channel for notice in driver.notifies(timeout=0)]
+        found = []
+        for notice in driver.notifies(timeout=60):
+            if notice.payload == "the end":
+                return found
+            found.append(notice.channel)
+        raise TimeoutError
 
 
 def test_nobody_is_notified_while_the_reader_is_awake(engine: Engine, log: MessageLog) -> None:
@@ -127,7 +152,7 @@ def test_nobody_is_notified_while_the_reader_is_awake(engine: Engine, log: Messa
         reader.execute(text("SELECT pg_advisory_lock(:number)"), {"number": number})
         assert notices(engine, capture) == ["sequitur_messages"]
         quiet = Outbox(log, notify=False)
-        assert notices(engine, lambda c: quiet.capture(c, "orders", "a", None, b"") and None) == []
+        assert notices(engine, lambda c: quiet.capture(c, "orders", "a", None, b"")) == []
 
 
 def test_a_second_reader_takes_short_naps(engine: Engine, log: MessageLog) -> None:
@@ -153,7 +178,12 @@ def test_a_bell_whose_connection_broke_is_mended(engine: Engine, log: MessageLog
         ).scalar()
     assert killed
     looked: list[int] = []
+
+    def look() -> bool:
+        looked.append(1)
+        return True
+
     for _ in range(5):
-        bell.wait(0.0, lambda: bool(looked.append(1)) or True)
+        bell.wait(0.0, look)
     assert looked
     bell.close()

@@ -3,17 +3,30 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
+from apps.local.postgres import Postgres
 from stores.message import START, Message, Position
 from stores.message_log import MessageLog
 from tests.contracts.message_log import MessageLogContract
 from tests.contracts.message_log.base import draft, places, read_on
+from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: Postgres) -> str:
+    return postgres.new_database(f"test-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def database(shared: str) -> str:
+    return new_schema(shared)
 
 
 @pytest.fixture
@@ -42,10 +55,10 @@ class TestPostgres(MessageLogContract):
 class TestPostgresSchema(MessageLogContract):
     @pytest.fixture(autouse=True)
     def _log(self, engine: Engine) -> None:
-        self.engine = engine
+        self.db, name = engine, f"Mine{uuid4().hex}"
         with engine.begin() as connection:
-            connection.execute(text('CREATE SCHEMA "Mine"'))
-        self.log = MessageLog(schema="Mine")
+            connection.execute(text(f'CREATE SCHEMA "{name}"'))
+        self.log = MessageLog(schema=name)
         self.log.create(engine)
 
 
@@ -237,7 +250,10 @@ def test_reading_a_backlog_goes_by_the_indexes(engine: Engine, log: MessageLog) 
     def scans(connection: Connection) -> int:
         connection.execute(text("SELECT pg_stat_force_next_flush()"))
         connection.rollback()
-        counter = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'sequitur_messages'"
+        counter = (
+            "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'sequitur_messages' "
+            "AND schemaname = current_schema()"
+        )
         found = int(connection.execute(text(counter)).scalar_one())
         connection.rollback()
         return found

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -10,10 +11,22 @@ from sqlalchemy import Engine, create_engine, insert, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from apps.local.postgres import Postgres
 from stores.message import Draft
 from tests.contracts.outbox import OWN, OutboxContract
+from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: Postgres) -> str:
+    return postgres.new_database(f"test-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def database(shared: str) -> str:
+    return new_schema(shared)
 
 
 class TestPostgres(OutboxContract):
@@ -47,7 +60,7 @@ class TestPostgres(OutboxContract):
 
         def order(number: int) -> None:
             streams = ["a", "b"] if number % 2 else ["b", "a"]
-            with self.engine.begin() as connection:
+            with self.db.begin() as connection:
                 connection.execute(text("SET LOCAL deadlock_timeout = '10ms'"))
                 self.outbox.capture_many(
                     connection, [Draft("orders", stream, None, b"") for stream in streams]
@@ -55,12 +68,12 @@ class TestPostgres(OutboxContract):
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(order, range(200)))
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             assert self.outbox.log.last(connection, "orders", "a") == 200
 
     def test_one_by_one_they_can_and_one_of_them_is_refused(self) -> None:
         """What the advice is about; the transaction that was refused leaves no gap."""
-        with self.engine.connect() as one, self.engine.connect() as other:
+        with self.db.connect() as one, self.db.connect() as other:
             self.outbox.capture(one, "orders", "a", None, b"")
             self.outbox.capture(other, "orders", "b", None, b"")
             with ThreadPoolExecutor(1) as pool:
@@ -74,7 +87,7 @@ class TestPostgres(OutboxContract):
                     connection.commit()
                 else:
                     connection.rollback()
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             assert self.outbox.log.last(connection, "orders", "a") == 1
             assert self.outbox.log.last(connection, "orders", "b") == 1
 
@@ -87,7 +100,7 @@ class TestPostgres(OutboxContract):
         return None
 
     def test_a_serializable_transaction_that_lost_is_refused_and_may_try_again(self) -> None:
-        engine = self.engine.execution_options(isolation_level="SERIALIZABLE")
+        engine = self.db.execution_options(isolation_level="SERIALIZABLE")
         with engine.connect() as one, engine.connect() as other:
             one.execute(text("SELECT 1"))
             other.execute(insert(OWN))

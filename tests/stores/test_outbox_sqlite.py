@@ -46,7 +46,7 @@ class TestSqliteImmediate(TestSqlite):
 
     def test_a_connection_in_autocommit_is_refused(self) -> None:
         """But that of SQLAlchemy is in none: every one of the engine begins a transaction."""
-        engine = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        engine = self.db.execution_options(isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             assert self.capture(connection) == 1
             connection.rollback()
@@ -58,7 +58,7 @@ class TestSqliteImmediate(TestSqlite):
 
     def test_transactions_that_read_first_wait_for_one_another(self) -> None:
         def order(_: int) -> int:
-            with self.engine.begin() as connection:
+            with self.db.begin() as connection:
                 count = connection.execute(select(func.count()).select_from(OWN)).scalar()
                 connection.execute(insert(OWN).values(name=str(count)))
                 return self.capture(connection)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from apps.local.postgres import Postgres
+from apps.soak_capture.producer import engine_of
 from stores.message import START
 from stores.message_bell import Bell
 from stores.message_log import MessageLog
@@ -20,7 +21,7 @@ from stores.two_phase import Coordinator as _Coordinator
 from stores.two_phase import OutcomeUnknown, TwoPhase
 from stores.two_phase_log import DecisionLog, TwoPhaseError
 from stores.two_phase_prepared import gid, prepared
-from tests.stores.shop import engine_of
+from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
 
@@ -31,36 +32,48 @@ class Coordinator(_Coordinator):
     """One that is closed when the test is over."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        _made.append(self)
         super().__init__(*given, **named)
+        _made.append(self)
 
 
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
     yield
     for coordinator in _made:
-        coordinator._closed.set()
+        coordinator.close()
     _made.clear()
 
 
 _ROWS = "CREATE TABLE own (name text)"
 
 
+@pytest.fixture(scope="module")
+def databases(postgres: Postgres) -> tuple[str, str]:
+    """Two that the module's tests share, each with schemas of its own."""
+    name = uuid4().hex[:8]
+    return postgres.new_database(f"shop-{name}"), postgres.new_database(f"other-{name}")
+
+
+@pytest.fixture
+def database(databases: tuple[str, str]) -> str:
+    return new_schema(databases[0])
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def shop(
-    request: pytest.FixtureRequest, tmp_path: Path, unique: Callable[[str], str]
+    request: pytest.FixtureRequest, tmp_path: Path, databases: tuple[str, str]
 ) -> Iterator[Engine]:
     """The database that keeps the decisions."""
     url = f"sqlite:///{tmp_path}/shop.sqlite"
     if request.param == "postgresql":
-        url = request.getfixturevalue("postgres").new_database(unique("shop"))
+        url = new_schema(databases[0])
     yield from with_rows(url)
 
 
 @pytest.fixture
-def other(postgres: Postgres, unique: Callable[[str], str]) -> Iterator[Engine]:
+def other(databases: tuple[str, str]) -> Iterator[Engine]:
     """A participant."""
-    yield from with_rows(postgres.new_database(unique("other")))
+    yield from with_rows(new_schema(databases[1]))
 
 
 def with_rows(url: str) -> Iterator[Engine]:
@@ -326,7 +339,7 @@ def test_a_commit_whose_answer_was_lost_is_looked_up(
                 commit()
             raise OperationalError("COMMIT", {}, Exception("the answer was lost"))
 
-        running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()  # type: ignore[assignment]
+        running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()
         if took_place:
             running.commit()
         else:
@@ -350,7 +363,7 @@ def test_an_outcome_that_cannot_be_looked_up_is_said_to_be_unknown(
             commit()
         raise OperationalError("COMMIT", {}, Exception("the answer was lost"))
 
-    running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()  # type: ignore[assignment]
+    running._root = type("Root", (), {"commit": staticmethod(lost), "is_active": True})()
     monkeypatch.setattr(coordinator, "outcome", lambda _: "open")
     with pytest.raises(OutcomeUnknown, match=r"all databases or in none.*Coordinator\.outcome"):
         running.commit()
@@ -486,7 +499,7 @@ def test_writers_of_other_streams_do_not_wait_for_what_is_in_doubt(
     log = MessageLog()
     log.create(other)
     coordinator = Coordinator(shop, {"log": other})
-    seen = []
+    seen: list[Any] = []
 
     def meanwhile() -> None:
         with other.begin() as connection:

@@ -5,28 +5,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from apps.local.postgres import Postgres
+from apps.soak_capture.place import Place
+from apps.soak_capture.producer import Transaction, in_one, place_many
 from stores.two_phase import Coordinator
-from tests.stores.shop import (
-    differences,
-    engine_of,
-    in_one,
-    main,
-    make_tables,
-    place_many,
-)
 
 pytestmark = pytest.mark.integration
 
-# Not from this process, which has threads; from one that has imported what producers need.
-FORKING = get_context("forkserver")
-FORKING.set_forkserver_preload(["tests.stores.shop"])
 STEPS = [
     "begun",
     "joined",
@@ -37,40 +26,6 @@ STEPS = [
     "committed log",
     "ended",
 ]
-
-
-class Place:
-    """The databases of a shop and its log, and producers that are killed."""
-
-    def __init__(self, form: str, shop: str, log: str) -> None:
-        self.form, self.urls = form, (shop, log)
-        self.shop = engine_of(shop)
-        self.log = self.shop if form == "one" else engine_of(log)
-        make_tables(self.shop, self.log)
-
-    def produce(self, seed: int, kill: int | str) -> int:
-        """Run a producer that kills itself at that step; returns its status."""
-        process = FORKING.Process(target=main, args=(self.form, *self.urls, seed, str(kill)))
-        process.start()
-        process.join(120)
-        assert process.exitcode in (0, -signal.SIGKILL)
-        return process.exitcode
-
-    def orders(self) -> int:
-        with self.shop.connect() as connection:
-            return int(connection.execute(text("SELECT count(*) FROM placed")).scalar_one())
-
-    def recover(self) -> None:
-        """As the next producer does when it starts; nothing is in doubt then."""
-        if self.form == "two":
-            coordinator = Coordinator(self.shop, {"log": self.log})
-            found = coordinator.recover()
-            assert (found.open, found.unreachable) == ([], {})
-            coordinator.close()
-
-    def close(self) -> None:
-        self.shop.dispose()
-        self.log.dispose()
 
 
 Places = Callable[[str], Place]
@@ -104,8 +59,7 @@ def test_a_producer_that_is_killed_leaves_both_or_neither(places: Places, kind: 
     kills = 0
     for seed in range(8):
         kills += place.produce(seed, chance.randrange(1, 400)) != 0
-        place.recover()
-        assert differences(place.shop, place.log) == []
+        assert place.wrong() == []
     assert kills == 8
     assert place.orders() > 8
 
@@ -115,8 +69,7 @@ def test_killed_at_each_step_of_the_protocol_both_or_neither(places: Places, kin
     place = places(kind)
     for step in STEPS:
         assert place.produce(1, step) == -signal.SIGKILL, step
-        place.recover()
-        assert differences(place.shop, place.log) == [], step
+        assert place.wrong() == [], step
 
 
 @pytest.mark.parametrize("kind", ["one-postgres", "two-postgres"])
@@ -132,7 +85,7 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
         chance = random.Random(kind)
         done = threading.Event()
         coordinator = Coordinator(place.shop, {"log": place.log})
-        transaction = coordinator.transaction
+        transaction: Transaction = coordinator.transaction
         if place.form == "one":
             transaction = in_one(place.shop, lambda _: None)
 
@@ -146,27 +99,18 @@ def test_databases_that_are_killed_agree_when_they_are_up_again(
         thread.start()
         try:
             for _ in range(6):
-                before = place_orders(place)
+                before = place.orders()
                 server = chance.choice([shop_server, log_server])
                 time.sleep(chance.random() / 2)
                 server.kill()
                 time.sleep(chance.random() / 5)
                 server.start()
-                while place_orders(place) <= before:  # it is used again
+                while place.orders() <= before:  # it is used again
                     time.sleep(0.02)
         finally:
             done.set()
             thread.join(120)
         assert not thread.is_alive()
         coordinator.close()
-        place.recover()
-        assert differences(place.shop, place.log) == []
+        assert place.wrong() == []
         place.close()
-
-
-def place_orders(place: Place) -> int:
-    while True:
-        try:
-            return place.orders()
-        except Exception:
-            time.sleep(0.02)

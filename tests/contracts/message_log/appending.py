@@ -16,14 +16,14 @@ class Appends(OnEngine):
         assert self.fill("abaab") == [1, 1, 2, 3, 2]
         assert self.fill("ab", "parcels") == [1, 1]
         assert self.fill("b") == [3]
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             assert self.log.append(connection, "orders", "a", None, b"") == 4
             assert self.log.append(connection, "orders", "a", None, b"") == 5
             assert self.log.append(connection, "orders", "new", None, b"") == 1
 
     def test_a_rolled_back_transaction_leaves_no_gap(self) -> None:
         self.fill("ab")
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             assert self.log.append(connection, "orders", "a", None, b"") == 2
             assert self.log.append_many(connection, [draft("a"), draft("new")]) == [3, 1]
             connection.rollback()
@@ -31,7 +31,7 @@ class Appends(OnEngine):
         assert places(self.messages()) == [("a", 1), ("b", 1), ("a", 2), ("new", 1)]
 
     def test_so_does_a_rolled_back_savepoint(self) -> None:
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             assert self.log.append(connection, "orders", "a", None, b"kept") == 1
             savepoint = connection.begin_nested()
             assert self.log.append(connection, "orders", "a", None, b"gone") == 2
@@ -47,7 +47,7 @@ class Appends(OnEngine):
             Draft("orders.v-2", UUID(int=5), "K" * 200, memoryview(b"as it is")),
             Draft("orders", "s" * 1000, "", b""),
         ]
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             self.log.append_many(connection, drafts)
             one = drafts[0]
             self.log.append(connection, one.topic, "x", one.kind, one.content, one.headers)
@@ -74,7 +74,7 @@ class Appends(OnEngine):
         for stream in counts:
             of_stream = [m.sequence for m in found if m.stream == stream]
             assert of_stream == sorted(of_stream)
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             assert self.log.append_many(connection, []) == []
 
     @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ class Appends(OnEngine):
     def test_what_cannot_be_a_message_is_refused_before_anything_is_done(
         self, bad: Draft, says: str
     ) -> None:
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             with pytest.raises(MessageRefused, match=says):
                 self.log.append_many(connection, [draft("a"), bad])
             assert self.log.append(connection, "orders", "a", None, b"") == 1
 
     def test_logs_of_other_names_are_apart(self) -> None:
         other = MessageLog("other", schema=self.log.schema, max_content=3)
-        other.create(self.engine)
-        other.create(self.engine)
+        other.create(self.db)
+        other.create(self.db)
         self.fill("a")
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             assert other.append(connection, "orders", "a", None, b"123") == 1
             with pytest.raises(MessageRefused, match="4 bytes, 3 are the limit"):
                 other.append(connection, "orders", "a", None, b"1234")
@@ -123,8 +123,8 @@ class Appends(OnEngine):
             MessageLog(name)
 
     def test_a_layout_of_another_version_is_refused(self) -> None:
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             schema = f'"{self.log.schema}".' if self.log.schema else ""
             connection.execute(text(f"UPDATE {schema}sequitur_layout SET version = 99"))
         with pytest.raises(MessageLogError, match=r"layout 99.*another name"):
-            self.log.create(self.engine)
+            self.log.create(self.db)

@@ -5,30 +5,30 @@ from collections.abc import Iterable
 import pytest
 from sqlalchemy import Connection, Engine
 
-from stores.message import Draft, Message
-from stores.message_log import START, MessageLog
+from stores.message import START, Draft, Message
+from stores.message_log import MessageLog
 
 
 class OnEngine:
-    """engine: of a new, empty database."""
+    """The fixture `engine` is of a new, empty database; db is the same."""
 
-    engine: Engine
+    db: Engine
     log: MessageLog
 
     @pytest.fixture(autouse=True)
     def _log(self, engine: Engine) -> None:
-        self.engine = engine
+        self.db = engine
         self.log = MessageLog()
         self.log.create(engine)
 
     def fill(self, streams: Iterable[str], topic: str = "orders") -> list[int]:
         """Append a message to each, in one transaction; returns the sequences."""
-        with self.engine.begin() as connection:
+        with self.db.begin() as connection:
             return self.log.append_many(connection, [draft(stream, topic) for stream in streams])
 
     def messages(self, limit: int = 1000) -> list[Message]:
         """All that is in the log, page by page."""
-        with self.engine.connect() as connection:
+        with self.db.connect() as connection:
             return read_on(self.log, connection, limit)
 
 

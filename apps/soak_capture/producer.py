@@ -1,9 +1,10 @@
-"""A producer for tests: orders in its own table, a message for each of an order's streams."""
+"""A producer: orders in its own table, a message for each of an order's streams."""
 
 import json
 import os
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,15 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from stores.message import Draft
+from stores.message import START, Draft, Message
 from stores.message_log import MessageLog
 from stores.outbox import Outbox
 from stores.sqlite_engine import begin_immediate
 from stores.two_phase import Coordinator
 from stores.two_phase_log import TwoPhaseError
-from tests.contracts.message_log.base import read_on
 
-ORDERS = 300
 THREADS = 4
 PLACED = Table("placed", MetaData(), Column("id", Text, primary_key=True), Column("streams", Text))
 
@@ -102,7 +101,7 @@ def differences(shop: Engine, log: Engine) -> list[str]:
         rows = connection.execute(select(PLACED.c.id, PLACED.c.streams)).all()
     placed = Counter((id, stream) for id, streams in rows for stream in json.loads(streams))
     with log.connect() as connection:
-        messages = read_on(MessageLog(), connection)
+        messages = _all(connection)
         last = {
             stream: MessageLog().last(connection, "orders", stream)
             for stream in {message.stream for message in messages}
@@ -117,6 +116,15 @@ def differences(shop: Engine, log: Engine) -> list[str]:
     return found
 
 
+def _all(connection: Connection) -> list[Message]:
+    found: list[Message] = []
+    page = MessageLog().read_after(connection, START)
+    while page.messages:
+        found += page.messages
+        page = MessageLog().read_after(connection, page.position)
+    return found
+
+
 def killer(at: str) -> Callable[[str], None]:
     """Ends this process at the so-manieth step, or the first of a name."""
     steps = count(1)
@@ -128,8 +136,17 @@ def killer(at: str) -> Callable[[str], None]:
     return step
 
 
-def main(form: str, shop_url: str, log_url: str, seed: int, kill: str) -> None:
-    """Make `ORDERS` orders, by `one` database or `two`; SIGKILL at the so-manieth step.
+def _coordinator(shop: Engine, log: Engine, step: Callable[[str], None]) -> Coordinator:
+    """One that is made as soon as the database of the decisions answers."""
+    while True:
+        try:
+            return Coordinator(shop, {"log": log}, step=step)
+        except DBAPIError:
+            time.sleep(0.1)
+
+
+def produce(form: str, shop_url: str, log_url: str, seed: int, kill: str, orders: int) -> None:
+    """Make so many orders, by `one` database or `two`; SIGKILL at the so-manieth step.
 
     kill: the number of the step, or the name of one, which is the first of that name.
     """
@@ -138,5 +155,5 @@ def main(form: str, shop_url: str, log_url: str, seed: int, kill: str) -> None:
     if form == "one":
         transaction = in_one(shop, step)
     else:
-        transaction = Coordinator(shop, {"log": engine_of(log_url)}, step=step).transaction
-    place_many(transaction, seed, step, ORDERS)
+        transaction = _coordinator(shop, engine_of(log_url), step).transaction
+    place_many(transaction, seed, step, orders)
