@@ -79,8 +79,8 @@ def output_records(topic: str) -> Interpret:
 class Feed:
     """Feeds topics to a cursor. settings: of `AIOKafkaConsumer`, bootstrap_servers among them.
 
-    ask: seconds after which the relay is asked for what is missing, and then again and again, by the
-    topic `<topic>.resend`; None to wait for it.
+    ask: seconds after which the relay is asked for what is missing, and then again and again, by
+    the topic `<topic>.resend`; None to wait for it.
     """
 
     def __init__(
