@@ -15,7 +15,8 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.cursor.feed import Feed, Interpret, inspected, output_records
+from apps.cursor.feed import Feed
+from apps.cursor.interpret import Interpret, inspected, output_records
 from apps.cursor.server import serve
 from apps.kafka_login import kafka_login
 from apps.running import run_until_stopped, token

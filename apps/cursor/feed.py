@@ -7,7 +7,7 @@ only from where it is itself, and the slower one goes back to where the cursor i
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,12 +17,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
+from apps.cursor.interpret import Interpret, voids
 from stores.cursor import Cursor
 from stores.cursor_commands import gaps
 from stores.cursor_message import Gap, Message
 from stores.cursor_receive import Fenced, Partition, Read
 from topology.errors import Malformed
-from topology.inspector import AnyInspector, Inspect, compile_inspector
 
 logger = logging.getLogger(__name__)
 
@@ -32,48 +32,6 @@ VOID = ".void"
 """Behind a topic's name: where the relay says which of its messages are void."""
 
 Malformations = list[tuple[str, bytes | None]]
-Interpret = Callable[[Any], Message | None]
-"""A record → the message in it, None for what is none. Raises Malformed."""
-
-
-def inspected(inspector: AnyInspector, topic: str) -> Interpret:
-    """Messages of a topic, as an inspector of events finds them."""
-    inspect: Inspect = compile_inspector(inspector)
-
-    def interpret(record: Any) -> Message | None:
-        found = inspect(record)
-        if found is None:
-            return None
-        stream, sequence, kind, _ = found
-        void = any(name == "sequitur-void" for name, _ in record.headers)
-        headers = {name: value.decode("utf-8", "replace") for name, value in record.headers}
-        return Message(topic, stream, sequence, kind, record.value or b"", headers, void=void)
-
-    return interpret
-
-
-def output_records(topic: str) -> Interpret:
-    """The records of a view's output topic; the content is the record as it is.
-
-    Its cursor has to be of the order 'growing'.
-    """
-
-    def interpret(record: Any) -> Message | None:
-        if record.value is None:
-            return None
-        try:
-            body = orjson.loads(record.value)
-            epoch, sequence, stream = body.get("epoch", 0), body["sequence"], body["stream"]
-        except (orjson.JSONDecodeError, KeyError, AttributeError) as error:
-            raise Malformed(f"this is no output record: {error!r}") from None
-        for what in (epoch, sequence):
-            if isinstance(what, bool) or not isinstance(what, int):
-                raise Malformed(f"this is no output record: {what!r} is no number")
-        if not isinstance(stream, str):
-            raise Malformed("this is no output record: its stream is no text")
-        return Message(topic, stream, sequence, None, record.value, epoch=epoch)
-
-    return interpret
 
 
 class Feed:
@@ -221,7 +179,7 @@ class Feed:
         messages: list[Message],
         malformed: Malformations,
     ) -> None:
-        interpret = self._topics.get(topic) or _voids(topic.removesuffix(VOID))
+        interpret = self._topics.get(topic) or voids(topic.removesuffix(VOID))
         for record in records:
             try:
                 message = interpret(record)
@@ -236,15 +194,3 @@ class Feed:
 def _request(gap: Gap) -> tuple[str, bytes, bytes]:
     body = {"stream": gap.stream, "first": gap.first, "last": gap.last}
     return f"{gap.topic}.resend", orjson.dumps(body), gap.stream.encode()
-
-
-def _voids(topic: str) -> Interpret:
-    def interpret(record: Any) -> Message | None:
-        given = dict(record.headers)
-        try:
-            sequence, stream = int(given["sequitur-sequence"]), (record.key or b"").decode()
-        except (KeyError, ValueError) as error:
-            raise Malformed(f"this says of no message that it is void: {error!r}") from None
-        return Message(topic, stream, sequence, None, b"", void=True)
-
-    return interpret

@@ -23,8 +23,9 @@ from apps.kafka_login import kafka_login
 from apps.relay.http_link import HttpLink
 from apps.relay.kafka_link import KafkaLink
 from apps.relay.link import Link
-from apps.relay.relay import Pace, Relay
+from apps.relay.relay import Relay
 from apps.relay.requests import requests
+from apps.relay.turn import Pace
 from apps.running import run_until_stopped, token
 from stores.engines import open_engine
 from stores.lease import Lease

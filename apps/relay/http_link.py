@@ -15,7 +15,7 @@ from apps.relay.wire import encode
 from stores.message import Message
 
 REQUEST_BYTES = 8 << 20
-"""Content in one request; base64 makes it a third longer."""
+"""Contents and headers in one request; base64 makes it a third longer."""
 REQUEST_MESSAGES = 2_000
 VOID = 1_000
 """Void messages told of at a time."""
@@ -87,10 +87,11 @@ def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
     part: list[Message] = []
     size = 0
     for message in messages:
-        if part and (size + len(message.content) > REQUEST_BYTES or len(part) >= REQUEST_MESSAGES):
+        more = len(message.content) + sum(map(len, (*message.headers, *message.headers.values())))
+        if part and (size + more > REQUEST_BYTES or len(part) >= REQUEST_MESSAGES):
             yield part
             part, size = [], 0
         part.append(message)
-        size += len(message.content)
+        size += more
     if part:
         yield part

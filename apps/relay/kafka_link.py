@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     InvalidProducerEpoch,
@@ -27,11 +26,10 @@ from aiokafka.partitioner import murmur2
 from aiokafka.producer import sender
 
 from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
+from apps.relay.records import SEQUENCE, VOID, headers_of
 from stores.message import Message
 from topology.command import Command, encode_command
 
-SEQUENCE, KIND, VOID = "sequitur-sequence", "sequitur-kind", "sequitur-void"
-"""Headers; the record's key is the stream."""
 BATCH_BYTES = 1 << 20
 RETRY = 0.003
 """Seconds before a step of a transaction that the broker is not ready for is tried again. One that
@@ -199,33 +197,6 @@ class KafkaLink:
         self._counts = {}
         if producer is not None:
             await _stop(producer)
-
-
-def headers_of(message: Message) -> list[tuple[str, bytes]]:
-    """A message's headers on Kafka."""
-    found = [(name, value.encode()) for name, value in message.headers.items()]
-    found.append((SEQUENCE, b"%d" % message.sequence))
-    if message.kind is not None:
-        found.append((KIND, message.kind.encode()))
-    return found
-
-
-def missing_of(topic: str, value: bytes | None) -> Missing:
-    """The request in a record of the topic `<topic>.resend`. Raises ValueError if it is none."""
-    try:
-        body = orjson.loads(value or b"")
-        first, last = int(body["first"]), int(body["last"])
-        found = Missing(
-            topic, str(body["stream"]), first, last, str(body.get("view", "")),
-            str(body.get("commands", "")), int(body.get("partition", 0)),
-        )  # fmt: skip
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"this is no request to resend: {error!r}") from None
-    if not 1 <= first <= last:
-        raise ValueError(f"this is no request to resend: sequences {first} to {last}")
-    if found.commands and not found.commands.endswith(f".{found.view}.commands"):
-        raise ValueError(f"{found.commands!r} is not where view {found.view!r} is told things")
-    return found
 
 
 @lru_cache(100_000)

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -19,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.answers import Answering
 from apps.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
-from apps.relay.outstanding import Outstanding
+from apps.relay.turn import Moved, Pace, Turn
 from stores.lease import Lease, LeaseLost
 from stores.message import START, Message, Page, Position
 from stores.message_bell import Bell
@@ -35,41 +34,6 @@ PAGE_BYTES = 16 << 20
 HELD_BYTES = 64 << 20
 HELD = 100_000
 """Messages, and bytes of them, that may wait behind refused ones before no more is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """page: messages read, sent and deleted at a time. poll: seconds after which it is looked for
-    new messages, and for the lease, though nobody woke it. ask: seconds between questions for what
-    receivers miss. retry: seconds until it is tried again where something is away."""
-
-    page: int = 4_000
-    poll: float = 0.5
-    ask: float = 5.0
-    retry: float = 0.5
-
-
-@dataclass(slots=True)
-class Moved:
-    """How much was done. sent: messages acknowledged, again ones too. deleted: from the log."""
-
-    sent: int = 0
-    deleted: int = 0
-    again: int = 0
-    voids: int = 0
-
-
-@dataclass(slots=True)
-class _Turn:
-    """What one turn as the leader has in hand."""
-
-    epoch: int
-    pages: asyncio.Queue[Sequence[Message]] = field(default_factory=lambda: asyncio.Queue(1))
-    done: asyncio.Queue[Sequence[Message]] = field(default_factory=lambda: asyncio.Queue(4))
-    again: list[Message] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    outstanding: Outstanding = field(default_factory=Outstanding)
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Relay:
@@ -92,7 +56,7 @@ class Relay:
         self._kept = Kept(engine, log, keep) if keep else None
         self._pace = pace or Pace()
         self._answering = Answering(engine, log, self._kept)
-        self._turn: _Turn | None = None
+        self._turn: Turn | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Wait for the lease and lead, again and again, until it is told to stop."""
@@ -122,7 +86,7 @@ class Relay:
                 continue
             logger.info("relay %s leads, in turn %d", self._lease.name, epoch)
             try:
-                await self._lead(_Turn(epoch))
+                await self._lead(Turn(epoch))
             finally:
                 self.leading.clear()
                 self._turn = None
@@ -136,7 +100,7 @@ class Relay:
             with self._engine.begin() as connection:
                 self._kept.make(connection)
 
-    async def _lead(self, turn: _Turn) -> None:
+    async def _lead(self, turn: Turn) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew(turn))
@@ -148,7 +112,7 @@ class Relay:
         except* LeaseLost as lost:
             logger.warning("%s", lost.exceptions[0])
 
-    async def _open(self, turn: _Turn) -> None:
+    async def _open(self, turn: Turn) -> None:
         """Shut an earlier relay out, and see that this one was not replaced meanwhile: then it
         would have shut out its own successor, which notices and comes back."""
         while True:
@@ -160,7 +124,7 @@ class Relay:
                 await asyncio.sleep(self._pace.retry)
         await self._patiently(partial(self._lease.renew, turn.epoch))
 
-    async def _renew(self, turn: _Turn) -> None:
+    async def _renew(self, turn: Turn) -> None:
         while True:
             await self._patiently(partial(self._lease.renew, turn.epoch))
             if self._kept is not None:
@@ -176,7 +140,7 @@ class Relay:
 
     # -- read
 
-    async def _read(self, turn: _Turn) -> None:
+    async def _read(self, turn: Turn) -> None:
         position, limit = START, 100
         bell = Bell(self._engine, self._log)
         waiting: asyncio.Future[None] | None = None
@@ -211,7 +175,7 @@ class Relay:
 
     # -- send
 
-    async def _send(self, turn: _Turn) -> None:
+    async def _send(self, turn: Turn) -> None:
         asked = time.monotonic()
         while True:
             now = time.monotonic()
@@ -243,7 +207,7 @@ class Relay:
             if taken:
                 await turn.done.put(taken)
 
-    async def _wait(self, turn: _Turn) -> None:
+    async def _wait(self, turn: Turn) -> None:
         """Wait for something to send."""
         seconds = min(self._pace.ask, turn.outstanding.next - time.monotonic())
         with suppress(TimeoutError):
@@ -252,7 +216,7 @@ class Relay:
         turn.woken.clear()
 
     async def _transfer(
-        self, turn: _Turn, messages: Sequence[Message], answers: Sequence[Answer]
+        self, turn: Turn, messages: Sequence[Message], answers: Sequence[Answer]
     ) -> Sent:
         """Send until it is acknowledged: nothing of these streams may overtake it."""
         while True:
@@ -266,12 +230,12 @@ class Relay:
             self.moved.again += len(messages)
             await self._open(turn)
 
-    def _answer_later(self, turn: _Turn, missing: Sequence[Missing]) -> None:
+    def _answer_later(self, turn: Turn, missing: Sequence[Missing]) -> None:
         self._answering.ask(missing)
         if missing:
             turn.woken.set()
 
-    async def _take_answers(self, turn: _Turn) -> None:
+    async def _take_answers(self, turn: Turn) -> None:
         if not self._answering.asked:
             return
         for asked, known in await self._patiently(self._answering.look):
@@ -281,14 +245,14 @@ class Relay:
 
     # -- delete
 
-    async def _delete(self, turn: _Turn) -> None:
+    async def _delete(self, turn: Turn) -> None:
         while True:
             ids = [message.id for message in await turn.done.get()]
             while len(ids) < self._pace.page and not turn.done.empty():
                 ids += [message.id for message in turn.done.get_nowait()]
             self.moved.deleted += await self._patiently(partial(self._forget, turn, ids))
 
-    def _forget(self, turn: _Turn, ids: list[int]) -> int:
+    def _forget(self, turn: Turn, ids: list[int]) -> int:
         with self._engine.begin() as connection:
             self._lease.check(connection, turn.epoch)
             if self._kept is not None:

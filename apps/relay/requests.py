@@ -9,8 +9,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
-from apps.relay.kafka_link import missing_of
 from apps.relay.link import Missing
+from apps.relay.records import missing_of
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,15 @@
 """What a feed makes of records."""
 
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from apps.cursor.feed import inspected, output_records
+from apps.cursor.interpret import inspected, output_records
+from stores.cursor import Cursor
+from stores.engines import open_engine
+from tests.contracts.cursor.parts import done, make_table, write
 from topology.errors import Malformed
 from topology.event import Record
 from topology.fields import key
@@ -42,3 +46,30 @@ def test_an_output_record_is_ordered_by_epoch_and_sequence() -> None:
     for wrong in (b"", b"[]", b"{}", orjson.dumps({**body, "sequence": "4"})):
         with pytest.raises(Malformed, match="no output record"):
             interpret(record(wrong))
+
+
+def test_a_cursor_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/sink.sqlite")
+    make_table(engine)
+    cursor, interpret = Cursor(engine, "board", order="growing"), output_records("shop.board")
+
+    def receive(*places: tuple[int, int]) -> int:
+        records = [
+            orjson.dumps({"stream": "a", "sequence": sequence, "epoch": epoch, "changes": []})
+            for epoch, sequence in places
+        ]
+        found = [interpret(record(each)) for each in records]
+        return cursor.receive(each for each in found if each is not None).stored
+
+    # Not each event changes a row; a crash of a worker lets some come again.
+    assert receive((0, 2), (0, 5), (0, 2), (0, 5), (0, 9)) == 3
+    with engine.connect() as connection:
+        for sequence in (2, 5, 9):
+            with cursor.delivery(connection) as message:
+                assert message is not None
+                assert message.sequence == sequence
+                write(connection, message)
+    # The stream is built anew.
+    assert receive((1, 1), (0, 10), (1, 3)) == 2
+    assert done(engine) == ["a2", "a5", "a9"]
+    engine.dispose()

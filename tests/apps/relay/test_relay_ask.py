@@ -9,10 +9,12 @@ import orjson
 import pytest
 from sqlalchemy import Engine
 
-from apps.relay.kafka_link import KafkaLink, missing_of
+from apps.relay.kafka_link import KafkaLink
 from apps.relay.link import Missing
-from apps.relay.relay import Pace, Relay
+from apps.relay.records import missing_of
+from apps.relay.relay import Relay
 from apps.relay.requests import requests
+from apps.relay.turn import Pace
 from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message import Draft

@@ -16,7 +16,8 @@ from apps.cursor.server import application
 from apps.local.ports import HOST, free_port
 from apps.relay.http_link import HttpLink
 from apps.relay.link import Answer, Sent
-from apps.relay.relay import Pace, Relay
+from apps.relay.relay import Relay
+from apps.relay.turn import Pace
 from stores.cursor import Cursor
 from stores.cursor_commands import counts, gaps
 from stores.engines import open_engine

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from apps.cursor.feed import Feed, inspected
-from apps.relay.kafka_link import KafkaLink, missing_of
+from apps.cursor.feed import Feed
+from apps.cursor.interpret import inspected
+from apps.relay.kafka_link import KafkaLink
 from apps.relay.link import Missing, Superseded
-from apps.relay.relay import Pace, Relay
+from apps.relay.records import missing_of
+from apps.relay.relay import Relay
 from apps.relay.requests import requests
+from apps.relay.turn import Pace
 from apps.soak.check import read
 from stores.cursor import Cursor
 from stores.cursor_commands import counts
