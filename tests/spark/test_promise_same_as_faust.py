@@ -1,0 +1,143 @@
+"""What runs on Spark does what the engine does elsewhere, message for message, in any batches."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from random import Random
+from typing import Any
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.spark.fake_spark import FakeSpark
+from tests.spark.shops import KINDS, topology
+from topology import TopologyTestDriver
+from topology.event import Record
+from topology.spark.reference import refer
+
+NOW = 1_000_000_000_000
+REFERENCE = refer(topology)
+Message = tuple[str, str, Any]
+"""Topic, stream, body."""
+
+
+def disorder(seed: int, size: int) -> list[Message]:
+    """Events of a few streams, shuffled over a short reach, some twice, some never; and rubbish."""
+    chance = Random(seed)
+    last: dict[tuple[str, str], int] = defaultdict(int)
+    arriving: list[tuple[float, Message]] = []
+    for at in range(size):
+        source = chance.choice(("orders", "orders", "orders", "links", "times"))
+        stream = f"s{chance.randrange(3)}"
+        n = last[source, stream] = last[source, stream] + 1
+        body: dict[str, Any] = {
+            "id": stream,
+            "n": n,
+            "kind": chance.choices(KINDS, (3, 4, 2, 2, 1))[0],
+        }
+        topic = f"shop.{source}"
+        if source == "orders":
+            topic = f"shop.{chance.choice(('web', 'desk'))}"
+        elif source == "links":
+            body["after"] = n - 1
+        fate = chance.random()
+        if fate < 0.04:
+            continue
+        if fate < 0.08:
+            rubbish = chance.choice((b"no JSON", None, {"id": stream, "n": -3}, {"n": 1}))
+            arriving.append((at, (topic, stream, rubbish)))
+        late = chance.random() * 9 if fate > 0.6 else 0
+        arriving.append((at + late, (topic, stream, body)))
+        if chance.random() < 0.15:
+            again = body if chance.random() < 0.7 else {**body, "other": 1}
+            arriving.append((at + chance.random() * 12, (topic, stream, again)))
+    return [message for _, message in sorted(arriving, key=lambda each: each[0])]
+
+
+def by_stream(records: Mapping[str, Sequence[Any]]) -> dict[str, dict[bytes | None, list[Any]]]:
+    """Topic → key → (value, headers), in order."""
+    found: dict[str, dict[bytes | None, list[Any]]] = {}
+    for topic, sent in records.items():
+        if sent:
+            found[topic] = defaultdict(list)
+        for record in sent:
+            headers = sorted((name, value) for name, value in record.headers)
+            found[topic][record.key].append((record.value, headers))
+    return found
+
+
+def as_bag(found: dict[bytes | None, list[Any]]) -> Counter[Any]:
+    return Counter(
+        (key, value, tuple(headers)) for key, sent in found.items() for value, headers in sent
+    )
+
+
+def without_traces(value: bytes) -> bytes:
+    """An error report without the traceback, whose frames are the runtime's own."""
+    report = orjson.loads(value)
+    report.pop("traceback", None)
+    report.pop("when", None)
+    return orjson.dumps(report)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    size=st.integers(0, 80),
+    cuts=st.lists(st.integers(1, 25), max_size=12),
+    waits=st.lists(st.sampled_from((0, 300, 1_100, 2_500, 7_000)), max_size=12),
+)
+def test_any_disorder_in_any_batches_comes_out_the_same(
+    seed: int, size: int, cuts: list[int], waits: list[int]
+) -> None:
+    driver = TopologyTestDriver(topology, now=NOW)
+    spark = FakeSpark(topology, REFERENCE, seed)
+    offsets: dict[str, int] = defaultdict(int)
+    messages, now = disorder(seed, size), NOW
+
+    def advance(milliseconds: int) -> None:
+        nonlocal now
+        driver.advance(milliseconds / 1000)
+        end = now + milliseconds
+        while (due := spark.due) <= end:
+            now = max(now, int(due))
+            spark.batch([], now, horizon=now)
+        now = end
+
+    while messages:
+        cut, wait = (cuts.pop() if cuts else 40), (waits.pop() if waits else 0)
+        batch, messages = messages[:cut], messages[cut:]
+        records: list[Record] = []
+        for at, (topic, stream, body) in enumerate(batch):
+            value = body if isinstance(body, bytes | None) else orjson.dumps(body)
+            # As they arrive one by one, however the driver's one partition and Spark see them.
+            stamp = now + at
+            driver.pipe(topic, value, key=stream, timestamp=stamp)
+            records.append(Record(topic, 0, offsets[topic], stream.encode(), value, (), stamp))
+            offsets[topic] += 1
+        spark.batch(records, now, horizon=None)
+        advance(wait)
+    advance(60_000)
+
+    for view in topology.views:
+        counts = {what: n for what, n in asdict(driver.counts(view)).items() if n}
+        assert spark.counts.get(view, {}) == counts, view
+    expected = by_stream({t: driver.read(t) for t in written(spark)})
+    found = by_stream(spark.records)
+    for view in topology.views.values():
+        assert found.get(view.output, {}) == expected.get(view.output, {}), view.name
+    for topic in written(spark) - {view.output for view in topology.views.values()}:
+        ours, theirs = found.get(topic, {}), expected.get(topic, {})
+        if topic == topology.errors_topic:
+            ours, theirs = (
+                {k: [(without_traces(v), h) for v, h in sent] for k, sent in each.items()}
+                for each in (ours, theirs)
+            )
+        assert as_bag(ours) == as_bag(theirs), topic
+    assert not any(spark.timers.values())
+
+
+def written(spark: FakeSpark) -> set[str]:
+    outputs = {view.output for view in topology.views.values()}
+    return {*spark.records, *outputs, *topology.side_topics, "shop.alerts"}
