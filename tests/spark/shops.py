@@ -1,6 +1,7 @@
 """A topology with many policies, in a module that Spark's Python workers can import."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -27,8 +28,11 @@ from topology import (
 KINDS = ("Placed", "Paid", "Shipped", "Odd", "Boom")
 
 
-def make(name: str) -> Topology:
-    """The topology under a name of its own: views of all kinds over three sources."""
+def make(name: str, limit: int = 600) -> Topology:
+    """The topology under a name of its own: views of all kinds over three sources.
+
+    limit: how often an event may come again that has no room.
+    """
     shop = Topology(name)
     orders = shop.source(
         (f"{name}.web", f"{name}.desk"),
@@ -61,7 +65,7 @@ def make(name: str) -> Topology:
         of=orders,
         buffer=4,
         gap=skip(after=6),
-        full=redeliver(delay=1, limit=12),
+        full=redeliver(delay=1, limit=limit),
         tables=[Table("board", key={"id": str}, columns={"seen": int, "kind": str})],
     )
     def board(event: Event, state: dict[str, Any]) -> Iterator[Any]:
@@ -109,4 +113,4 @@ def make(name: str) -> Topology:
     return shop
 
 
-topology = make("shop")
+topology = make(os.environ.get("SHOP", "shop"), int(os.environ.get("LIMIT", "12")))

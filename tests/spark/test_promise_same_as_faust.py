@@ -121,8 +121,7 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
     advance(60_000)
 
     for view in topology.views:
-        counts = {what: n for what, n in asdict(driver.counts(view)).items() if n}
-        assert spark.counts.get(view, {}) == counts, view
+        assert told(spark.counts.get(view, {})) == told(asdict(driver.counts(view))), view
     expected = by_stream({t: driver.read(t) for t in written(spark)})
     found = by_stream(spark.records)
     for view in topology.views.values():
@@ -136,6 +135,12 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
             )
         assert as_bag(ours) == as_bag(theirs), topic
     assert not any(spark.timers.values())
+
+
+def told(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts above zero. Whether a duplicate is looked into depends on where a batch ends, in
+    every runtime: if its event is handled in the same batch, nothing is left to compare it with."""
+    return {what: n for what, n in counts.items() if n and what != "conflicts"}
 
 
 def written(spark: FakeSpark) -> set[str]:
