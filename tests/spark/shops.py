@@ -28,10 +28,10 @@ from topology import (
 KINDS = ("Placed", "Paid", "Shipped", "Odd", "Boom")
 
 
-def make(name: str, limit: int = 600) -> Topology:
+def make(name: str, limit: int = 600, pace: float = 0.3) -> Topology:
     """The topology under a name of its own: views of all kinds over three sources.
 
-    limit: how often an event may come again that has no room.
+    limit: how often an event may come again that has no room. pace: what times are multiplied by.
     """
     shop = Topology(name)
     orders = shop.source(
@@ -52,7 +52,7 @@ def make(name: str, limit: int = 600) -> Topology:
         f"{name}.times",
         name="times",
         inspector=Inspector(stream="id", sequence="n", kind="kind"),
-        sequence=monotonic(settle=2),
+        sequence=monotonic(settle=2 * pace),
         partitions=2,
     )
 
@@ -64,8 +64,8 @@ def make(name: str, limit: int = 600) -> Topology:
         "board",
         of=orders,
         buffer=4,
-        gap=skip(after=6),
-        full=redeliver(delay=1, limit=limit),
+        gap=skip(after=6 * pace),
+        full=redeliver(delay=pace, limit=limit),
         tables=[Table("board", key={"id": str}, columns={"seen": int, "kind": str})],
     )
     def board(event: Event, state: dict[str, Any]) -> Iterator[Any]:
@@ -80,21 +80,29 @@ def make(name: str, limit: int = 600) -> Topology:
             values = {"seen": state["seen"], "kind": event.kind}
             yield Upsert("board", key={"id": event.stream}, values=values)
 
-    @shop.view("tries", of=orders, gap=skip(after=3), error=retry(2, backoff=1, then=park()))
+    @shop.view(
+        "tries", of=orders, gap=skip(after=3 * pace), error=retry(2, backoff=pace, then=park())
+    )
     def tries(event: Event, state: dict[str, Any]) -> Iterator[Any]:
         state["sum"] = state.get("sum", 0) + event.sequence
         if event.kind == "Boom":
             raise ValueError("boom")
         yield Upsert("tries", key={"id": event.stream}, values=state)
 
-    @shop.view("lanes", of=orders, lane="kind", start=earliest_seen(after=2), gap=skip(after=4))
+    @shop.view(
+        "lanes",
+        of=orders,
+        lane="kind",
+        start=earliest_seen(after=2 * pace),
+        gap=skip(after=4 * pace),
+    )
     def lanes(event: Event, state: dict[str, Any]) -> Iterator[Any]:
         state["count"] = state.get("count", 0) + 1
         yield Upsert("lanes", key={"id": event.stream, "lane": event.lane}, values=state)
 
     @shop.view(
-        "life", of=orders, start=opened_by("Placed"), closes="Shipped", retention=5,
-        reopen="start", gap=skip(after=4),
+        "life", of=orders, start=opened_by("Placed"), closes="Shipped", retention=5 * pace,
+        reopen="start", gap=skip(after=4 * pace),
     )  # fmt: skip
     def life(event: Event, state: dict[str, Any]) -> Iterator[Any]:
         state["kinds"] = [*state.get("kinds", ()), event.kind]
@@ -113,4 +121,8 @@ def make(name: str, limit: int = 600) -> Topology:
     return shop
 
 
-topology = make(os.environ.get("SHOP", "shop"), int(os.environ.get("LIMIT", "12")))
+topology = make(
+    os.environ.get("SHOP", "shop"),
+    int(os.environ.get("LIMIT", "12")),
+    float(os.environ.get("PACE", "1")),
+)

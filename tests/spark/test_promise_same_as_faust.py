@@ -1,70 +1,23 @@
 """What runs on Spark does what the engine does elsewhere, message for message, in any batches."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from random import Random
 from typing import Any
 
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.spark.disorder import by_stream, disorder, encoded
 from tests.spark.fake_spark import FakeSpark
-from tests.spark.shops import KINDS, topology
+from tests.spark.shops import topology
 from topology import TopologyTestDriver
 from topology.event import Record
 from topology.spark.reference import refer
 
 NOW = 1_000_000_000_000
 REFERENCE = refer(topology)
-Message = tuple[str, str, Any]
-"""Topic, stream, body."""
-
-
-def disorder(seed: int, size: int) -> list[Message]:
-    """Events of a few streams, shuffled over a short reach, some twice, some never; and rubbish."""
-    chance = Random(seed)
-    last: dict[tuple[str, str], int] = defaultdict(int)
-    arriving: list[tuple[float, Message]] = []
-    for at in range(size):
-        source = chance.choice(("orders", "orders", "orders", "links", "times"))
-        stream = f"s{chance.randrange(3)}"
-        n = last[source, stream] = last[source, stream] + 1
-        body: dict[str, Any] = {
-            "id": stream,
-            "n": n,
-            "kind": chance.choices(KINDS, (3, 4, 2, 2, 1))[0],
-        }
-        topic = f"shop.{source}"
-        if source == "orders":
-            topic = f"shop.{chance.choice(('web', 'desk'))}"
-        elif source == "links":
-            body["after"] = n - 1
-        fate = chance.random()
-        if fate < 0.04:
-            continue
-        if fate < 0.08:
-            rubbish = chance.choice((b"no JSON", None, {"id": stream, "n": -3}, {"n": 1}))
-            arriving.append((at, (topic, stream, rubbish)))
-        late = chance.random() * 9 if fate > 0.6 else 0
-        arriving.append((at + late, (topic, stream, body)))
-        if chance.random() < 0.15:
-            again = body if chance.random() < 0.7 else {**body, "other": 1}
-            arriving.append((at + chance.random() * 12, (topic, stream, again)))
-    return [message for _, message in sorted(arriving, key=lambda each: each[0])]
-
-
-def by_stream(records: Mapping[str, Sequence[Any]]) -> dict[str, dict[bytes | None, list[Any]]]:
-    """Topic → key → (value, headers), in order."""
-    found: dict[str, dict[bytes | None, list[Any]]] = {}
-    for topic, sent in records.items():
-        if sent:
-            found[topic] = defaultdict(list)
-        for record in sent:
-            headers = sorted((name, value) for name, value in record.headers)
-            found[topic][record.key].append((record.value, headers))
-    return found
 
 
 def as_bag(found: dict[bytes | None, list[Any]]) -> Counter[Any]:
@@ -94,7 +47,7 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
     driver = TopologyTestDriver(topology, now=NOW)
     spark = FakeSpark(topology, REFERENCE, seed)
     offsets: dict[str, int] = defaultdict(int)
-    messages, now = disorder(seed, size), NOW
+    (messages, _), now = disorder(seed, size), NOW
 
     def advance(milliseconds: int) -> None:
         nonlocal now
@@ -109,8 +62,8 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
         cut, wait = (cuts.pop() if cuts else 40), (waits.pop() if waits else 0)
         batch, messages = messages[:cut], messages[cut:]
         records: list[Record] = []
-        for at, (topic, stream, body) in enumerate(batch):
-            value = body if isinstance(body, bytes | None) else orjson.dumps(body)
+        for at, (name, stream, body) in enumerate(batch):
+            topic, value = f"shop.{name}", encoded(body)
             # As they arrive one by one, however the driver's one partition and Spark see them.
             stamp = now + at
             driver.pipe(topic, value, key=stream, timestamp=stamp)

@@ -46,6 +46,7 @@ class Writer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._turn = 0
         self._ends: Ends = {}
+        self._partitions: dict[str, int] = {}
 
     def start(self, query: str | None) -> None:
         """Connect, make topics, fence earlier writers off.
@@ -148,7 +149,12 @@ class Writer:
 
     async def _partition(self, record: Sent) -> int:
         """As Faust's runtime has it: the input's where the topics match, else the key's."""
-        count = await self._topics.count(record.topic, record.inputs)
+        if (count := self._partitions.get(record.topic)) is None:
+            await self._topics.count(record.topic, record.inputs)
+            # The producer has to know of a topic that was made a moment ago: a batch for one that
+            # it has not heard of would wait until it is too late.
+            count = len(await self._producer.partitions_for(record.topic))
+            self._partitions[record.topic] = count
         if record.partition >= 0 and count == record.inputs:
             return record.partition
         if record.key is None:
