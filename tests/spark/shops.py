@@ -28,10 +28,11 @@ from topology import (
 KINDS = ("Placed", "Paid", "Shipped", "Odd", "Boom")
 
 
-def make(name: str, limit: int = 600, pace: float = 0.3) -> Topology:
+def make(name: str, limit: int = 0, pace: float = 0.3) -> Topology:
     """The topology under a name of its own: views of all kinds over three sources.
 
-    limit: how often an event may come again that has no room. pace: what times are multiplied by.
+    limit: how often an event may come again that has no room, 0 for waiting as a row instead.
+    pace: what times are multiplied by.
     """
     shop = Topology(name)
     orders = shop.source(
@@ -65,7 +66,7 @@ def make(name: str, limit: int = 600, pace: float = 0.3) -> Topology:
         of=orders,
         buffer=4,
         gap=skip(after=6 * pace),
-        full=redeliver(delay=pace, limit=limit),
+        full=redeliver(delay=pace, limit=limit) if limit else spill(),
         tables=[Table("board", key={"id": str}, columns={"seen": int, "kind": str})],
     )
     def board(event: Event, state: dict[str, Any]) -> Iterator[Any]:

@@ -32,7 +32,7 @@ from topology.faust import compile
 app = compile(make(os.environ["PREFIX"]), session_timeout=6)
 """
 SOURCES = {"web": 2, "desk": 1, "links": 2, "times": 2, "alerts": 4}
-SETTINGS = {"LIMIT": "600", "PACE": "0.3"}
+SETTINGS = {"LIMIT": "0", "PACE": "0.3"}
 START = 1_790_000_000_000
 
 
@@ -152,7 +152,7 @@ def test_a_driver_that_is_killed_repeats_nothing_and_loses_nothing(
     tmp_path: Path,
     processes: list[Any],
 ) -> None:
-    prefix, streams, each = unique("kills"), 40, 150
+    prefix, streams, each = unique("kills"), 20, 60
     create_topics({f"{prefix}.{topic}": number for topic, number in SOURCES.items()})
     chance = Random(5)
     messages: list[tuple[float, Message]] = []
@@ -160,9 +160,9 @@ def test_a_driver_that_is_killed_repeats_nothing_and_loses_nothing(
         for n in range(1, each + 1):
             body = {"id": f"s{number}", "n": n, "kind": chance.choice(("Placed", "Paid"))}
             at = n * streams + number
-            messages.append((at + chance.random() * 150, ("web", f"s{number}", body)))
+            messages.append((at + chance.random() * 80, ("web", f"s{number}", body)))
             if chance.random() < 0.1:
-                messages.append((at + chance.random() * 900, ("web", f"s{number}", body)))
+                messages.append((at + chance.random() * 400, ("web", f"s{number}", body)))
     ordered = [message for _, message in sorted(messages, key=lambda each: each[0])]
     send(broker.address, prefix, ordered[: len(ordered) // 2], START)
 
@@ -170,7 +170,7 @@ def test_a_driver_that_is_killed_repeats_nothing_and_loses_nothing(
         tmp_path, broker.address, "tests.spark.shops:topology", SHOP=prefix, **SETTINGS
     )
     processes.append(live)
-    options = ("--store", f"sqlite:///{live.store}", "--topics", "--max-records-per-trigger", "400")
+    options = ("--store", f"sqlite:///{live.store}", "--topics", "--max-records-per-trigger", "200")
     total, output = streams * each, f"{prefix}.tries"
 
     def written() -> int:
