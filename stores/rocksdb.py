@@ -85,6 +85,7 @@ class RocksTable:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = self._open()
+            self.offset = self._read_offset()
         except BlockingIOError:
             raise
         except Exception as reason:
@@ -96,7 +97,7 @@ class RocksTable:
                 self._db = self._open()
             except Exception as error:
                 raise _failure("open", path, error) from error
-        self.offset = self._read_offset()
+            self.offset = None
 
     def _open(self) -> Rdict:
         try:
@@ -115,8 +116,10 @@ class RocksTable:
         try:
             if self._db.get(FORMAT) == CURRENT_FORMAT and (found := self._db.get(OFFSET)):
                 return int(found)
-        except Exception as error:
-            raise _failure("read", self.path, error) from error
+        except Exception:
+            with suppress(Exception):
+                self._db.close()
+            raise
         return None
 
     def claim(self) -> None:
@@ -136,6 +139,8 @@ class RocksTable:
             while rows.valid() and (key := rows.key()) < end:
                 yield key, rows.value()
                 rows.next()
+            # At a damaged block it is as if there were no more rows, but for what this raises.
+            rows.status()
         except (GeneratorExit, TableError):
             raise
         except Exception as error:

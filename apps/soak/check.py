@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from apps.soak.workload import Workload
 from stores.view_stores import open_store
-from stores.view_table import Store
+from stores.view_table import Store, TableError
 from topology.counts import Counts, decode_counts
 from topology.progress import last_of
 from topology.rows import COUNTS, decode_progress
@@ -145,12 +145,17 @@ def check_rows(
 
 
 def check_tables(view: str, changelog: list[Message], store: Store, compacted: bool) -> list[str]:
-    """Each table holds exactly what its changelog holds up to the offset it stands at."""
+    """Each table holds exactly what its changelog holds up to its offset, or cannot be read."""
     wrong: list[str] = []
     for partition in range(4):
         table = store.table(view, partition)
-        held, end = dict(table.scan(b"a", b"\xff" * 64)), table.offset or 0
-        table.close()
+        try:
+            held, end = dict(table.scan(b"a", b"\xff" * 64)), table.offset or 0
+        except TableError:
+            # Damage that nobody has come across yet; who does rebuilds the table.
+            continue
+        finally:
+            table.close()
         logged = fold(
             m
             for m in changelog

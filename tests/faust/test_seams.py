@@ -7,8 +7,13 @@ from typing import Any
 import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic
+from aiokafka.consumer import fetcher
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import ConsumerRecord
 from faust.app.base import App
 from faust.channels import Channel
 from faust.tables import recovery
@@ -19,7 +24,8 @@ from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 import apps.passthrough
-from topology.faust import transport, writer
+from topology.event import Record
+from topology.faust import records, transport, writer
 
 
 def test_the_versions_are_the_ones_that_were_tried() -> None:
@@ -118,6 +124,36 @@ async def test_partitions_of_a_consumer_without_a_group_can_be_paused() -> None:
     consumer.resume(partition)
     assert consumer.paused() == set()
     consumer._closed = True
+
+
+def test_a_fetcher_looks_up_by_name_what_unpacks_and_asks_it_for_each_record() -> None:
+    assert "PartitionRecords(" in inspect.getsource(Fetcher._proc_fetch_request)
+    assert fetcher.PartitionRecords is records._unpacking
+    assert list(inspect.signature(records.PartitionRecords).parameters) == [
+        "tp", "records", "aborted_transactions", "fetch_offset", "key_deserializer",
+        "value_deserializer", "check_crcs", "isolation_level",
+    ]  # fmt: skip
+    tp = TopicPartition("orders", 3)
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 16)
+    for offset in range(3):
+        builder.append(offset, 17, b"key", b"value", [("name", b"x")])
+    batch = bytes(builder.build())
+
+    def unpacked(key_deserializer: Any) -> list[Any]:
+        memory = MemoryRecords(batch)
+        made = fetcher.PartitionRecords(tp, memory, [], 1, key_deserializer, None, True, 1)
+        result = fetcher.FetchResult(tp, assignment=None, partition_records=made, backoff=0)
+        result.check_assignment = lambda _: True
+        result._update_position = lambda: None
+        return [*result.getall(1), *result.getall()]
+
+    mine, theirs = unpacked(records.raw), unpacked(None)
+    assert [type(each) for each in mine] == [Record, Record]
+    assert [type(each) for each in theirs] == [ConsumerRecord, ConsumerRecord]
+    for record, other in zip(mine, theirs, strict=True):
+        for name in ("topic", "partition", "offset", "timestamp", "key", "value"):
+            assert getattr(record, name) == getattr(other, name)
+        assert tuple(record.headers) == other.headers == (("name", b"x"),)
 
 
 def test_a_topic_can_ask_for_the_brokers_default_replication() -> None:

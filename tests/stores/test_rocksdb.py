@@ -1,6 +1,8 @@
 """RocksTable: rows and offset together, and files that are not what they were."""
 
 import os
+import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stores.rocksdb import RocksTable
+from stores.view_table import TableError
 
 ROWS = [(b"p%04d" % number, b"%d" % number) for number in range(2000)]
 
@@ -57,6 +60,50 @@ def test_damaged_files_make_an_empty_table_or_the_same_one_never_another(
     again.close()
 
 
+def test_damage_at_any_place_of_any_file_is_told_or_does_not_matter(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    written: dict[bytes, bytes] = {}
+    at: dict[int | None, dict[bytes, bytes]] = {None: {}}
+    chance = random.Random(5)
+    for session in range(3):
+        table = RocksTable(whole)
+        for turn in range(3):
+            rows = [(b"p%04d" % chance.randrange(300), chance.randbytes(40)) for _ in range(60)]
+            written |= dict(rows)
+            at[offset := session * 1000 + turn + 1] = dict(written)
+            table.write(rows, offset)
+        table.close()
+    told = 0
+    for file in sorted(whole.iterdir()):
+        size = file.stat().st_size
+        for place in [chance.randrange(size) for _ in range(4)] if size else []:
+            copy = tmp_path / "copy"
+            shutil.copytree(whole, copy)
+            with (copy / file.name).open("r+b") as damaged:
+                damaged.seek(place)
+                damaged.write(b"\xa5" * 64)
+            table = RocksTable(copy)
+            try:
+                assert everything(table) == at[table.offset], (file.name, place)
+            except TableError:
+                told += 1
+            table.close()
+            shutil.rmtree(copy)
+    assert told
+
+
+def test_a_table_whose_offset_cannot_be_read_is_empty_again(tmp_path: Path) -> None:
+    table = RocksTable(tmp_path / "0")
+    table.write(ROWS[:20], 17)
+    table.close()
+    (rows,) = (tmp_path / "0").glob("*.sst")
+    with rows.open("r+b") as damaged:
+        damaged.write(b"\xa5" * 64)
+    again = RocksTable(tmp_path / "0")
+    assert (again.offset, everything(again)) == (None, {})
+    again.close()
+
+
 def test_a_killed_process_leaves_a_table_at_an_earlier_commit_never_between_two(
     tmp_path: Path,
 ) -> None:
@@ -65,6 +112,7 @@ import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from stores.rocksdb import RocksTable
+from stores.view_table import TableError
 table = RocksTable(Path({str(tmp_path / "0")!r}))
 for unit in range(1, 3000):
     now = b"%d" % unit

@@ -1,11 +1,12 @@
 """A partition that runs batch by batch, and can crash: the engine's task without any runtime."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
+from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
@@ -13,6 +14,9 @@ from topology.redelivery import due, not_before
 from topology.stream_task import StreamTask
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
+
+FATES = st.lists(st.sampled_from(["goes well", "is lost", "crashes after"]), min_size=1, max_size=8)
+"""Of a commit unit: it is committed; the process dies before or after that."""
 
 INSPECTOR = Inspector(stream="stream", sequence="sequence", kind="kind")
 
@@ -101,6 +105,18 @@ class Partition:
         self.commit(self.process(batch, horizon))
         while self.task.unfinished:
             self.commit(self.process([], horizon))
+
+    def feed_fated(self, batch: Sequence[Record], horizon: int | None, fate: Iterator[str]) -> None:
+        """The same, while the process dies as `fate` says, before or after commits; see `FATES`."""
+        coming = next(fate)
+        if coming == "is lost":
+            self.process(batch, horizon)
+            self.crash()
+        self.commit(self.process(batch, horizon))
+        if coming == "crashes after":
+            self.crash()
+        if self.task.unfinished:
+            self.feed_fated([], horizon, fate)
 
     def advance(self, now: int) -> None:
         """All that arrived by `now` was fed: do what is due by then, when it is due."""

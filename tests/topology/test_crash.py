@@ -1,6 +1,5 @@
 """Crashes at any point: what is rebuilt from the rows goes on as if nothing had happened."""
 
-from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
@@ -9,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, cuts, deliveries, fed, records
-from tests.topology.partition import Partition, board, shop
+from tests.topology.partition import FATES, Partition, board, shop
 from topology import Event, Record, skip
-
-FATES = st.lists(st.sampled_from(["goes well", "is lost", "crashes after"]), min_size=1, max_size=8)
-"""Of a commit unit: it is committed; the process dies before or after that."""
 
 POLICIES: list[dict[str, Any]] = [
     {"buffer": 1},
@@ -35,23 +31,12 @@ def run(partition: Partition, arrivals: list[Arrival], sizes: list[int], fates: 
     """Feed batches; a unit that is lost is processed again, as its offset was not committed."""
     fate = cycle(fates)
 
-    def take(batch: Sequence[Record], horizon: int | None) -> None:
-        coming = next(fate)
-        if coming == "is lost":
-            partition.process(batch, horizon)
-            partition.crash()
-        partition.commit(partition.process(batch, horizon))
-        if coming == "crashes after":
-            partition.crash()
-        if partition.task.unfinished:
-            take([], horizon)
-
     for at, together in fed(arrivals, sizes):
         partition.now = at
         for batch in together:
-            take(batch, None)
+            partition.feed_fated(batch, None, fate)
         if partition.task.due <= at:
-            take([], at)
+            partition.feed_fated([], at, fate)
 
 
 @pytest.mark.parametrize("policies", POLICIES, ids=str)

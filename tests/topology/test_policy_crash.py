@@ -1,6 +1,5 @@
 """Policies and crashes: a unit that is lost, and made again, gives the same result."""
 
-from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
@@ -10,11 +9,10 @@ from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, cuts, deliveries, fed
 from tests.topology.failing import FOR_EVER, Faults
-from tests.topology.partition import Partition
-from topology import Record, adaptive, advance, halt, park, redeliver, retry, skip, spill
+from tests.topology.partition import FATES, Partition
+from topology import adaptive, advance, halt, park, redeliver, retry, skip, spill
 from topology.commands import Command, execute
 
-FATES = st.lists(st.sampled_from(["goes well", "is lost", "crashes after"]), min_size=1, max_size=8)
 FAILS = st.dictionaries(
     st.tuples(st.sampled_from("abc"), st.integers(1, 9)),
     st.sampled_from([1500, 4000, 9000, FOR_EVER]),
@@ -39,21 +37,10 @@ def live(
     """Feed batches, and do what is due; a unit that is lost is made again."""
     fate = cycle(fates)
 
-    def take(batch: Sequence[Record], horizon: int | None) -> None:
-        coming = next(fate)
-        if coming == "is lost":
-            partition.process(batch, horizon)
-            partition.crash()
-        partition.commit(partition.process(batch, horizon))
-        if coming == "crashes after":
-            partition.crash()
-        if partition.task.unfinished:
-            take([], horizon)
-
     def pass_time(until: int) -> None:
         while (due := partition.due) <= until:
             partition.now = max(partition.now, int(due))
-            take([], partition.now)
+            partition.feed_fated([], partition.now, fate)
         partition.now = until
 
     for at, together in fed(arrivals, sizes):
@@ -61,7 +48,7 @@ def live(
         partition.now = at
         for batch in together:
             if not partition.view().halted:
-                take(batch, None)
+                partition.feed_fated(batch, None, fate)
         pass_time(at)
     pass_time(20_000)
     return partition

@@ -10,6 +10,8 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 from mode import get_logger
 
+from topology.faust.records import raw
+
 logger = get_logger(__name__)
 
 MESSAGE_BYTES = 8 << 20
@@ -34,6 +36,7 @@ def plain_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
         "enable_auto_commit": False,
         "isolation_level": "read_committed",
         "auto_offset_reset": "earliest",
+        "key_deserializer": raw,
     }
     return AIOKafkaConsumer(**connection(app), **{**defaults, **settings})
 

@@ -1,6 +1,7 @@
 """One input partition on this worker: fetch a batch, run a step, commit the unit, again."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -22,6 +23,13 @@ T = TypeVar("T")
 
 IDLE = 0.5
 """Seconds that a fetch waits for records before timers are looked at."""
+
+FEW = 500
+"""Records that leave room for more in a step."""
+AT_ONCE = 0.001
+"""Seconds in which a fetch brings only what the client had already."""
+FRESH = 0.005
+"""Seconds that a step waits for what came since."""
 
 STOP = 5.0
 """Seconds that stopping a client may take."""
@@ -98,7 +106,7 @@ class Runner:
                 await self._commit(await step.take([]))
                 continue
             idle = max(0.0, min(IDLE, (step.due - wall()) / 1000))
-            records = await self._rest(self._reader.fetch(self.source, idle))
+            records = await self._rest(self._fetch(idle))
             if records:
                 self.taken = records[-1].offset + 1
             for part in self._parts(records):
@@ -115,6 +123,20 @@ class Runner:
                 await self._commit(unit)
             if self.caught_up():
                 break
+
+    async def _fetch(self, idle: float) -> Sequence[Message]:
+        """What there is to read, waiting `idle` seconds for it.
+
+        The client asks for more as soon as it is taken from, so after a step there are only those
+        records that came right at its start. What came during it is asked for now, and shares the
+        step with them rather than waiting for the next one.
+        """
+        began = time.monotonic()
+        records = await self._reader.fetch(self.source, idle)
+        if 0 < len(records) < FEW and time.monotonic() - began < AT_ONCE:
+            more = await self._reader.fetch(self.source, FRESH)
+            return [*records, *more] if more else records
+        return records
 
     async def _rest(self, waiting: Awaitable[T]) -> T:
         """Wait for something with no step in hand."""
