@@ -11,6 +11,9 @@ from rich.console import Console
 
 from apps.bench.engine import SCENARIOS, Options, run
 from apps.bench.peers.registry import PEERS
+from apps.bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
+from apps.bench.spark.run import SparkOptions
+from apps.bench.spark.run import run as run_spark
 from apps.local.home import HOME, ROOT, LocalError, locked
 
 
@@ -32,7 +35,7 @@ def _count(text: str) -> int:
     return value
 
 
-def options(arguments: list[str] | None = None) -> Options:
+def options(arguments: list[str] | None = None) -> Options | SparkOptions:
     """The options of the command line. Exits with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -48,7 +51,28 @@ def options(arguments: list[str] | None = None) -> Options:
     add("--rate", type=_count, help="events/s for latency; default: a tenth of the throughput")
     add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
     add("--page", type=Path, default=ROOT / "docs" / "benchmarks.md", help="the page to write")
+    spark = commands.add_parser("spark", help="what runs on Spark: read stores, rebuilds, live")
+    add = spark.add_argument
+    add("--n", type=_count, default=400_000, help="records or events (default %(default)s)")
+    add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
+    data_side = ",".join(SPARK_SCENARIOS)
+    known = list(SPARK_SCENARIOS)
+    add("--scenario", type=_names(known), default=data_side, help="default: %(default)s")
+    add("--install", action="store_true", help="get what is written with besides, if missing")
+    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
+    add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
+    add("--page", type=Path, default=ROOT / "docs" / "benchmarks-spark.md", help="to be written")
     found = parser.parse_args(arguments)
+    if found.command == "spark":
+        return SparkOptions(
+            events=found.n,
+            repeats=found.repeats,
+            scenarios=found.scenario,
+            install=found.install,
+            broker=found.broker,
+            folder=found.folder.absolute(),
+            page=found.page.absolute(),
+        )
     return Options(
         events=found.n,
         repeats=found.repeats,
@@ -77,6 +101,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"another bench is running in {chosen.folder}", file=sys.stderr)
             return 1
         try:
+            if isinstance(chosen, SparkOptions):
+                return run_spark(chosen, console)
             return run(chosen, console)
         except LocalError as error:
             print(error, file=sys.stderr)
