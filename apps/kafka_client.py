@@ -58,7 +58,8 @@ def _login(known: Mapping[str, str]) -> dict[str, Any]:
     mechanism = known.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in _MECHANISMS:
         raise OptionError(
-            f"kafka.sasl.mechanism={mechanism}: the driver logs in by {', '.join(sorted(_MECHANISMS))}"
+            f"kafka.sasl.mechanism={mechanism}: the driver logs in by "
+            + ", ".join(sorted(_MECHANISMS))
         )
     words = {
         name: re.sub(r"\\(.)", r"\1", quoted) or plain

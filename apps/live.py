@@ -23,7 +23,8 @@ from types import FrameType
 from apps.kafka_client import client_settings
 from apps.kafka_options import OptionError, kafka_options, without_secrets
 from stores.sink import Sink, StoreError
-from stores.sinks import open_sink
+from stores.sinks import needs_spark, open_sink
+from stores.urls import without_password
 from topology import DeclarationError
 
 log = logging.getLogger("live")
@@ -98,6 +99,11 @@ def _run(options: argparse.Namespace) -> int:
     _take_signals(stop)
     if options.store is None and options.topics is False:
         raise OptionError("--no-topics without --store would leave row changes nowhere to go")
+    if options.store is not None and needs_spark(options.store):
+        raise OptionError(
+            f"--store {without_password(options.store)}: row changes go there by way of the output "
+            "topics and the materializer; leave --store out, and start apps/materializer.py too"
+        )
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     client = client_settings(kafka)
     sys.path.insert(0, "")

@@ -52,13 +52,13 @@ class LiveProcess:
             self.process.kill()
             self.process.wait()
 
-    def wait(self, done: Callable[[], bool], what: Callable[[], Any] = str) -> None:
-        """Wait until something is so; fail with the log where it does not become so."""
+    def wait(self, missing: Callable[[], Any]) -> None:
+        """Wait until nothing is missing; fail with what is, and the log, where it does not come."""
         until = time.monotonic() + PATIENCE
-        while not done():
+        while left := missing():
             running = self.process is not None and self.process.poll() is None
             assert running, tail(self.log, 60)
-            assert time.monotonic() < until, f"{what()}\n{tail(self.log, 60)}"
+            assert time.monotonic() < until, f"{left}\n{tail(self.log, 60)}"
             time.sleep(0.2)
 
 

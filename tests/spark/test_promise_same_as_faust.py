@@ -77,8 +77,8 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
         assert told(spark.counts.get(view, {})) == told(asdict(driver.counts(view))), view
     expected = by_stream({t: driver.read(t) for t in written(spark)})
     found = by_stream(spark.records)
-    for view in topology.views.values():
-        assert found.get(view.output, {}) == expected.get(view.output, {}), view.name
+    for each in topology.views.values():
+        assert found.get(each.output, {}) == expected.get(each.output, {}), each.name
     for topic in written(spark) - {view.output for view in topology.views.values()}:
         ours, theirs = found.get(topic, {}), expected.get(topic, {})
         if topic == topology.errors_topic:
