@@ -27,6 +27,8 @@ from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
 from topology import DeclarationError
 
+LOOK_SECONDS = 0.2
+
 log = logging.getLogger("live")
 
 
@@ -124,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
         from aiokafka.errors import KafkaError
 
         from apps.spark_session import SPARK_ERRORS, spark_session
-        from topology.spark.live import run
+        from topology.spark.live import start
         from topology.spark.settings import CannotRun, Settings
 
         settings = Settings(
@@ -142,7 +144,14 @@ def _run(options: argparse.Namespace) -> int:
             _take_signals(stop)  # Spark has set its own
             log.info("running topology %s from %s", topology.name, options.broker)
             try:
-                run(options.topology, settings, spark, stop, sink)
+                live = start(options.topology, settings, spark, sink)
+                while not stop.wait(LOOK_SECONDS) and live.query.isActive:
+                    pass
+                if stop.is_set():
+                    # Spark would report the end of the query, and a batch that is not begun, as
+                    # errors.
+                    spark.sparkContext.setLogLevel("OFF")
+                live.stop()
             finally:
                 with suppress(*SPARK_ERRORS):
                     spark.stop()

@@ -46,11 +46,8 @@ _STATE = {
 class Live:
     """A topology that runs on Spark. query: Spark's own handle."""
 
-    def __init__(
-        self, spark: SparkSession, query: StreamingQuery, batches: Batches, writer: Writer
-    ) -> None:
+    def __init__(self, query: StreamingQuery, batches: Batches, writer: Writer) -> None:
         self.query = query
-        self._spark = spark
         self._batches = batches
         self._writer = writer
 
@@ -77,8 +74,6 @@ class Live:
                 while query.isActive and time.monotonic() < until and _batch(query) < batches.last:
                     time.sleep(0.02)
             ended = not query.isActive
-            # Spark would report the end of the query, and a batch that is not begun, as errors.
-            self._spark.sparkContext.setLogLevel("OFF")
             query.stop()
             error = batches.error or (query.exception() if ended else None)
         except (PySparkException, Py4JError, ConnectionError) as gone:
@@ -125,7 +120,7 @@ def start(
     except BaseException:
         writer.close()
         raise
-    return Live(spark, query, batches, writer)
+    return Live(query, batches, writer)
 
 
 def run(
