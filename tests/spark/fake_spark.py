@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -78,8 +79,9 @@ class FakeSpark:
         """The earliest timer (ms)."""
         return min((min(found) for found in self.timers.values() if found), default=float("inf"))
 
-    def batch(self, records: Sequence[Record], now: int, horizon: int | None) -> None:
-        """Run a batch, of which each stream's rows come in any order."""
+    def batch(self, records: Sequence[Record], now: int, horizon: int | None) -> Sequence[Outcome]:
+        """Run a batch, of which each stream's rows come in any order; what it comes to."""
+        done = len(self.outcomes)
         processor = Sequencing(self._reference)
         processor.init(self)  # type: ignore[arg-type]
         processor._topology, processor._horizon = self.topology, horizon
@@ -101,6 +103,15 @@ class FakeSpark:
             self._take(processor.handleExpiredTimer((self.place,), times, info))
             self.timers[self.place].remove(at)
         assert all(len(found) <= 1 for found in self.timers.values()), self.timers
+        return self.outcomes[done:]
+
+    def snapshot(self) -> Any:
+        """All state, as a version of a state store."""
+        return deepcopy((self.rows.values, self.more.maps, self.timers))
+
+    def restore(self, snapshot: Any) -> None:
+        """Go back to a version."""
+        self.rows.values, self.more.maps, self.timers = deepcopy(snapshot)
 
     def _take(self, rows: Iterable[Any]) -> None:
         self.outcomes += [unpack_outcome(row.packed) for row in rows]
