@@ -6,7 +6,7 @@ import pytest
 
 from apps.bench.__main__ import main
 from apps.bench.results import load
-from apps.bench.spark import sinks
+from apps.bench.spark.stores import WRITERS
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
@@ -18,8 +18,8 @@ def test_a_small_run_measures_and_writes_the_page(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = {name: sinks.WRITERS[name] for name in ("sqlite", "copy loop")}
-    monkeypatch.setattr(sinks, "WRITERS", few)
+    few = {name: WRITERS[name] for name in ("sqlite", "copy loop")}
+    monkeypatch.setattr("apps.bench.spark.sinks.WRITERS", few)
     page, folder = tmp_path / "page.md", tmp_path / "bench"
     arguments = ["--n", "2000", "--repeats", "1", "--scenario", "sinks"]
     arguments += ["--broker", broker.address, "--folder", str(folder), "--page", str(page)]
