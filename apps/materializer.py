@@ -14,15 +14,17 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Event
 from types import FrameType, ModuleType
+from typing import NamedTuple
 
 from apps.kafka_options import OptionError, kafka_options, without_secrets
 from stores.sink import StoreError
-from stores.sinks import open_sink
+from stores.sinks import KINDS, needs_spark, open_sink
+from stores.urls import without_password
 from topology import DeclarationError, Table, Topology
 from topology.names import checked_topic
 
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "--store",
         default="sqlite:///read.db",
         metavar="URL",
-        help="the read store (%(default)s: a file in the working folder)",
+        help=f"the read store (%(default)s): {KINDS}",
     )
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="where Spark notes how far it read"
@@ -99,6 +101,18 @@ def _parser() -> argparse.ArgumentParser:
         help="of Spark's Kafka source, such as kafka.security.protocol=SSL; may be repeated",
     )
     parser.add_argument(
+        "--dead-topic",
+        metavar="NAME",
+        help="for records that cannot be applied, besides the table _dead (with --topology: "
+        "<topology>.dead-rows; '' for none)",
+    )
+    parser.add_argument(
+        "--status",
+        type=Path,
+        metavar="FILE",
+        help="a JSON file that says every second how far it is",
+    )
+    parser.add_argument(
         "--kafka-properties",
         type=Path,
         metavar="FILE",
@@ -111,25 +125,33 @@ def _run(options: argparse.Namespace) -> int:
     stop = Event()
     _take_signals(stop)
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
-    topics, tables = _what(options)
-    with open_sink(options.store, tables) as sink:
+    what = _what(options)
+    url = options.store
+    with ExitStack() as stack:
         # Spark takes seconds to import and to start: what is wrong with the rest is said before.
+        sink = None if needs_spark(url) else stack.enter_context(open_sink(url, what.tables))
         from apps.materializing import Settings, materialize
         from apps.spark_session import SPARK_ERRORS, spark_session
 
         settings = Settings(
             options.broker,
-            topics,
+            what.topics,
             options.checkpoint,
             options.max_rows_per_trigger,
             options.trigger_interval,
             kafka,
+            what.dead_topic,
+            options.status,
         )
         try:
-            spark = spark_session("materializer")
+            spark = spark_session("materializer", delta=needs_spark(url))
             _take_signals(stop)  # Spark has set its own
-            log.info("reading %s from %s into %s", ", ".join(topics), options.broker, options.store)
             try:
+                sink = sink or stack.enter_context(open_sink(url, what.tables))
+                place = without_password(url)
+                log.info(
+                    "reading %s from %s into %s", ", ".join(what.topics), options.broker, place
+                )
                 materialize(spark, sink, settings, stop)
             finally:
                 with suppress(*SPARK_ERRORS):
@@ -153,14 +175,26 @@ def _take_signals(stop: Event) -> None:
         signal.signal(number, on_signal)
 
 
-def _what(options: argparse.Namespace) -> tuple[list[str], list[Table]]:
-    """(output topics, declared tables)."""
+class What(NamedTuple):
+    """Output topics, their declared tables, and where bad records go."""
+
+    topics: list[str]
+    tables: list[Table]
+    dead_topic: str | None
+
+
+def _what(options: argparse.Namespace) -> What:
+    dead = checked_topic(options.dead_topic) if options.dead_topic else None
     if options.topology is None:
-        return [checked_topic(name.strip()) for name in options.topics.split(",")], []
-    views = load_topology(options.topology).views.values()
+        return What([checked_topic(name.strip()) for name in options.topics.split(",")], [], dead)
+    topology = load_topology(options.topology)
+    views = topology.views.values()
     if not views:
         raise OptionError(f"topology {options.topology!r} has no views, so no output topics")
-    return [view.output for view in views], [table for view in views for table in view.tables]
+    if options.dead_topic is None:
+        dead = f"{topology.name}.dead-rows"
+    tables = [table for view in views for table in view.tables]
+    return What([view.output for view in views], tables, dead)
 
 
 def load_topology(place: str) -> Topology:

@@ -3,17 +3,19 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Lock
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from apps.materializer_report import Report
+from apps.dead_rows import DeadRows
+from apps.materializer_report import Done, Report
 from apps.spark_session import SPARK_ERRORS
-from stores.sink import Applied, Batch, OutputRecord, Sink, StoreError, check_batch
+from stores.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
 
 LOOK_SECONDS = 0.5
 COMMIT_SECONDS = 5.0
@@ -31,7 +33,8 @@ class Settings:
     topics: they need not exist yet. checkpoint: Spark's own notes of how far it read, a folder on
     any file system that Spark knows. max_rows: records of one batch. interval: seconds between the
     starts of two batches; 0 looks for records without a pause. kafka: further options of Spark's
-    Kafka source; they may hold secrets.
+    Kafka source; they may hold secrets. dead_topic: for records that cannot be applied, besides the
+    read store. status: a file for what is going on.
     """
 
     broker: str
@@ -40,6 +43,8 @@ class Settings:
     max_rows: int = 100_000
     interval: float = 0.1
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    dead_topic: str | None = None
+    status: Path | None = None
 
 
 class Stopped(Exception):
@@ -52,11 +57,10 @@ class Writer:
     error: why the last batch failed, if it did.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, on_dead: OnDead | None = None) -> None:
         self.sink = sink
-        self.batches = 0
-        self.last = -1
-        self.total = Applied()
+        self.on_dead = on_dead
+        self.done = Done()
         self.error: Exception | None = None
         self.stopping = False
         self.busy = Lock()
@@ -66,30 +70,26 @@ class Writer:
         with self.busy:
             if self.stopping:
                 raise Stopped
+            began = time.monotonic()
             try:
                 context = frame.sparkSession.sparkContext
                 query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
-                done = self.sink.apply(_records(frame.toArrow()), Batch(query, number))
+                records = _records(frame.toArrow())
+                applied = self.sink.apply(records, Batch(query, number), self.on_dead)
             except Exception as error:
                 self.error = error
                 raise
-            self._count(done)
-            self.last = number
+            self.done.add(number, applied, time.monotonic() - began)
+            _warn(applied)
 
-    def _count(self, done: Applied) -> None:
-        self.batches += 1
-        total = self.total
-        total.records += done.records
-        total.applied += done.applied
-        total.replayed += done.replayed
-        total.duplicates += done.duplicates
-        total.dead += done.dead
-        if done.dead:
-            log.warning(
-                "%d records could not be applied and are in the table _dead; the first is %s",
-                done.dead,
-                done.reason,
-            )
+
+def _warn(applied: Applied) -> None:
+    if applied.dead:
+        log.warning(
+            "%d records could not be applied and are in the table _dead; the first is %s",
+            applied.dead,
+            applied.reason,
+        )
 
 
 def _records(table: pa.Table) -> Iterator[OutputRecord]:
@@ -97,7 +97,9 @@ def _records(table: pa.Table) -> Iterator[OutputRecord]:
     return zip(*columns, strict=True)
 
 
-def start(spark: SparkSession, settings: Settings, writer: Writer) -> StreamingQuery:
+def start(
+    spark: SparkSession, settings: Settings, writer: Callable[[DataFrame, int], None]
+) -> StreamingQuery:
     """Start the query.
 
     Topics are subscribed by a pattern that matches just their names, because a topic that does not
@@ -132,14 +134,17 @@ def materialize(spark: SparkSession, sink: Sink, settings: Settings, stop: Event
     Raises what ended the query: StoreError from the sink, one of SPARK_ERRORS from Spark.
     """
     spark.conf.set("spark.sql.streaming.stopTimeout", f"{STOP_SECONDS}s")
-    writer = Writer(sink)
+    dead = settings.dead_topic
+    on_dead = DeadRows(spark, settings.broker, dead, settings.kafka) if dead else None
+    writer = Writer(sink, on_dead)
     committed = committed_batch(spark, settings.checkpoint)
     query = start(spark, settings, writer)
     try:
         if committed is not None:
             with writer.busy:
                 check_batch(Batch(query.id, committed + 1), sink.last_batch(query.id))
-        _follow(query, writer, Report(settings.broker, settings.topics), stop)
+        report = Report(settings.broker, settings.topics, settings.status)
+        _follow(query, writer, report, stop)
         if stop.is_set():
             # Spark would report the end of the query, and a batch that is not begun, as errors.
             spark.sparkContext.setLogLevel("OFF")
@@ -168,8 +173,8 @@ def committed_batch(spark: SparkSession, checkpoint: str) -> int | None:
 def _follow(query: StreamingQuery, writer: Writer, report: Report, stop: Event) -> None:
     """Report progress until `stop` is set or the query has ended."""
     while not stop.wait(LOOK_SECONDS) and query.isActive:
-        report.look(query, writer.batches, writer.total)
-    report.look(query, writer.batches, writer.total, last=True)
+        report.look(query, writer.done)
+    report.look(query, writer.done, last=True)
 
 
 def _finish(query: StreamingQuery, writer: Writer) -> None:
@@ -177,7 +182,7 @@ def _finish(query: StreamingQuery, writer: Writer) -> None:
     with writer.busy:
         writer.stopping = True
         until = time.monotonic() + COMMIT_SECONDS
-        while query.isActive and time.monotonic() < until and _batch(query) < writer.last:
+        while query.isActive and time.monotonic() < until and _batch(query) < writer.done.number:
             time.sleep(0.02)
     query.stop()
 

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -24,10 +26,24 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     "spark.log.level": "ERROR",
 }
+_NONE: Mapping[str, str] = {}
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
 
-def spark_session(name: str) -> SparkSession:
-    """Return the session of this process.
+def spark_session(
+    name: str,
+    *,
+    delta: bool = False,
+    more: Iterable[Path] = (),
+    settings: Mapping[str, str] = _NONE,
+) -> SparkSession:
+    """Return the session of this process; one that there is already is taken as it is.
+
+    delta: make one that writes Delta Lake tables. more: further jars. settings: of
+    Spark, besides.
 
     Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
     reachable from this machine only, with the JVM and the Kafka connector that `scripts/setup`
@@ -35,13 +51,17 @@ def spark_session(name: str) -> SparkSession:
     """
     # Each failure in a callback is also raised, and told once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None:
         return SparkSession.builder.appName(name).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))
+    conf.setAll(list(settings.items()))
+    if delta:
+        conf.setAll(list(_DELTA.items()))
     if jars.installed(jars.CONNECTOR):
         os.environ.update(jvm.spark_env())
-        conf.set("spark.jars", jars.spark_jars())
+        known = jars.spark_jars(*([jars.DELTA] if delta else []))
+        conf.set("spark.jars", ",".join([known, *map(str, more)]))
     # A signal to the process group is for Python, which then stops the JVM in order; it also ends
     # when Python does, in whatever way.
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]

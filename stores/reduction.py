@@ -5,7 +5,7 @@ batches begin and end; the changes of one row become one change.
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -14,25 +14,21 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from stores.columns import INT_MAX, INT_MIN, Refused, shown
-from stores.schema import Schema
-from stores.sink import Applied, OutputRecord, Position, StoreError
+from stores.schema import Schema, refuse_nul
+from stores.sink import Applied, Dead, OutputRecord, Position, StoreError
 
 CHUNK = 10_000
 """Records that are decoded at a time: what is in memory of a batch is mostly its rows."""
+
+NOTHING: Mapping[Any, Any] = {}
 
 Stream = tuple[str, str, str]
 """(topic, view, stream): what sequences are counted in. A view's name is its topology's own, so the
 topic belongs to it."""
 
-
-class Dead(NamedTuple):
-    """A record that could not be applied."""
-
-    topic: str
-    partition: int
-    offset: int
-    reason: str
-    value: bytes | None
+Mark = tuple[int, int]
+"""(epoch, sequence) of a stream's last applied record. A stream that is made again from its start
+has the next epoch, so marks are compared as pairs; a record without an epoch is of epoch 0."""
 
 
 class RowChange(NamedTuple):
@@ -53,31 +49,45 @@ Rows = dict[tuple[Any, ...], RowChange]
 class Stored(Protocol):
     """What a reduction asks the store for."""
 
-    def sequences(self, streams: Iterable[Stream]) -> Mapping[Stream, int]:
-        """The last applied sequences of these streams; a stream without one is left out."""
+    def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
+        """How far these streams are; one that has no record yet is left out."""
         ...
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
         """Whether this record could not be applied when it came."""
         ...
 
+    def forgetting(self, topic: str) -> str:
+        """What makes the store forget the offsets of a topic, for an operator."""
+        ...
+
 
 class Reduction:
     """Folds records into row changes.
 
-    rows: of each table by name. moved: streams whose sequence in `sequences` is new.
+    rows: of each table by name. moved: streams whose mark in `marks` is new.
     positions: of the partitions that came, after the batch. schema: the tables that rows need.
+    refused: by (topic, partition, offset), why a record cannot be applied, as far as the store
+    said so already. ahead: table → partition → the offset up to which the table has its changes
+    already, where a batch was applied to some of its tables only.
     """
 
     def __init__(
-        self, schema: Schema, stored: Stored, positions: Mapping[tuple[str, int], Position]
+        self,
+        schema: Schema,
+        stored: Stored,
+        positions: Mapping[tuple[str, int], Position],
+        refused: Mapping[tuple[str, int, int], str] = NOTHING,
+        ahead: Mapping[str, Mapping[tuple[str, int], int]] = NOTHING,
     ) -> None:
         self.schema = schema
+        self._refused = refused
+        self._ahead = ahead
         self.stored = stored
         self.positions: dict[tuple[str, int], Position] = {}
         self._stored_positions = positions
         self.rows: dict[str, Rows] = {}
-        self.sequences: dict[Stream, int] = {}
+        self.marks: dict[Stream, Mark] = {}
         self.moved: set[Stream] = set()
         self.dead: list[Dead] = []
         self.applied = Applied()
@@ -97,7 +107,8 @@ class Reduction:
 
     def _fold_chunk(self, chunk: list[OutputRecord], position: Position, known: int) -> None:
         """Fold records of one partition; those below offset `known` came in an earlier batch."""
-        topic, applied, sequences, moved = position.topic, self.applied, self.sequences, self.moved
+        topic, applied, marks, moved = position.topic, self.applied, self.marks, self.moved
+        takes_nul, unfit = self.schema.limits.nul, self._refused
         decoded = [_decode(topic, record[3]) for record in chunk]
         self._look_up({each[0] for each in decoded if isinstance(each, tuple)})
         for record, each in zip(chunk, decoded, strict=True):
@@ -111,43 +122,55 @@ class Reduction:
             if not isinstance(each, tuple):
                 self._bury(record, position, each)
                 continue
-            stream, sequence, changes = each
-            last = sequences.get(stream)
-            if last is not None and sequence <= last:
+            stream, mark, changes = each
+            last = marks.get(stream)
+            if last is not None and mark <= last:
                 applied.duplicates += 1
                 position.duplicates += 1
                 continue
             try:
-                self._change(changes)
+                if unfit and record[:3] in unfit:
+                    raise Refused(unfit[record[:3]])
+                if not takes_nul:
+                    refuse_nul(record[3], changes)
+                self._change(changes, self._tables_ahead(record) if self._ahead else ())
             except Refused as refused:
                 self._bury(record, position, refused)
                 continue
-            sequences[stream] = sequence
+            marks[stream] = mark
             moved.add(stream)
             applied.applied += 1
             position.applied += 1
 
     def _look_up(self, streams: set[Stream]) -> None:
-        unknown = streams.difference(self.sequences)
+        unknown = streams.difference(self.marks)
         if unknown:
-            self.sequences.update(self.stored.sequences(unknown))
+            self.marks.update(self.stored.marks(unknown))
 
-    def _check_replayed(self, record: OutputRecord, decoded: tuple[Stream, int, Any]) -> None:
+    def _check_replayed(self, record: OutputRecord, decoded: tuple[Stream, Mark, Any]) -> None:
         """What came before is fenced or dead; anything else would be lost if it were passed."""
-        (topic, view, stream), sequence, _ = decoded
-        last = self.sequences.get(decoded[0])
-        if (last is None or sequence > last) and not self.stored.is_dead(*record[:3]):
+        (topic, view, stream), mark, _ = decoded
+        last = self.marks.get(decoded[0])
+        if (last is None or mark > last) and not self.stored.is_dead(*record[:3]):
             raise StoreError(
                 f"topic {topic!r} partition {record[1]}: offset {record[2]} was passed before, but "
-                f"view {view!r} stream {stream!r} has sequence {sequence} there, and only "
-                f"{last} in the store: the topic was deleted and made again, or belongs to another "
-                "broker. If its records are to go on in these tables, forget the old offsets: "
-                f"DELETE FROM _positions WHERE topic = '{topic}'; what the tables have is kept, "
-                "and is not applied twice"
+                f"view {view!r} stream {stream!r} has sequence {_shown(mark)} there, and only "
+                f"{_shown(last)} in the store: the topic was deleted and made again, or belongs to "
+                "another broker. If its records are to go on in these tables, forget the old "
+                f"offsets: {self.stored.forgetting(topic)}; what the tables have is kept, and is "
+                "not applied twice"
             )
 
-    def _change(self, changes: list[Any]) -> None:
-        """Take over the row changes of one record, all of them or none. Raises Refused."""
+    def _tables_ahead(self, record: OutputRecord) -> Collection[str]:
+        """The tables that have the changes of a record already."""
+        at = record[:2]
+        return [name for name, ends in self._ahead.items() if record[2] < ends.get(at, 0)]
+
+    def _change(self, changes: list[Any], ahead: Collection[str]) -> None:
+        """Take over the row changes of one record, all of them or none. Raises Refused.
+
+        ahead: the tables that have them already.
+        """
         schema = self.schema
         mark = len(schema.added)
         ready: list[tuple[str, tuple[Any, ...], dict[str, Any] | None]] = []
@@ -167,6 +190,8 @@ class Reduction:
             schema.undo(mark)
             raise
         for name, key, values in ready:
+            if ahead and name in ahead:
+                continue
             rows = self.rows.get(name)
             if rows is None:
                 rows = self.rows[name] = {}
@@ -201,8 +226,15 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _decode(topic: str, value: bytes | None) -> tuple[Stream, int, list[Any]] | Refused:
-    """(stream, sequence, row changes) of a record's value, or why not."""
+def _shown(mark: Mark | None) -> str:
+    if mark is None:
+        return "none"
+    epoch, sequence = mark
+    return f"{sequence} of epoch {epoch}" if epoch else str(sequence)
+
+
+def _decode(topic: str, value: bytes | None) -> tuple[Stream, Mark, list[Any]] | Refused:
+    """(stream, mark, row changes) of a record's value, or why not."""
     if value is None:
         return Refused("the record has no value")
     try:
@@ -212,12 +244,15 @@ def _decode(topic: str, value: bytes | None) -> tuple[Stream, int, list[Any]] | 
     try:
         view, stream = record["view"], record["stream"]
         sequence, changes = record["sequence"], record["changes"]
+        epoch = record.get("epoch", 0)
     except (KeyError, TypeError) as error:
         return Refused(f"the record is no object with view, stream, sequence and changes ({error})")
     if view.__class__ is not str or stream.__class__ is not str:
         return Refused(f"view {shown(view)}, stream {shown(stream)}: both are texts")
     if sequence.__class__ is not int or not INT_MIN <= sequence <= INT_MAX:
         return Refused(f"sequence {shown(sequence)} is no integer of 64 bits")
+    if epoch.__class__ is not int or not 0 <= epoch <= INT_MAX:
+        return Refused(f"epoch {shown(epoch)} is no integer from 0 on of 64 bits")
     if changes.__class__ is not list:
         return Refused(f"changes {shown(changes)} is no list")
-    return (topic, view, stream), sequence, changes
+    return (topic, view, stream), (epoch, sequence), changes

@@ -7,7 +7,9 @@ from typing import Any
 from stores.columns import (
     INT_MAX,
     INT_MIN,
+    NAME_BYTES,
     Kind,
+    Number,
     Refused,
     checked_name,
     checked_table_name,
@@ -21,6 +23,23 @@ from stores.sink import DeclaredTable, StoreError
 MAX_TABLES = 1_000
 MAX_COLUMNS = 900
 """Of one table, its key included. Both limits only stop names that are made from data."""
+EXACT = 2**53
+"""The integers that a floating-point number holds, up to this and down to its negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a store does not take. name_bytes: of a table's name. nul: whether text may hold NUL.
+
+    exact: whether a `Number` holds every integer of 64 bits.
+    """
+
+    name_bytes: int = NAME_BYTES
+    nul: bool = True
+    exact: bool = True
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(slots=True)
@@ -36,6 +55,10 @@ class TableState:
     def __post_init__(self) -> None:
         self.folded = {name.casefold(): name for name in (*self.key, *self.columns)}
 
+    def copied(self, name: str) -> "TableState":
+        """A copy under a name, of a table that is in the store."""
+        return TableState(name, dict(self.key), dict(self.columns))
+
 
 class Schema:
     """The tables by name, and what a batch added to them.
@@ -44,7 +67,13 @@ class Schema:
     columns of existing tables, (table, None) of new tables; the store makes them before it writes.
     """
 
-    def __init__(self, tables: Iterable[TableState], taken: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        tables: Iterable[TableState],
+        taken: Iterable[str] = (),
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        self.limits = limits
         self.tables = {table.name: table for table in tables}
         self.added: list[tuple[TableState, str | None]] = []
         self._folded = {name.casefold(): name for name in (*taken, *self.tables)}
@@ -125,7 +154,9 @@ class Schema:
                 kind = infer(value)
                 self._add(table, column, kind)
             if value is not None:
-                values[column] = _fit(table, column, value, kind)
+                values[column] = fitted = _fit(table, column, value, kind)
+                if kind is Number and not self.limits.exact and fitted.__class__ is int:
+                    _check_exact(table, column, fitted)
         for column in surplus:
             del values[column]
         return values
@@ -140,7 +171,8 @@ class Schema:
                 del table.columns[column], table.folded[column.casefold()]
 
     def _create(self, name: Any, key: dict[str, Kind]) -> TableState:
-        checked_table_name(name)
+        if len(checked_table_name(name).encode()) > self.limits.name_bytes:
+            raise Refused(f"table {name!r}: its name is longer than {self.limits.name_bytes} bytes")
         other = self._folded.get(name.casefold())
         if other is not None:
             raise Refused(f"table {name!r}: the store has {other!r} already")
@@ -178,6 +210,27 @@ def _fit(table: TableState, column: str, value: Any, kind: Kind) -> Any:
         return fit(value, kind)
     except Refused as refused:
         raise Refused(f"table {table.name!r}: column {column!r}: {refused}") from None
+
+
+def _check_exact(table: TableState, column: str, value: int) -> None:
+    if not -EXACT <= value <= EXACT:
+        raise Refused(
+            f"table {table.name!r}: column {column!r}: {value} has more than 53 bits; declare the "
+            "column as int"
+        )
+
+
+def refuse_nul(record: bytes | None, changes: Iterable[Any]) -> None:
+    """Raise Refused if the row changes of a record hold NUL in a text."""
+    # JSON has it in this one way, and it is quickly seen that there is none.
+    if record is None or b"\\u0000" not in record:
+        return
+    for change in changes:
+        for part in ("key", "values"):
+            found = change.get(part) if isinstance(change, dict) else None
+            for column, value in found.items() if isinstance(found, dict) else ():
+                if isinstance(value, str) and "\0" in value:
+                    raise Refused(f"column {column!r}: the store takes no text with NUL")
 
 
 def _other_key(table: TableState, key: Mapping[str, Any]) -> Refused:

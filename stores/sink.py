@@ -5,15 +5,38 @@ writes a batch's rows: the next offset of every partition, the last applied sequ
 of every view, the records that could not be applied, and the batch's own number. So it ignores what
 it already has, whatever is delivered again: a batch after a crash, everything after a checkpoint
 was lost, a record that its producer wrote twice.
+
+A **side** is a second set of tables in the same store, beside those that people read (the live
+ones), with its own notes of all that. A view is rebuilt into a side, which then takes the place of
+the live tables at one stroke.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""
+
+SIDE_BYTES = 20
+"""The longest name of a side."""
+OLD = "old"
+"""The side that the tables are kept as whose place another side took."""
+
+
+class Dead(NamedTuple):
+    """A record that could not be applied."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    value: bytes | None
+
+
+OnDead = Callable[[list[Dead]], object]
 
 
 class StoreError(RuntimeError):
@@ -62,6 +85,12 @@ class Applied:
     deletes: int = 0
     reason: str | None = None
 
+    def add(self, other: "Applied") -> None:
+        """Count another batch as well."""
+        for name in ("records", "applied", "replayed", "duplicates", "dead", "upserts", "deletes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.reason = self.reason or other.reason
+
 
 @dataclass(slots=True)
 class Position:
@@ -82,13 +111,25 @@ class Position:
 class Sink(Protocol):
     """A read store that is being written to. Every method raises StoreError."""
 
-    def apply(self, records: Iterable[OutputRecord], batch: Batch | None = None) -> Applied:
+    def apply(
+        self,
+        records: Iterable[OutputRecord],
+        batch: Batch | None = None,
+        on_dead: OnDead | None = None,
+    ) -> Applied:
         """Apply records in one transaction; when it raises, nothing has changed.
+
+        A store without transactions over several tables (Delta Lake) is left half-way then, notes
+        how far each table is, and comes out right when the records are applied again, in whatever
+        batches.
 
         Records come in any order and are taken by (topic, partition, offset). Of each partition
         they are all that is committed from some offset up to another one. A row that several
         streams write is as the last record of its partition left it; streams of different
         partitions have no order between them, so a row should be written by one stream.
+
+        on_dead: called with the records that cannot be applied, if there are any, before anything
+        is committed. So it gets each of them at least once, and what it raises ends the batch.
         """
         ...
 
@@ -98,6 +139,49 @@ class Sink(Protocol):
 
     def progress(self) -> list[Position]:
         """How far every partition is, by topic and partition."""
+        ...
+
+    def seek(self, positions: Iterable[Position]) -> None:
+        """Go on at these positions: all that is known of partitions of their topics is forgotten.
+
+        For a side that was filled from elsewhere, and is to follow its output topics from there.
+        """
+        ...
+
+    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """The rows in key order: the key's columns, then the others that are not null.
+
+        Text is ordered by its code points. The rows are those of one moment. Raises StoreError if
+        there is no such table.
+        """
+        ...
+
+    def count(self, table: str) -> int:
+        """How many rows a table has. Raises StoreError if there is no such table."""
+        ...
+
+    def sides(self) -> list[str]:
+        """The names of the sides that there are, `old` included."""
+        ...
+
+    def switch(self, side: str, topics: Iterable[str]) -> None:
+        """Let a side's tables take the place of the live ones, in one transaction where there are.
+
+        Called on a live sink, while the side's own writer is at rest; the live one may go on.
+        topics: the output topics that the side was filled with, all of them. The side's tables get
+        the live names, and the live tables of those names are kept as the side `old`; other live
+        tables stay. The side has to be as far as the live tables in every partition of the topics,
+        and every stream in it: StoreError "not caught up" otherwise, and nothing is changed.
+
+        What streams the side has, and what it could not apply, is taken over; the live positions
+        stay as they are, and the records between them and the side's come as duplicates. If a
+        stream's epoch is lower in the side, it is as far in the live epoch as the side's rows are.
+        The side is gone afterwards.
+        """
+        ...
+
+    def drop(self, side: str) -> None:
+        """Delete a side's tables and notes; one that is not there is no error."""
         ...
 
     def close(self) -> None:
@@ -127,3 +211,44 @@ def check_batch(batch: Batch, last: int | None) -> None:
             f"store has {have}. Delete the checkpoint folder and start again: the output topics "
             "are read from the start, and what the store has is not applied twice"
         )
+
+
+def checked_side(name: str | None) -> str | None:
+    """The name of a side to write, None for the live tables. Raises StoreError."""
+    if name is not None and (
+        not re.fullmatch("[a-z](_?[a-z0-9])*", name) or len(name) > SIDE_BYTES or name == OLD
+    ):
+        raise StoreError(
+            f"side {name!r}: the name of a side is of up to {SIDE_BYTES} small ASCII letters and "
+            f"digits, with single _ between them, and not {OLD!r}, which is what a switch leaves"
+        )
+    return name
+
+
+def check_caught_up(
+    side: str, topics: Iterable[str], live: Iterable[Position], there: Iterable[Position]
+) -> None:
+    """Raise StoreError unless a side at the positions `there` is as far as the live tables."""
+    topics = set(topics)
+    ends = {(p.topic, p.partition): p.next_offset for p in there}
+    others = sorted({topic for topic, _ in ends} - topics)
+    if others:
+        raise StoreError(
+            f"side {side!r} also has records of {', '.join(others)}; switch them together, or its "
+            "tables would be ahead of what is noted of those topics"
+        )
+    for p in live:
+        end = ends.get((p.topic, p.partition), 0)
+        if p.topic in topics and end < p.next_offset:
+            raise StoreError(
+                f"side {side!r} is not caught up: topic {p.topic!r} partition {p.partition} is at "
+                f"offset {end} there, and at {p.next_offset} in the live tables; let it follow on"
+            )
+
+
+def not_caught_up(side: str, view: str, stream: str, there: int, live: int) -> StoreError:
+    """A stream that is not as far in a side as in the live tables."""
+    return StoreError(
+        f"side {side!r} is not caught up: view {view!r} stream {stream!r} is at sequence {there} "
+        f"there, and at {live} in the live tables; rebuild it from a history that has all events"
+    )

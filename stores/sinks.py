@@ -1,25 +1,61 @@
 """Read stores by URL."""
 
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 from stores.sink import DeclaredTable, Sink, StoreError
 from stores.urls import without_password
 
+KINDS = "sqlite:///FILE, postgresql://USER:PASSWORD@HOST:PORT/DATABASE or delta:///FOLDER"
+
 _SQLITE = "sqlite:///"
+_DELTA = "delta:"
 
 
-def open_sink(url: str, tables: Iterable[DeclaredTable] = ()) -> Sink:
+def open_sink(url: str, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> Sink:
     """Open the read store at `url` for writing, and make the declared tables.
 
     `sqlite:///read.db` is a file in the working folder, `sqlite:////data/read.db` one by its
-    full path. Raises StoreError for a URL of no known store, and where the store cannot be opened.
+    full path; so are the folders of `delta:///`, and `delta:s3a://bucket/folder` is one on a file
+    system that Spark knows. What follows a `?` of `postgresql://…` goes to the driver. side: whose
+    tables are written, None for the live ones. Raises StoreError for a URL of no known store, and
+    where the store cannot be opened.
     """
     path = url.removeprefix(_SQLITE)
-    if path == url or not path or path == ":memory:":
-        raise StoreError(
-            f"read store {without_password(url)!r} is of no known kind; write {_SQLITE}FILE"
-        )
-    from stores.sqlite_sink import SqliteSink
+    if path != url and path not in ("", ":memory:"):
+        from stores.sqlite_sink import SqliteSink
 
-    return SqliteSink(Path(path), tables)
+        return SqliteSink(Path(path), tables, side)
+    if url.startswith(("postgresql://", "postgres://")):
+        _require("psycopg", "postgres", url)
+        from stores.postgres_sink import PostgresSink
+
+        return PostgresSink(url, tables, side)
+    if needs_spark(url):
+        _require("pyspark", "spark", url)
+        from stores.delta_sink import DeltaSink
+
+        return DeltaSink(delta_folder(url), tables, side)
+    raise StoreError(f"read store {without_password(url)!r} is of no known kind; write {KINDS}")
+
+
+def needs_spark(url: str) -> bool:
+    """Whether the store is written by Spark, so that a session with Delta Lake has to be there."""
+    return url.startswith(_DELTA) and delta_folder(url) not in ("", "/")
+
+
+def delta_folder(url: str) -> str:
+    """The folder of `delta:///relative`, `delta:////absolute` or `delta:SCHEME://…`."""
+    rest = url.removeprefix(_DELTA)
+    return rest.removeprefix("///") if rest.startswith("///") else "" if rest[:1] == "/" else rest
+
+
+def _require(module: str, extra: str, url: str) -> None:
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise StoreError(
+            f"read store {without_password(url)!r} needs the package {module} ({error}); install "
+            f"it with: pip install 'sequitur[{extra}]'"
+        ) from error

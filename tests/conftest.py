@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,20 @@ from apps.local import home
 from apps.local.broker import Broker
 from apps.local.postgres import Postgres
 from apps.local.redis import Redis, server_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Tests run many small queries once, for which compiling costs more than it gains.
+_QUICK_TO_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.stats.collect": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+}
 
 # Set by the process that hands tests to xdist's workers, so that they share its broker.
 _ADDRESS = "SEQUITUR_TEST_BROKER"
@@ -92,6 +107,16 @@ def redis_server() -> Iterator[Redis]:
         pytest.skip("no Redis: there is no package with the server for this Python; install one")
     with Redis() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """A Spark session with Kafka and Delta Lake, shared by this process's tests."""
+    from apps.spark_session import spark_session
+
+    session = spark_session("tests", delta=True, settings=_QUICK_TO_START)
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 from confluent_kafka import KafkaException
@@ -17,7 +18,7 @@ from apps.bench.peers.peer import Peer
 from apps.bench.programs import Program, start
 from apps.bench.results import Result, Sample
 from apps.bench.timing import Stalled, Timing, watch
-from apps.bench.workload import Workload
+from apps.bench.workload import Message, Workload
 from apps.demo.processes import ChildFailed
 
 PARTITIONS = 4
@@ -25,6 +26,13 @@ FULL = 400_000
 """Events at which the goals are stated; fewer make the rest of the sizes smaller as well."""
 SETTLE = 5.0
 """Seconds that programs get to become quiet."""
+
+
+class Messages(Hashable, Protocol):
+    """What a topic is filled with."""
+
+    @property
+    def messages(self) -> Iterable[Message]: ...
 
 
 @dataclass
@@ -42,7 +50,7 @@ class Bench:
     results: dict[str, Result] = field(default_factory=dict)
     rate: int | None = None
     turn: int = 0
-    _filled: dict[Workload, str] = field(default_factory=dict)
+    _filled: dict[Messages, str] = field(default_factory=dict)
 
     @property
     def workload(self) -> Workload:
@@ -53,7 +61,7 @@ class Bench:
         """A size that belongs to the full number of events, for the chosen number."""
         return max(100, size * self.events // FULL)
 
-    def topic(self, workload: Workload) -> str:
+    def topic(self, workload: Messages) -> str:
         """A topic that holds the workload; filled once and read by all."""
         if workload not in self._filled:
             topic = f"bench-{uuid4().hex[:8]}.in"

@@ -64,7 +64,7 @@ def run(options: Options, console: Console) -> int:
     results = load(kept)
     measured: dict[str, Result] = {}
     with ExitStack() as stack:
-        address = options.broker or stack.enter_context(_own_broker(options.folder, console))
+        address = options.broker or stack.enter_context(own_broker(options.folder, console))
         bench = Bench(
             Cluster(address), options.folder, options.events, ready, results, options.rate
         )
@@ -73,7 +73,7 @@ def run(options: Options, console: Console) -> int:
         sample("warm-up", lambda: throughput.measure(bench, SEQUITUR, "exactly_once"))
         for name in options.scenarios:
             scenario = SCENARIOS[name]
-            result = _measure(scenario, bench, options.repeats, console)
+            result = measure(scenario, bench, options.repeats, console)
             if scenario.subjects:
                 result.facts["absent"] = ", ".join(n for n in absent if n in scenario.subjects)
             measured[name] = results[name] = result
@@ -83,11 +83,11 @@ def run(options: Options, console: Console) -> int:
     options.page.parent.mkdir(parents=True, exist_ok=True)
     options.page.write_text(report.page(SCENARIOS.values(), results))
     console.print(f"Written: {options.page}; logs: {options.folder / 'logs'}")
-    return _problems(measured, console)
+    return problems(measured, console)
 
 
 @contextmanager
-def _own_broker(folder: Path, console: Console) -> Iterator[str]:
+def own_broker(folder: Path, console: Console) -> Iterator[str]:
     """The address of a broker whose records are gone afterwards."""
     console.print("Starting a broker …")
     for leftover in folder.glob("broker-*"):
@@ -107,7 +107,8 @@ def _install(peers: Sequence[Peer], console: Console) -> None:
             peer.install()
 
 
-def _measure(scenario: Scenario, bench: Bench, repeats: int, console: Console) -> Result:
+def measure(scenario: Scenario, bench: Bench, repeats: int, console: Console) -> Result:
+    """The samples of all repeats of a scenario, shown as they come."""
     console.print(f"\n{scenario.title}")
     facts = machine.facts() | {
         "events": str(bench.events),
@@ -130,7 +131,8 @@ def _line(taken: Sample) -> str:
     return f"{taken.subject}: {', '.join(shown)}"
 
 
-def _problems(measured: Mapping[str, Result], console: Console) -> int:
+def problems(measured: Mapping[str, Result], console: Console) -> int:
+    """Show what made samples void; return the exit status."""
     found = [f"{name}: {text}" for name, result in measured.items() for text in result.problems()]
     if found:
         console.print("\nVoid samples:")

@@ -1,6 +1,6 @@
 """What the project has set itself, and how far the figures are from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from apps.bench.bench import FULL
@@ -36,14 +36,17 @@ class Verdict:
     word: str
 
 
-def _ratio(subject: str, base: str, value: str) -> Callable[[Result], float | None]:
+def ratio(subject: str, base: str, value: str) -> Callable[[Result], float | None]:
+    """A subject's median by another's."""
     return lambda result: result.ratio(subject, base, value)
 
 
-def _median(subject: str, value: str) -> Callable[[Result], float | None]:
+def figure(subject: str, value: str) -> Callable[[Result], float | None]:
+    """A subject's median."""
+
     def of(result: Result) -> float | None:
-        figure = result.figure(subject, value)
-        return figure.median if figure else None
+        found = result.figure(subject, value)
+        return found.median if found else None
 
     return of
 
@@ -58,33 +61,33 @@ GOALS = (
     Goal(
         "exactly once, × Kafka Streams' exactly once",
         "throughput",
-        _ratio("sequitur", "kafka-streams", "exactly_once"),
+        ratio("sequitur", "kafka-streams", "exactly_once"),
         2,
     ),
     Goal(
         "exactly once, × the practical limit",
         "throughput",
-        _ratio("sequitur", "limit", "exactly_once"),
+        ratio("sequitur", "limit", "exactly_once"),
         0.8,
     ),
     Goal("exactly once, × stock Faust's at least once", "throughput", _by_stock_faust, 35),
     Goal(
         "decoding and one Upsert, × Kafka Streams with Jackson",
         "upsert",
-        _ratio("sequitur", "kafka-streams", "rate"),
+        ratio("sequitur", "kafka-streams", "rate"),
         1,
     ),
     Goal(
         "time of three views, × one view",
         "views",
-        _ratio(views.THREE, views.ONE, "seconds"),
+        ratio(views.THREE, views.ONE, "seconds"),
         2.2,
         at_least=False,
     ),
     Goal(
         "1 million idle streams, MB beyond the empty worker",
         "memory",
-        _median(memory.IDLE, "beyond"),
+        figure(memory.IDLE, "beyond"),
         200,
         at_least=False,
         digits=0,
@@ -92,7 +95,7 @@ GOALS = (
     Goal(
         "100,000 waiting events, MB beyond the empty worker",
         "memory",
-        _median(memory.WAITING, "beyond"),
+        figure(memory.WAITING, "beyond"),
         300,
         at_least=False,
         digits=0,
@@ -100,14 +103,14 @@ GOALS = (
     Goal(
         "recovery from the changelog, rows/s",
         "recovery",
-        _median(recovery.SUBJECT, "rate"),
+        figure(recovery.SUBJECT, "rate"),
         200_000,
         digits=0,
     ),
     Goal(
         "p99 latency at a tenth of the throughput, ms",
         "latency",
-        _median("exactly once", "p99"),
+        figure("exactly once", "p99"),
         50,
         at_least=False,
         digits=1,
@@ -115,15 +118,15 @@ GOALS = (
     Goal(
         "two workers, × one (broker on the same cores)",
         "workers",
-        _ratio(workers.TWO, workers.ONE, "rate"),
+        ratio(workers.TWO, workers.ONE, "rate"),
         1.7,
     ),
 )
 
 
-def verdicts(results: Mapping[str, Result]) -> list[Verdict]:
+def verdicts(results: Mapping[str, Result], goals: Iterable[Goal] = GOALS) -> list[Verdict]:
     """Every goal, measured or not."""
-    return [_verdict(goal, results.get(goal.scenario)) for goal in GOALS]
+    return [_verdict(goal, results.get(goal.scenario)) for goal in goals]
 
 
 def _verdict(goal: Goal, result: Result | None) -> Verdict:

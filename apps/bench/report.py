@@ -7,7 +7,7 @@ from textwrap import fill
 from rich import box
 from rich.table import Table
 
-from apps.bench.goals import verdicts
+from apps.bench.goals import GOALS, Goal, verdicts
 from apps.bench.results import Figure, Result
 from apps.bench.scenarios.scenario import Column, Scenario
 
@@ -73,7 +73,7 @@ def _cell(column: Column, result: Result, subject: str) -> str:
     return NONE if ratio is None else number(ratio, column.digits)
 
 
-def goals(results: Mapping[str, Result]) -> Grid:
+def goals(results: Mapping[str, Result], of: Iterable[Goal] = GOALS) -> Grid:
     """Every goal with what was measured."""
     rows = [
         [
@@ -82,7 +82,7 @@ def goals(results: Mapping[str, Result]) -> Grid:
             NONE if verdict.figure is None else number(verdict.figure, verdict.goal.digits),
             verdict.word,
         ]
-        for verdict in verdicts(results)
+        for verdict in verdicts(results, of)
     ]
     return Grid(["goal", "bound", "measured", ""], rows)
 
@@ -98,13 +98,20 @@ def conditions(result: Result) -> str:
     )
 
 
-def page(scenarios: Iterable[Scenario], results: Mapping[str, Result]) -> str:
-    """The whole page, in Markdown."""
+def page(
+    scenarios: Iterable[Scenario],
+    results: Mapping[str, Result],
+    of: Iterable[Goal] = GOALS,
+    head: str | None = None,
+    tail: str | None = None,
+) -> str:
+    """The whole page, in Markdown. of: the goals. head, tail: what it begins and ends with."""
     measured = [scenario for scenario in scenarios if scenario.name in results]
     if not measured:
         raise ValueError("nothing was measured")
     newest = max((results[s.name] for s in measured), key=lambda result: result.facts["date"])
-    parts = [_HEAD, "## Goals", goals(results).markdown(), _RATIOS]
+    shown = goals(results, of).markdown()
+    parts = [_HEAD if head is None else head, "## Goals", shown, _RATIOS]
     for scenario in measured:
         result = results[scenario.name]
         parts += [f"## {scenario.title}", grid(scenario, result, long=True).markdown()]
@@ -113,8 +120,8 @@ def page(scenarios: Iterable[Scenario], results: Mapping[str, Result]) -> str:
             parts += ["Void samples:", "\n".join(f"- {_one_line(text)}" for text in problems)]
     machine = {k: v for k, v in newest.facts.items() if k not in _OF_A_RUN}
     facts = Grid(["machine and software", ""], [[k, v] for k, v in machine.items()])
-    parts += ["## Where", facts.markdown(), _PEERS]
-    return "\n\n".join(parts) + "\n"
+    parts += ["## Where", facts.markdown(), _PEERS if tail is None else tail]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The jars that no Python package carries: the Kafka broker and Spark's Kafka connector.
+"""The jars that no Python package carries: the Kafka broker, Spark's Kafka connector, Delta Lake.
 
 Ivy fetches them by their coordinates; `jars.sha256` says which files they have to be.
 """
@@ -77,7 +77,13 @@ CONNECTOR = Bundle(
     ),
     transitive=False,
 )
-BUNDLES = (BROKER, CONNECTOR)
+# What else it needs comes with Spark.
+DELTA = Bundle(
+    "delta",
+    ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+    transitive=False,
+)
+BUNDLES = (BROKER, CONNECTOR, DELTA)
 
 
 def installed(bundle: Bundle, jars: Path = JARS) -> bool:
@@ -92,10 +98,10 @@ def folder(bundle: Bundle, jars: Path = JARS) -> Path:
     return jars / bundle.name
 
 
-def spark_jars() -> str:
-    """Return the value of Spark's setting `spark.jars` for reading and writing Kafka."""
-    place = folder(CONNECTOR)
-    return ",".join(str(place / name) for name in sorted(CONNECTOR.pins()))
+def spark_jars(*more: Bundle) -> str:
+    """Return the value of Spark's setting `spark.jars` for reading and writing Kafka, and more."""
+    bundles = (CONNECTOR, *more)
+    return ",".join(str(folder(b) / name) for b in bundles for name in sorted(b.pins()))
 
 
 def install(bundle: Bundle, jars: Path = JARS) -> None:

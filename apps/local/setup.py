@@ -72,7 +72,7 @@ def _set_up() -> None:
     if not _environment_complete():
         _make_environment()
     else:
-        say("[1/5] Python environment: there already")
+        say("[1/6] Python environment: there already")
     _install_packages()
     command = [str(_PYTHON), "-m", "apps.local.setup", "--java-parts"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
@@ -108,7 +108,7 @@ def _environment_complete() -> bool:
 
 def _make_environment() -> None:
     log = _log("environment")
-    with step(f"[1/5] Python environment (Python {sys.version.split()[0]})", log):
+    with step(f"[1/6] Python environment (Python {sys.version.split()[0]})", log):
         if _run([sys.executable, "-m", "venv", "--clear", str(VENV)], log):
             raise LocalError(
                 "Python environment",
@@ -125,7 +125,7 @@ def _install_packages() -> None:
     log = _log("packages")
     command = [str(_PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", "-c", "constraints.txt", "-e", ".[test]"]
-    with step("[2/5] Python packages (1-2 minutes the first time)", log):
+    with step("[2/6] Python packages (1-2 minutes the first time)", log):
         if _run(command, log) or _run([str(_PYTHON), "-c", _IMPORTS], log):
             raise LocalError(
                 "Python packages",
@@ -145,13 +145,14 @@ def _half_made_packages() -> list[Path]:
 
 
 def _install_java_parts() -> None:
-    with step("[3/5] Java runtime"):
+    with step("[3/6] Java runtime"):
         jvm.wrap()
     for number, bundle, title in (
         (4, jars.BROKER, "Kafka broker"),
         (5, jars.CONNECTOR, "Spark's Kafka connector"),
+        (6, jars.DELTA, "Delta Lake for Spark"),
     ):
-        with step(f"[{number}/5] {title} (seconds to a minute the first time)", jars.log(bundle)):
+        with step(f"[{number}/6] {title} (seconds to a minute the first time)", jars.log(bundle)):
             jars.install(bundle)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -61,15 +62,17 @@ def save(file: Path, done: Done) -> None:
     made.replace(file)
 
 
-def table(done: Done) -> str:
-    """All rounds, a line for each harm."""
+def table(done: Done, columns: Sequence[str] = ("exactly_once", "at_least_once")) -> str:
+    """All rounds, a line for each harm. columns: what `Round.guarantee` may be."""
     by_harm: dict[str, Counter[str]] = {}
     for each in done.rounds:
         for name, count in each.harms.items():
             by_harm.setdefault(name, Counter())[each.guarantee] += count
-    lines = [f"{'harm':24}{'exactly once':>14}{'at least once':>15}"]
+    width = max([24, *map(len, by_harm)])
+    heads = "".join(f"{column.replace('_', ' '):>15}" for column in columns)
+    lines = [f"{'harm':{width}}{heads}"]
     for name, counts in sorted(by_harm.items()):
-        lines.append(f"{name:24}{counts['exactly_once']:>14}{counts['at_least_once']:>15}")
+        lines.append(f"{name:{width}}" + "".join(f"{counts[column]:>15}" for column in columns))
     messages = sum(each.messages for each in done.rounds)
     lines.append(
         f"{done.harms} harms in {len(done.rounds)} rounds, {messages:,} messages, "

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from apps.kafka_options import OptionError
-from apps.materializer import load_topology, main
-from apps.materializer_report import lag
+from apps.materializer import _parser, _what, load_topology, main
 from apps.materializing import Settings, Stopped, Writer
-from stores.sink import StoreError
+from stores.sink import Dead, StoreError
 from stores.sqlite_sink import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
 
@@ -101,11 +100,34 @@ def test_a_writer_applies_batches_and_counts(
         writer(_frame(order(0, 1), order(1, 2)), 0)
         with caplog.at_level(logging.WARNING):
             writer(_frame(order(1, 2), order(2, 2), (TOPIC, 0, 3, None)), 1)
-        total = writer.total
+        done, total = writer.done, writer.done.total
         assert (total.records, total.applied, total.replayed) == (5, 2, 1)
-        assert (total.duplicates, total.dead, writer.batches, writer.last) == (1, 1, 2, 1)
+        assert (total.duplicates, total.dead, done.batches, done.number) == (1, 1, 2, 1)
         assert sink.last_batch("query") == 1
         assert f"{TOPIC}/0 offset 3: the record has no value" in caplog.text
+
+
+def test_a_writer_hands_dead_records_on_before_it_counts_them(tmp_path: Path) -> None:
+    told: list[Dead] = []
+    with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:
+        writer = Writer(sink, told.extend)
+        writer(_frame(order(0, 1), (TOPIC, 0, 1, b"{")), 0)
+        writer(_frame(order(0, 1), (TOPIC, 0, 1, b"{")), 1)
+    ((topic, partition, offset, reason, value),) = told
+    assert (topic, partition, offset, value) == (TOPIC, 0, 1, b"{")
+    assert "not JSON" in reason
+
+
+def test_a_batch_whose_dead_records_cannot_be_told_is_not_applied(tmp_path: Path) -> None:
+    def fails(dead: list[Dead]) -> None:
+        raise ConnectionError("no broker")
+
+    with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:
+        writer = Writer(sink, fails)
+        with pytest.raises(ConnectionError):
+            writer(_frame(order(0, 1), (TOPIC, 0, 1, b"{")), 0)
+        assert sink.progress() == []
+        assert sink.last_batch("query") is None
 
 
 def test_a_writer_keeps_the_error_of_a_batch(tmp_path: Path) -> None:
@@ -114,7 +136,7 @@ def test_a_writer_keeps_the_error_of_a_batch(tmp_path: Path) -> None:
         with pytest.raises(StoreError):
             writer(_frame(order(0, 1)), 5)
         assert isinstance(writer.error, StoreError)
-        assert (writer.batches, writer.last) == (0, -1)
+        assert (writer.done.batches, writer.done.number) == (0, -1)
 
 
 def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
@@ -127,10 +149,17 @@ def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
         assert writer.error is None
 
 
-def test_lag_is_what_the_last_batch_left() -> None:
-    source = {
-        "latestOffset": '{"a": {"0": 10, "1": 5}, "b": {"0": 3}}',
-        "endOffset": '{"a": {"0": 8, "1": 5}}',
-    }
-    assert lag(source) == 5
-    assert lag({"latestOffset": None, "endOffset": "null"}) == 0
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--topology", "apps.flights"], "flights.dead-rows"),
+        (["--topology", "apps.flights", "--dead-topic", ""], None),
+        (["--topology", "apps.flights", "--dead-topic", "mine"], "mine"),
+        (["--topics", "a"], None),
+        (["--topics", "a", "--dead-topic", "mine"], "mine"),
+    ],
+)
+def test_where_bad_records_go(arguments: list[str], expected: str | None) -> None:
+    arguments = [a.replace("apps.flights", "apps.flights:topology") for a in arguments]
+    options = _parser().parse_args([*arguments, "--checkpoint", "x"])
+    assert _what(options).dead_topic == expected

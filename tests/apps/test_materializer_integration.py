@@ -1,202 +1,101 @@
 """The materializer on a real broker and Spark: killed, restarted, robbed of its checkpoint."""
 
+import random
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from apps.local.home import ROOT
-from apps.local.process import spawn, tail
+from apps.local.process import tail
+from apps.soak.materializers import Materializer
+from apps.soak.views import PARTITIONS, TABLE, Views
+from stores.sink import Position
+from stores.sinks import open_sink
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
-PARTITIONS = 2
-STREAMS = 40
-PATIENCE = 120.0
-
-
-class Views:
-    """Writes output records in transactions, and folds the committed ones into plain tables."""
-
-    def __init__(self, broker: str, topic: str) -> None:
-        self.topic = topic
-        self.producer = Producer(
-            {"bootstrap.servers": broker, "transactional.id": topic, "linger.ms": 5}
-        )
-        self.producer.init_transactions(30)
-        self.sequences = [0] * STREAMS
-        self.rows: dict[str, tuple[int, str | None, str | None]] = {}
-        self.sent: list[tuple[int, bytes]] = []
-        self.committed = 0
-
-    def write(self, transactions: int, size: int = 100) -> None:
-        """Commit that many transactions; abort another one after each third."""
-        for number in range(transactions):
-            self._transaction(size, commit=True)
-            if number % 3 == 0:
-                self._transaction(size // 4, commit=False)
-
-    def _transaction(self, size: int, commit: bool) -> None:
-        sequences, rows = list(self.sequences), dict(self.rows)
-        self.producer.begin_transaction()
-        for at in range(size):
-            if commit and self.sent and at % 17 == 5:
-                self._produce(*self.sent[-1 - at % len(self.sent) % 50])  # an old record again
-                continue
-            stream = (self.committed * 7 + at) % STREAMS
-            sequences[stream] += 1
-            sequence = sequences[stream]
-            name = f"s{stream}"
-            key = {"stream": name}
-            changes: list[Any]
-            if sequence % 10 == 9:
-                changes = [{"op": "delete", "table": "board", "key": key}]
-                rows.pop(name, None)
-            else:
-                column = "odd" if sequence % 2 else "even"
-                text = f"{sequence} {'committed' if commit else 'aborted'}"
-                values = {"last": sequence, column: text}
-                changes = [{"op": "upsert", "table": "board", "key": key, "values": values}]
-                _, odd, even = rows.get(name, (0, None, None))
-                rows[name] = (sequence, text, even) if sequence % 2 else (sequence, odd, text)
-            body = {"view": "board", "stream": name, "sequence": sequence, "changes": changes}
-            self._produce(stream % PARTITIONS, orjson.dumps(body))
-            if commit:
-                self.sent.append((stream % PARTITIONS, orjson.dumps(body)))
-        self.producer.flush(30)
-        if commit:
-            self.producer.commit_transaction(30)
-            self.sequences, self.rows = sequences, rows
-            self.committed += size
-        else:
-            self.producer.abort_transaction(30)
-
-    def _produce(self, partition: int, body: bytes) -> None:
-        self.producer.produce(self.topic, body, partition=partition)
-
-
-class Materializer:
-    """A materializer process into a read store of its own."""
-
-    def __init__(self, folder: Path, broker: str) -> None:
-        self.folder = folder
-        self.broker = broker
-        self.store = folder / "read.db"
-        self.checkpoint = folder / "checkpoint"
-        self.log = folder / "log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, topics: str, *options: str) -> None:
-        command = [sys.executable, "-m", "apps.materializer", "--broker", self.broker]
-        command += ["--store", f"sqlite:///{self.store}", "--checkpoint", str(self.checkpoint)]
-        with self.log.open("ab") as output:
-            self.process = spawn([*command, "--topics", topics, *options], output=output, cwd=ROOT)
-
-    def end(self, number: signal.Signals) -> int:
-        """Send a signal; return the exit status."""
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.exit_status()
-
-    def exit_status(self) -> int:
-        assert self.process is not None
-        return self.process.wait(60)
-
-    def applied(self) -> int:
-        """How many records have ended in the store, duplicates and dead ones too."""
-        sums = self.select("SELECT sum(applied + duplicates + dead) FROM _positions")
-        return int(sums[0][0] or 0) if sums else 0
-
-    def select(self, sql: str) -> list[Any]:
-        if self.store.exists():
-            with (
-                suppress(sqlite3.OperationalError),
-                closing(sqlite3.connect(self.store, timeout=10)) as connection,
-            ):
-                return connection.execute(sql).fetchall()
-        return []
-
-    def wait_for(self, applied: int) -> None:
-        until = time.monotonic() + PATIENCE
-        while self.applied() < applied:
-            running = self.process is not None and self.process.poll() is None
-            assert running, tail(self.log, 40)
-            assert time.monotonic() < until, f"{self.applied()} of {applied}\n{tail(self.log, 40)}"
-            time.sleep(0.05)
+SMALL = ("--max-rows-per-trigger", "400")
 
 
 @pytest.fixture
-def materializer(tmp_path: Path, broker: BrokerAddress) -> Iterator[Materializer]:
-    made = Materializer(tmp_path, broker.address)
-    yield made
-    if made.process is not None and made.process.poll() is None:
-        made.process.kill()
-        made.process.wait()
+def started() -> Iterator[list[Materializer]]:
+    """What is in it is ended afterwards."""
+    materializers: list[Materializer] = []
+    yield materializers
+    for each in materializers:
+        each.kill()
 
 
-def board(materializer: Materializer) -> dict[str, tuple[Any, ...]]:
-    sql = 'SELECT stream, "last", odd, even FROM board'
-    return {stream: tuple(rest) for stream, *rest in materializer.select(sql)}
+def _url(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    if kind == "postgresql":
+        return str(request.getfixturevalue("database"))
+    return f"{kind}:///{folder}/store"
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "delta"])
 def test_kills_and_a_lost_checkpoint_leave_the_tables_exactly_right(
-    materializer: Materializer,
+    kind: str,
+    started: list[Materializer],
     topic: Callable[..., str],
     broker: BrokerAddress,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     views = Views(broker.address, topic("board", PARTITIONS))
-    views.write(60)
-    small = ("--max-rows-per-trigger", "300")
-
-    materializer.start(views.topic, *small)
-    materializer.wait_for(1_000)
-    assert materializer.end(signal.SIGKILL) == -signal.SIGKILL
-    first = materializer.applied()
-    assert first < views.committed, "all was applied before it was killed"
-
-    materializer.start(views.topic, *small)
-    materializer.wait_for(first + 1_000)
-    assert materializer.end(signal.SIGKILL) == -signal.SIGKILL
-    assert materializer.applied() < views.committed, "all was applied before it was killed"
+    materializer = Materializer(
+        tmp_path, broker.address, _url(kind, tmp_path, request), views.topic
+    )
+    started.append(materializer)
+    views.write(24)
+    chance = random.Random(kind)
+    for kill in range(2):
+        # From the second batch on, so that there is something to be harmed.
+        cut = chance.choice(materializer.steps), chance.choice(["before", "after"]), 3 + kill
+        materializer.start(*SMALL, cut=cut)
+        assert materializer.ended() == -signal.SIGKILL, (cut, tail(materializer.log, 40))
 
     # Without a checkpoint all is read again, batches are numbered from 0 again, and more comes.
-    (materializer.checkpoint).rename(materializer.folder / "lost")
-    views.write(5)
-    materializer.start(views.topic)
-    materializer.wait_for(views.committed)
+    materializer.lose_checkpoint()
     views.write(3)
-    materializer.wait_for(views.committed)
+    materializer.start()
+    materializer.catch_up()
+    views.write(2)
+    assert materializer.catch_up()["since_start"]["replayed"] > 0
     assert materializer.end(signal.SIGTERM) == 0, tail(materializer.log, 40)
 
-    assert materializer.applied() == views.committed
-    assert views.rows
-    assert board(materializer) == views.rows
-    fences = dict(materializer.select("SELECT stream, sequence FROM _progress"))
-    assert fences == {f"s{stream}": last for stream, last in enumerate(views.sequences)}
+    if kind == "delta":
+        request.getfixturevalue("spark")
+    with open_sink(materializer.url) as sink:
+        assert list(sink.rows(TABLE)) == views.board()
+        positions = sink.progress()
+        assert sum(p.applied + p.duplicates for p in positions) == views.committed
+        assert sum(p.dead for p in positions) == 0
 
 
 def test_topics_are_waited_for_and_bad_records_set_aside(
-    materializer: Materializer,
+    started: list[Materializer],
     unique: Callable[[str], str],
     create_topics: Callable[[dict[str, int]], None],
     broker: BrokerAddress,
+    tmp_path: Path,
 ) -> None:
-    one, other = unique("one"), unique("other")
+    one, other, dead_topic = unique("one"), unique("other"), unique("dead")
     create_topics({one: PARTITIONS})
     views = Views(broker.address, one)
     views.write(2)
-    materializer.start(f"{one},{other}")
-    materializer.wait_for(views.committed)
+    materializer = Materializer(tmp_path, broker.address, f"sqlite:///{tmp_path}/read.db", one)
+    started.append(materializer)
+    materializer.topic = f"{one},{other}"
+    materializer.start("--dead-topic", dead_topic)
+    materializer.topic = one
+    assert materializer.catch_up()["missing_topics"] == [other]
 
     create_topics({other: 1})
     producer = Producer({"bootstrap.servers": broker.address})
@@ -204,18 +103,43 @@ def test_topics_are_waited_for_and_bad_records_set_aside(
     good = {"view": "v", "stream": "s", "sequence": 1, "changes": []}
     producer.produce(other, orjson.dumps(good))
     producer.flush(30)
-    materializer.wait_for(views.committed + 2)
-    assert board(materializer) == views.rows
-    ((*dead, reason),) = materializer.select(
-        'SELECT topic, partition, "offset", value, reason FROM _dead'
+    materializer.topic = other
+    assert materializer.catch_up()["since_start"]["dead"] == 1
+    with open_sink(materializer.url) as sink:
+        assert list(sink.rows(TABLE)) == views.board()
+        assert Position(other, 0, 2, applied=1, dead=1) in sink.progress()
+    ((*dead, reason),) = _select(
+        tmp_path / "read.db", 'SELECT topic, partition, "offset", value, reason FROM _dead'
     )
     assert dead == [other, 0, 0, b"no JSON"]
     assert "not JSON" in reason
+    key, value, headers = _first_record(broker.address, dead_topic)
+    assert (key, value) == (f"{other}/0/0".encode(), b"no JSON")
+    assert headers == {
+        "sequitur-reason": reason.encode(),
+        "sequitur-origin": f"{other}/0/0/-1".encode(),
+    }
     assert materializer.end(signal.SIGINT) == 0, tail(materializer.log, 40)
     assert f"waiting for topics that do not exist yet: {other}" in materializer.log.read_text()
 
     # A checkpoint whose read store is gone is not gone on with: rows would be missing.
-    materializer.store.unlink()
-    materializer.start(one)
-    assert materializer.exit_status() == 1
+    (tmp_path / "read.db").unlink()
+    materializer.start()
+    assert materializer.ended() == 1
     assert "ahead of the read store" in materializer.log.read_text()
+
+
+def _select(file: Path, sql: str) -> list[Any]:
+    with closing(sqlite3.connect(file, timeout=10)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def _first_record(broker: str, topic: str) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "test-dead-rows"})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    try:
+        (message,) = consumer.consume(1, 60)
+        assert message.error() is None
+        return message.key(), message.value(), dict(message.headers() or [])
+    finally:
+        consumer.close()

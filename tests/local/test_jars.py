@@ -29,12 +29,14 @@ def put(folder: Path, **contents: bytes) -> Path:
     return folder
 
 
-def test_every_jar_of_broker_and_connector_is_pinned() -> None:
+def test_every_jar_is_pinned() -> None:
     assert len(jars.BROKER.pins()) == 46
     assert len(jars.CONNECTOR.pins()) == len(jars.CONNECTOR.coordinates) == 5
-    for coordinate in (*jars.BROKER.coordinates, *jars.CONNECTOR.coordinates):
-        _, module, revision = coordinate.split(":")
-        assert f"{module}-{revision}.jar" in jars.BROKER.pins() | jars.CONNECTOR.pins()
+    assert len(jars.DELTA.pins()) == len(jars.DELTA.coordinates) == 2
+    for bundle in jars.BUNDLES:
+        for coordinate in bundle.coordinates:
+            _, module, revision = coordinate.split(":")
+            assert f"{module}-{revision}.jar" in bundle.pins()
 
 
 def test_only_pinned_jars_with_the_pinned_content_pass(bundle: jars.Bundle, tmp_path: Path) -> None:

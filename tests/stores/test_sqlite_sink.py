@@ -10,11 +10,20 @@ import pytest
 
 from stores.sink import Batch, DeclaredTable, StoreError
 from stores.sqlite_sink import SqliteSink
-from tests.contracts.sink import ORDERS, TOPIC, Rows, SinkContract, order, upsert, value
+from tests.contracts.sink import (
+    ORDERS,
+    TOPIC,
+    EachDeadContract,
+    Rows,
+    SinkContract,
+    order,
+    upsert,
+    value,
+)
 from topology.table import Table
 
 
-class TestSqliteSink(SinkContract):
+class TestSqliteSink(SinkContract, EachDeadContract):
     steps = (
         "_make_tables",
         "_delete",
@@ -30,8 +39,8 @@ class TestSqliteSink(SinkContract):
     def _path(self, tmp_path: Path) -> None:
         self.path = tmp_path / "read.db"
 
-    def open(self, tables: Iterable[DeclaredTable] = ()) -> SqliteSink:
-        return SqliteSink(self.path, tables)
+    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> SqliteSink:
+        return SqliteSink(self.path, tables, side)
 
     def forget(self) -> None:
         for file in self.path.parent.glob("read.db*"):
@@ -79,7 +88,7 @@ class TestSqliteSink(SinkContract):
     def test_progress_can_be_queried(self) -> None:
         with self.open([ORDERS]) as sink:
             sink.apply([order(0, 4), order(1, 9)], Batch("q", 0))
-        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 9)]
+        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 9, 0)]
         assert self.select("SELECT * FROM _positions") == [(TOPIC, 0, 2, 2, 0, 0)]
         assert self.select("SELECT query, number, records FROM _batches") == [("q", 0, 2)]
 
@@ -135,20 +144,55 @@ class TestSqliteSink(SinkContract):
         with pytest.raises(StoreError, match="layout 99"):
             self.open()
 
+    def test_a_file_of_the_first_layout_goes_on(self) -> None:
+        self.apply(order(0, 1, state="new"))
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute("ALTER TABLE _progress DROP COLUMN epoch")
+            connection.execute("DROP TABLE _sides")
+            connection.execute("PRAGMA user_version = 1")
+        assert self.apply(order(0, 1), order(1, 1), order(2, 2, total=1.0)).applied == 1
+        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 2, 0)]
+        assert self.rows("orders") == {(1,): {"state": "new", "total": 1.0}}
+
+    def test_what_others_made_of_the_tables_goes_on_reading_the_live_ones(self) -> None:
+        self.apply(order(0, 1, state="live"))
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute("CREATE VIEW seen AS SELECT state FROM orders")
+        with self.open([ORDERS], "next") as side:
+            side.apply([order(0, 1, state="side")])
+        with self.open([ORDERS]) as live:
+            live.switch("next", [TOPIC])
+            assert self.select("SELECT state FROM seen") == [("side",)]
+            assert self.select("SELECT state FROM orders__old") == [("live",)]
+
     def test_a_folder_that_cannot_be_made_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(StoreError, match="file"):
             SqliteSink(tmp_path / "file" / "sub" / "read.db")
 
-    def test_what_the_database_refuses_is_a_store_error(self) -> None:
+    def test_what_the_database_refuses_is_dead_and_the_rest_goes_on(self) -> None:
         with self.open([ORDERS]) as sink:
             with closing(sqlite3.connect(self.path)) as connection:
                 connection.execute(
-                    "CREATE TRIGGER t BEFORE INSERT ON orders "
+                    "CREATE TRIGGER t BEFORE INSERT ON orders WHEN NEW.state = 'bad' "
                     "BEGIN SELECT RAISE(ABORT, 'mine'); END"
                 )
-            with pytest.raises(StoreError, match="mine"):
-                sink.apply([order(0, 1)])
+            states = ["bad" if n in (3, 7) else f"s{n}" for n in range(10)]
+            changes = [upsert("orders", {"id": n}, state=s) for n, s in enumerate(states)]
+            records = [(TOPIC, 0, n, value("a", n, changes[n])) for n in range(10)]
+            done = sink.apply(records, Batch("q", 0))
+            assert (done.records, done.applied, done.dead) == (10, 8, 2)
+            assert sink.last_batch("q") == 0
+        assert [(row[2], "mine" in row[3]) for row in self.dead()] == [(3, True), (7, True)]
+        good = {(n,): {"state": s} for n, s in enumerate(states) if s != "bad"}
+        assert self.rows("orders") == good
+
+    def test_what_ends_the_database_s_work_is_a_store_error(self) -> None:
+        with self.open([ORDERS]) as sink:
+            with closing(sqlite3.connect(self.path)) as connection:
+                connection.execute("DROP TABLE _batches")
+            with pytest.raises(StoreError, match=r"read\.db: no such table"):
+                sink.apply([order(0, 1)], Batch("q", 0))
             assert sink.progress() == []
 
     def test_the_folder_is_made(self, tmp_path: Path) -> None:

@@ -1,9 +1,16 @@
 import pytest
 
-from apps.bench.__main__ import options
-from apps.bench.engine import SCENARIOS
+from apps.bench.__main__ import options as any_options
+from apps.bench.engine import SCENARIOS, Options
 from apps.bench.peers.registry import PEERS
+from apps.bench.spark.run import SparkOptions
 from apps.local.home import ROOT
+
+
+def options(arguments: list[str]) -> Options:
+    chosen = any_options(arguments)
+    assert isinstance(chosen, Options)
+    return chosen
 
 
 def test_by_default_everything_is_measured_at_full_size() -> None:
@@ -27,7 +34,13 @@ def test_peers_and_scenarios_are_chosen_by_name() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["engine", "--peers", "nobody"], ["engine", "--n", "0"], ["engine", "--scenario", "all"]],
+    [
+        ["spark", "--scenario", "throughput"],
+        [],
+        ["engine", "--peers", "nobody"],
+        ["engine", "--n", "0"],
+        ["engine", "--scenario", "all"],
+    ],
 )
 def test_what_does_not_fit_is_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -36,3 +49,10 @@ def test_what_does_not_fit_is_refused(
         options(arguments)
     assert refusal.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+def test_the_data_side_has_scenarios_of_its_own() -> None:
+    chosen = any_options(["spark", "--scenario", "sinks", "--n", "2000"])
+    assert isinstance(chosen, SparkOptions)
+    assert (chosen.scenarios, chosen.events) == (["sinks"], 2000)
+    assert chosen.page == ROOT / "docs" / "benchmarks-spark.md"

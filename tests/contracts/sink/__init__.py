@@ -1,14 +1,34 @@
 """What every read-store sink has to do. A backend's test class inherits `SinkContract`."""
 
-from tests.contracts.sink.dead import DeadContract
+from tests.contracts.sink.dead import DeadContract, EachDeadContract
+from tests.contracts.sink.epochs import EpochsContract
 from tests.contracts.sink.fold import FoldContract
 from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from tests.contracts.sink.rows import RowsContract
+from tests.contracts.sink.sides import SidesContract
 from tests.contracts.sink.tables import TablesContract
 
-__all__ = ["ORDERS", "TOPIC", "Rows", "SinkContract", "delete", "order", "upsert", "value"]
+__all__ = [
+    "ORDERS",
+    "TOPIC",
+    "EachDeadContract",
+    "Rows",
+    "SinkContract",
+    "delete",
+    "order",
+    "upsert",
+    "value",
+]
 
 
-class SinkContract(RowsContract, OnceContract, TablesContract, DeadContract, FoldContract):
+class SinkContract(
+    RowsContract,
+    OnceContract,
+    EpochsContract,
+    TablesContract,
+    DeadContract,
+    FoldContract,
+    SidesContract,
+):
     """Inherit, and write what `Store` asks for; each test gets an empty store."""

@@ -10,11 +10,15 @@ from tests.contracts.sink.store import Store
 
 
 class FoldContract(Store):
-    @settings(
-        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
-    @given(st.data())
-    def test_any_batches_with_any_replays_are_the_plain_fold(self, data: st.DataObject) -> None:
+    def test_any_batches_with_any_replays_are_the_plain_fold(self) -> None:
+        tried = settings(
+            max_examples=self.examples,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        )
+        tried(given(st.data())(self._is_the_plain_fold))()
+
+    def _is_the_plain_fold(self, data: st.DataObject) -> None:
         self.forget()
         logs = [data.draw(_logs(partition)) for partition in (0, 1)]
         at = [0, 0]

@@ -23,9 +23,12 @@ def delete(table: str, key: Mapping[str, Any]) -> Change:
     return {"op": "delete", "table": table, "key": dict(key)}
 
 
-def value(stream: str, sequence: Any, *changes: Any, view: str = "orders") -> bytes:
-    """The value of an output record."""
-    return orjson.dumps({"view": view, "stream": stream, "sequence": sequence, "changes": changes})
+def value(
+    stream: str, sequence: Any, *changes: Any, view: str = "orders", epoch: Any = None
+) -> bytes:
+    """The value of an output record; it has no epoch unless one is given."""
+    record = {"view": view, "stream": stream, "sequence": sequence, "changes": changes}
+    return orjson.dumps(record if epoch is None else {**record, "epoch": epoch})
 
 
 def order(offset: int, sequence: int, **values: Any) -> OutputRecord:

@@ -11,10 +11,16 @@ class Store:
     """What a backend's test class says of itself: how its store is opened and looked into."""
 
     steps: ClassVar[Sequence[str]]
-    """Methods of the sink, in order, that a transaction consists of."""
+    """Methods of the sink, in order, that a batch is written by."""
+    atomic: ClassVar[bool] = True
+    """Whether all that a batch writes is committed at once; otherwise the last step commits it."""
+    cut_off_at: ClassVar[Sequence[str] | None] = None
+    """The steps at which a batch is cut off that comes again in other batches; None for all."""
+    examples: ClassVar[int] = 60
+    """How many logs to make up."""
 
-    def open(self, tables: Iterable[DeclaredTable] = ()) -> Sink:
-        """Open the test's store."""
+    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> Sink:
+        """Open the test's store, or a side of it."""
         raise NotImplementedError
 
     def rows(self, table: str) -> Rows:

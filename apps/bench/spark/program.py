@@ -1,0 +1,165 @@
+"""`python -m apps.bench.spark.program WRITER PLACE BROKER TOPIC RECORDS BATCH`: one run, measured.
+
+Reads a topic into a store, batch by batch, and prints a line of JSON: how many records, over how
+many seconds, and for each batch (records, seconds, the latencies of its records in ms). The first
+batch does not count, in which JVM and writers warm up.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event
+from typing import Any
+
+from apps.bench.spark.records import COLUMNS, TABLE
+
+SILENCE = 120.0
+"""Seconds without a batch after which a run is given up."""
+
+
+class Watch:
+    """Batches as they end."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.batches: list[tuple[int, float, list[float]]] = []
+        self.first = self.last = time.monotonic()
+        self.records = 0
+        self.done = Event()
+
+    def end(self, records: int, began: float, sent: list[float]) -> None:
+        """Note a batch that began then, whose records were sent at these times."""
+        self.last, now = time.monotonic(), time.time()
+        if not records:
+            return
+        latencies = [round((now - at) * 1000, 1) for at in sent if at]
+        self.batches.append((records, self.last - began, latencies))
+        if not self.records:
+            self.first = self.last
+        self.records += records
+        if self.records >= self.total:
+            self.done.set()
+
+    def result(self) -> dict[str, Any]:
+        counted = self.records - self.batches[0][0] if self.batches else 0
+        return {
+            "records": counted,
+            "seconds": self.last - self.first,
+            "batches": self.batches,
+            "all": self.records,
+        }
+
+
+def main(writer: str, place: str, broker: str, topic: str, total: int, size: int) -> int:
+    watch = Watch(total)
+    run: dict[str, Callable[..., None]] = {"sink": _sink, "copy": _copy}
+    run.get(writer, _writer)(watch, writer, place, broker, topic, size)
+    print(json.dumps(watch.result()), flush=True)
+    return 0 if watch.records >= total else 1
+
+
+def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) -> None:
+    """The materializer, with a sink that is watched."""
+    from apps.materializing import Settings, materialize
+    from apps.spark_session import spark_session
+    from stores.sinks import needs_spark, open_sink
+
+    spark = spark_session("bench", delta=needs_spark(place))
+    with tempfile.TemporaryDirectory() as folder, open_sink(place, [TABLE]) as sink:
+        apply = sink.apply
+
+        def watched(records: Any, *more: Any) -> Any:
+            began = time.monotonic()
+            records = list(records)
+            applied = apply(records, *more)
+            watch.end(applied.applied, began, _sent(records))
+            return applied
+
+        setattr(sink, "apply", watched)  # noqa: B010
+        settings = Settings(broker, [topic], folder, size)
+        materialize(spark, sink, settings, watch.done)
+    spark.stop()
+
+
+def _sent(records: list[Any]) -> list[float]:
+    """When records were sent; only looked at where a batch is small."""
+    if len(records) > 1_000:
+        return []
+    found = (json.loads(r[3])["changes"][0]["values"]["sent"] for r in records)
+    return [float(at) for at in found]
+
+
+def _writer(watch: Watch, writer: str, place: str, broker: str, topic: str, size: int) -> None:
+    """The materializer's query, with a writer that protects nothing."""
+    from pyspark.sql import DataFrame
+
+    from apps.bench.peers.kafka_streams import JARS
+    from apps.bench.spark import writers
+    from apps.bench.spark.stores import JDBC
+    from apps.materializing import Settings, start
+    from apps.spark_session import SPARK_ERRORS, spark_session
+
+    driver = (JARS / JDBC.name).glob("*.jar") if writer == "jdbc" else ()
+    spark = spark_session("bench", delta=writer == "delta", more=driver)
+    apply = {"jdbc": writers.jdbc, "delta": writers.delta}[writer](place)
+
+    def batch(frame: DataFrame, _: int) -> None:
+        began = time.monotonic()
+        watch.end(apply(frame), began, [])
+
+    with tempfile.TemporaryDirectory() as folder:
+        query = start(spark, Settings(broker, [topic], folder, size), batch)
+        while not watch.done.wait(0.1) and query.isActive:
+            if time.monotonic() - watch.last > SILENCE:
+                break
+        error = query.exception()
+        with suppress(*SPARK_ERRORS):
+            query.stop()
+        if error is not None:
+            raise error
+    spark.stop()
+
+
+def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) -> None:
+    """A plain loop: consume, decode, COPY, commit."""
+    import psycopg
+    from confluent_kafka import Consumer
+
+    from apps.bench.spark.writers import copied
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": "sequitur-bench-copy",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    columns = "stream TEXT, number BIGINT, status TEXT, amount FLOAT8, note TEXT, sent FLOAT8"
+    with psycopg.connect(place) as connection:
+        connection.execute(f"CREATE TABLE {TABLE.name} ({columns})")
+        connection.commit()
+        sql = f"COPY {TABLE.name} ({', '.join(COLUMNS)}) FROM STDIN"
+        while not watch.done.is_set():
+            began = time.monotonic()
+            values: list[Any] = []
+            while len(values) < size and time.monotonic() - began < 1.0:
+                values += [m.value() for m in consumer.consume(10_000, 0.1) if m.error() is None]
+            with connection.cursor() as cursor, cursor.copy(sql) as copy:
+                for row in copied(values):
+                    copy.write_row(row)
+            connection.commit()
+            consumer.commit(asynchronous=False) if values else None
+            watch.end(len(values), began, [])
+            if time.monotonic() - watch.last > SILENCE:
+                break
+    consumer.close()
+
+
+if __name__ == "__main__":
+    writer, place, broker, topic, total, size = sys.argv[1:]
+    sys.exit(main(writer, place, broker, topic, int(total), int(size)))

@@ -1,0 +1,8 @@
+"""The scenarios of `scripts/bench spark`: modules with SCENARIO and GOALS, each named here."""
+
+from apps.bench.spark import batches, rebuild, sinks
+
+MODULES = (sinks, batches, rebuild)
+
+SCENARIOS = {module.SCENARIO.name: module.SCENARIO for module in MODULES}
+GOALS = tuple(goal for module in MODULES for goal in module.GOALS)

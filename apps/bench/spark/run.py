@@ -1,0 +1,68 @@
+"""`scripts/bench spark`: run the scenarios of the data side, show the figures, write the page."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from apps.bench import machine, report
+from apps.bench.bench import Bench
+from apps.bench.cluster import Cluster
+from apps.bench.engine import measure, own_broker, problems
+from apps.bench.results import Result, load, save
+from apps.bench.spark import stores
+from apps.bench.spark.registry import GOALS, SCENARIOS
+
+_HEAD = """\
+# Benchmarks of the data side
+
+Written by `scripts/bench spark`, which measures the jobs that run on Spark, in turn, on one broker;
+`--install` gets PostgreSQL's JDBC driver first, `--help` shows the rest. Everything runs on one
+machine, whose cores the broker, the stores and Spark share. [Materializing](materializing.md) says
+what the sinks do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """What was chosen. events: records, rows or events of a scenario. The rest is as in Options."""
+
+    events: int
+    repeats: int
+    scenarios: Sequence[str]
+    install: bool
+    broker: str | None
+    folder: Path
+    page: Path
+
+
+def run(options: SparkOptions, console: Console) -> int:
+    """Measure; return the exit status: 1 where a sample is void. Raises LocalError."""
+    if options.install and stores.missing():
+        console.print("Installing PostgreSQL's JDBC driver …")
+        stores.install()
+    if absent := stores.missing():
+        console.print(f"Left out: JDBC append, {absent}. Remedy: scripts/bench spark --install")
+    for leftover in (options.folder / "data", options.folder / "logs"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    kept = options.folder / "results-spark.json"
+    results = load(kept)
+    measured: dict[str, Result] = {}
+    with ExitStack() as stack:
+        address = options.broker or stack.enter_context(own_broker(options.folder, console))
+        bench = Bench(Cluster(address), options.folder, options.events, {}, results)
+        stack.callback(bench.forget)
+        for name in options.scenarios:
+            scenario = SCENARIOS[name]
+            result = measure(scenario, bench, options.repeats, console)
+            result.facts |= machine.facts(spark=True)
+            measured[name] = results[name] = result
+            save(kept, results.values())
+            console.print(report.grid(scenario, result).rich(scenario.title))
+    console.print(report.goals(results, GOALS).rich("Goals"))
+    options.page.parent.mkdir(parents=True, exist_ok=True)
+    options.page.write_text(report.page(SCENARIOS.values(), results, GOALS, _HEAD, ""))
+    console.print(f"Written: {options.page}; logs: {options.folder / 'logs'}")
+    return problems(measured, console)

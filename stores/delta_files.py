@@ -1,0 +1,61 @@
+"""A folder on any file system that Spark knows, as far as a Delta Lake read store needs it."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class Files:
+    """The files below `root`, by their names from there."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._conf: Any = spark._jsc.hadoopConfiguration()
+        place = self._jvm.org.apache.hadoop.fs.Path(root)
+        self._system = place.getFileSystem(self._conf)
+        self.root: str = self._system.makeQualified(place).toString()
+
+    def path(self, name: str) -> str:
+        """The full path of a file or folder."""
+        return f"{self.root}/{name}"
+
+    def names(self, folder: str = "") -> list[str]:
+        """What is in a folder; nothing where there is none."""
+        path = self._path(folder)
+        if not self._system.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in self._system.listStatus(path))
+
+    def read(self, name: str) -> bytes:
+        stream = self._system.open(self._path(name))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def create(self, name: str, content: bytes) -> None:
+        """Make a file that is there with all its content or not at all, and not twice.
+
+        Raises py4j's error, of FileAlreadyExistsException, if it is there.
+        """
+        folder, _, last = name.rpartition("/")
+        draft = self._path(f"{folder}/.{last}.draft")
+        self._system.mkdirs(self._path(folder))
+        stream = self._system.create(draft, True)
+        try:
+            stream.write(content)
+        finally:
+            stream.close()
+        hadoop = self._jvm.org.apache.hadoop.fs
+        no_options = self._gateway.new_array(getattr(hadoop, "Options$Rename"), 0)
+        context = hadoop.FileContext.getFileContext(draft.toUri(), self._conf)
+        context.rename(draft, self._path(name), no_options)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a folder with all that is in it, if it is there."""
+        self._system.delete(self._path(name), True)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.path(name) if name else self.root)

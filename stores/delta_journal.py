@@ -1,0 +1,148 @@
+"""What a Delta Lake read store notes of its batches, since no transaction covers several tables.
+
+Before a batch writes anything, an entry says which tables it will write, in order, and how far the
+store is before and after it. Each table is written in one commit that carries the entry's version,
+so that it can be seen which of them a batch that was cut off has written. The last table's commit
+is what makes the batch count.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from stores.sink import Position
+
+Partition = tuple[str, int]
+"""(topic, partition)."""
+Ends = dict[Partition, int]
+"""Partition → the next offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far a store is.
+
+    positions: of the partitions. batches: query → (number, time, records) of its last batch.
+    ahead: table → how far the table is, where that is further than the positions, because of a
+    batch that was cut off.
+    """
+
+    positions: Mapping[Partition, Position] = field(default_factory=dict)
+    batches: Mapping[str, tuple[int, str, int]] = field(default_factory=dict)
+    ahead: Mapping[str, Ends] = field(default_factory=dict)
+
+    def moved(
+        self, positions: Mapping[Partition, Position], batch: Mapping[str, tuple[int, str, int]]
+    ) -> "State":
+        """The state after a batch that left some partitions at these positions."""
+        merged = {**self.positions, **positions}
+        state = State(merged, {**self.batches, **batch}, self.ahead)
+        return replace(state, ahead=state._still_ahead(self.ahead))
+
+    def cut_off(self, written: Sequence[str], after: "State") -> "State":
+        """The state where of a batch that would have ended in `after` some tables are written."""
+        ahead = {table: dict(ends) for table, ends in self.ahead.items()}
+        for table in written:
+            ends = ahead.setdefault(table, {})
+            for at, position in after.positions.items():
+                ends[at] = max(ends.get(at, 0), position.next_offset)
+        return replace(self, ahead=self._still_ahead(ahead))
+
+    def at(self, positions: Sequence[Position]) -> "State":
+        """The state of a store that goes on at these positions in their topics."""
+        topics = {position.topic for position in positions}
+        kept = {at: p for at, p in self.positions.items() if at[0] not in topics}
+        new = {(p.topic, p.partition): p for p in positions}
+        ahead = {
+            table: {at: end for at, end in ends.items() if at[0] not in topics}
+            for table, ends in self.ahead.items()
+        }
+        return State({**kept, **new}, self.batches, ahead)
+
+    def _still_ahead(self, ahead: Mapping[str, Ends]) -> dict[str, Ends]:
+        found: dict[str, Ends] = {}
+        for table, ends in ahead.items():
+            for at, end in ends.items():
+                position = self.positions.get(at)
+                if position is None or end > position.next_offset:
+                    found.setdefault(table, {})[at] = end
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A side that takes the place of the live tables. tables: the side's, by the views' names."""
+
+    side: str
+    topics: Sequence[str]
+    tables: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One batch, or a switch. steps: the tables that it writes, in order."""
+
+    version: int = 0
+    steps: Sequence[str] = ()
+    before: State = State()
+    after: State = State()
+    switch: Switch | None = None
+
+    def state(self, written: Callable[[str], bool]) -> State:
+        """How far the store is, given which tables have this entry's commit."""
+        if not self.steps or written(self.steps[-1]):
+            return self.after
+        done: list[str] = []
+        for step in self.steps:
+            if not written(step):
+                break
+            done.append(step)
+        return self.before.cut_off(done, self.after)
+
+    def encoded(self) -> bytes:
+        """As it is kept."""
+        return orjson.dumps(
+            {
+                "version": self.version,
+                "steps": self.steps,
+                "before": _encoded(self.before),
+                "after": _encoded(self.after),
+                "switch": None if self.switch is None else asdict(self.switch),
+            }
+        )
+
+
+def decoded(kept: bytes) -> Entry:
+    """An entry as it was kept. Raises ValueError, KeyError or TypeError for anything else."""
+    entry = orjson.loads(kept)
+    return Entry(
+        entry["version"],
+        entry["steps"],
+        _decoded(entry["before"]),
+        _decoded(entry["after"]),
+        None if entry["switch"] is None else Switch(**entry["switch"]),
+    )
+
+
+def _encoded(state: State) -> dict[str, Any]:
+    return {
+        "positions": [asdict(position) for position in state.positions.values()],
+        "batches": state.batches,
+        "ahead": {
+            table: [(*at, end) for at, end in ends.items()] for table, ends in state.ahead.items()
+        },
+    }
+
+
+def _decoded(kept: Mapping[str, Any]) -> State:
+    positions = [Position(**position) for position in kept["positions"]]
+    return State(
+        {(p.topic, p.partition): p for p in positions},
+        {query: (number, at, records) for query, (number, at, records) in kept["batches"].items()},
+        {
+            table: {(topic, partition): end for topic, partition, end in ends}
+            for table, ends in kept["ahead"].items()
+        },
+    )

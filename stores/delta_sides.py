@@ -1,0 +1,112 @@
+"""The sides of a Delta Lake read store, and how one takes the place of the live tables.
+
+No commit covers several tables, so a switch is an entry of the live journal first, and then one
+commit for each table; whoever finds it cut off carries it out to its end.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from stores.delta_files import Files
+from stores.delta_journal import Entry, State, Switch
+from stores.delta_notes import Notes
+from stores.delta_tables import Tables, folder_name
+from stores.own_tables import on_side
+from stores.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
+
+_JOURNAL = "_journal"
+_SAME = "t.topic = s.topic AND t.view = s.view AND t.stream = s.stream"
+
+
+def names(files: Files) -> list[str]:
+    """The sides that there are."""
+    ends = (name.rpartition("__") for name in files.names())
+    return sorted({side for base, _, side in ends if base == _JOURNAL or (base and side == OLD)})
+
+
+def drop(tables: Tables, files: Files, side: str) -> None:
+    """Delete a side's tables and notes; the journal goes last, and with it the side."""
+    mine = [name for name in files.names() if name.rpartition("__")[1:] == ("__", side)]
+    for name in sorted(mine, key=lambda name: name == on_side(_JOURNAL, side)):
+        tables.drop(name)
+
+
+def prepared(
+    tables: Tables, version: int, state: State, switch: Switch, positions: Iterable[Position]
+) -> Entry:
+    """The entry of a switch to a side at these positions. Raises StoreError if it may not be."""
+    side = switch.side
+    check_caught_up(side, switch.topics, state.positions.values(), positions)
+    _check_streams(tables, side)
+    steps = []
+    for table in switch.tables:
+        live = folder_name(table)
+        if tables.look(live) is not None:
+            kept = on_side(live, OLD)
+            if tables.look(kept) is not None:
+                raise StoreError(
+                    f"table {table!r}: the store has {kept!r} already, which the live table would "
+                    f"be kept as; drop the side {OLD!r} first"
+                )
+            steps.append(kept)
+        steps.append(live)
+    own = ("_dead", "_progress")
+    steps += [name for name in own if tables.look(on_side(name, side)) is not None]
+    ahead = {table: ends for table, ends in state.ahead.items() if table not in switch.tables}
+    return Entry(version, steps, state, replace(state, ahead=ahead), switch)
+
+
+def _check_streams(tables: Tables, side: str) -> None:
+    """The side has to be as far with every stream, unless it is in a later epoch already."""
+    there = on_side("_progress", side)
+    if tables.look("_progress") is None or tables.look(there) is None:
+        return
+    behind = tables.query(
+        "SELECT t.view, t.stream, s.sequence, t.sequence "
+        f"FROM {tables.at('_progress')} AS t JOIN {tables.at(there)} AS s ON {_SAME} "
+        "WHERE t.epoch >= s.epoch AND t.sequence > s.sequence LIMIT 1"
+    )
+    for view, stream, has, live in behind:
+        raise not_caught_up(side, view, stream, has, live)
+
+
+def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
+    """Do what is not done of a switch, and delete the side."""
+    assert entry.switch is not None
+    side = entry.switch.side
+    for step in entry.steps:
+        if tables.version(step) >= entry.version:
+            continue
+        live = step.removesuffix(on_side("", OLD))
+        if live != step:
+            tables.copy(live, step, entry.version)
+        elif step.startswith("_"):
+            _take_over(tables, step, side, entry.version)
+        else:
+            tables.copy(on_side(step, side), step, entry.version)
+    drop(tables, files, side)
+    # Another side of that name may be begun once this entry is not the last one.
+    notes.write(Entry(entry.version + 1, [], entry.after, entry.after))
+
+
+def _take_over(tables: Tables, name: str, side: str, version: int) -> None:
+    """Add the side's notes to the live ones; see `Sink.switch` of what becomes of epochs."""
+    same, update, columns = {
+        "_progress": (
+            _SAME,
+            "WHEN MATCHED THEN UPDATE SET t.sequence = s.sequence, "
+            "t.epoch = greatest(t.epoch, s.epoch) ",
+            ("topic", "view", "stream", "sequence", "epoch"),
+        ),
+        "_dead": (
+            "t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset",
+            "",
+            ("topic", "partition", "offset", "reason", "value"),
+        ),
+    }[name]
+    tables.run(
+        f"MERGE INTO {tables.at(name)} AS t USING {tables.at(on_side(name, side))} AS s "
+        f"ON {same} {update}WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) "
+        f"VALUES ({', '.join(f's.{column}' for column in columns)})",
+        version,
+    )

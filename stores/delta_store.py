@@ -1,0 +1,156 @@
+"""How far a Delta Lake read store is, and what tables it has: the half of its sink that looks."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stores import delta_sides, own_tables
+from stores.delta_files import Files
+from stores.delta_journal import Entry, State
+from stores.delta_notes import Notes
+from stores.delta_tables import Tables, folder_name, state, table_name
+from stores.own_tables import on_side
+from stores.reduction import Mark, Stream
+from stores.schema import Limits, Schema, TableState
+from stores.sink import StoreError, checked_side
+
+PROGRESS = TableState(
+    "_progress",
+    {"topic": str, "view": str, "stream": str},
+    {"sequence": int, "epoch": int},
+)
+DEAD = TableState(
+    "_dead", {"topic": str, "partition": int, "offset": int}, {"reason": str, "value": bytes}
+)
+PATIENCE = 60.0
+"""Seconds to wait for somebody else's batch or switch to end."""
+
+_REMEDY = (
+    "give spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 "
+    "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
+    "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+)
+
+
+class DeltaStore:
+    """One side of the store in a folder. Raises StoreError.
+
+    What is known of it is kept from batch to batch, and looked up again when somebody else has
+    written or a batch failed.
+    """
+
+    def __init__(self, folder: str, side: str | None, spark: SparkSession | None) -> None:
+        self.folder = folder
+        self.side = checked_side(side)
+        spark = spark or SparkSession._instantiatedSession
+        if spark is None:
+            raise StoreError(f"read store {folder}: there is no Spark session to write it with")
+        if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
+            raise StoreError(f"read store {folder}: the Spark session has no Delta Lake; {_REMEDY}")
+        self._entry = Entry()
+        self._state = State()
+        self._stale = False
+        self._own: set[str] = set()
+        self._schema: dict[str, TableState] = {}
+        self._marks: dict[Stream, Mark | None] = {}
+        self._dead: set[tuple[str, int, int]] | None = None
+        with self._errors():
+            self._files = Files(spark, folder)
+            self._tables = Tables(spark, self._files)
+            self._notes = Notes(self._files, on_side("_journal", self.side))
+            self._look()
+            if self.side is not None and not self._notes.versions():
+                self._notes.write(self._entry)
+
+    @contextmanager
+    def _looked(self) -> Iterator[None]:
+        """What is known of the store is as it is, unless what is done with it fails."""
+        if self._stale or self._notes.versions()[-1:] != [self._entry.version]:
+            self._look()
+        self._stale = True
+        yield
+        self._stale = False
+
+    def _look(self) -> None:
+        """Read how far the store is, and carry a switch that was cut off to its end."""
+        folders = self._tables.names()
+        end = on_side("", self.side)
+        self._own = {t.name for t in (PROGRESS, DEAD) if self._folder(t.name) in folders}
+        self._marks, self._dead = {}, None
+        self._schema = {}
+        for folder in folders:
+            base, bars, _ = folder.rpartition("__")
+            mine = folder.endswith(end) if end else not bars
+            own = folder.startswith("_")
+            found = self._tables.look(folder) if mine and not own else None
+            if found is not None:
+                name = table_name(base or folder)
+                self._schema[name] = state(name, found.schema)
+        versions = self._notes.versions()
+        if versions:
+            self._entry = self._notes.read(versions[-1])
+        else:  # one that was deleted does not begin anew below what the tables have
+            names = (self._folder(name) for name in (*self._schema, *self._own))
+            self._entry = Entry(max(map(self._tables.version, names), default=-1) + 1)
+        if self._entry.switch is not None:
+            self._switched(self._entry)
+            self._look()
+            return
+        self._state = self._entry.state(self._written)
+        self._stale = False
+
+    def _switched(self, entry: Entry) -> None:
+        """Let whoever switches end, or do it in its place."""
+        until = time.monotonic() + PATIENCE
+        while self._notes.versions()[-1:] == [entry.version]:
+            if time.monotonic() > until:
+                delta_sides.carry_out(self._tables, self._files, self._notes, entry)
+            time.sleep(0.2)
+
+    def _written(self, step: str) -> bool:
+        return self._tables.version(self._folder(step)) >= self._entry.version
+
+    def _wait(self, what: str, remedy: str) -> None:
+        """Wait until no batch is in hand. Raises StoreError if one stays so."""
+        until = time.monotonic() + PATIENCE
+        while not all(map(self._written, self._entry.steps)):
+            if time.monotonic() > until:
+                raise StoreError(
+                    f"read store {self.folder}: {what} is in a batch, or its last one was cut off; "
+                    f"{remedy}"
+                )
+            time.sleep(0.2)
+            self._look()
+
+    def _read_schema(self) -> Schema:
+        tables = [table.copied(name) for name, table in self._schema.items()]
+        return Schema(tables, (), Limits(own_tables.room(self.side), exact=False))
+
+    def _folder(self, table: str) -> str:
+        own = table in (PROGRESS.name, DEAD.name)
+        return on_side(table if own else folder_name(table), self.side)
+
+    def _table(self, name: str) -> TableState:
+        with self._errors(), self._looked():
+            table = self._schema.get(name)
+        if table is None:
+            where = "the read store" if self.side is None else f"side {self.side!r}"
+            raise StoreError(f"table {name!r}: {where} has no such table")
+        return table
+
+    def _last_batch(self, query: str) -> int | None:
+        found = self._state.batches.get(query)
+        return None if found is None else found[0]
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise StoreError(f"read store {self.folder}: {error.java_exception}") from error
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise StoreError(f"read store {self.folder}: {error}") from error

@@ -1,0 +1,241 @@
+"""The Delta tables of a read store: their folders, their columns, and commits with a version."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.types import StructType
+
+from stores.columns import Kind, Number
+from stores.delta_files import Files
+from stores.delta_merge import APP, merge_sql, quoted, source
+from stores.reduction import RowChange
+from stores.schema import TableState
+
+_SQL_TYPES: dict[Kind, str] = {
+    int: "BIGINT",
+    float: "DOUBLE",
+    str: "STRING",
+    bool: "BOOLEAN",
+    Number: "DOUBLE",
+    bytes: "BINARY",
+}
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("long", "integer", "short", "byte"), int),
+    **dict.fromkeys(("double", "float"), float),
+    "string": str,
+    "boolean": bool,
+    "binary": bytes,
+}
+_KEY, _NUMBER = "primary key", "number"
+"""Comments of columns, by which they are known again: `primary key 1` is the key's first one."""
+_SETTINGS = {
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # The rows come from this process and are the same however often they are looked at.
+    "spark.databricks.delta.merge.materializeSource": "none",
+}
+_COMMIT = re.compile(r"\d{20}\.json")
+_FIRST = f"{0:020}.json"
+_LOOKED_THROUGH = 5
+"""Commits that are looked through for one of ours; others may compact or alter a table."""
+_PLAIN = re.compile(r"[^ ,;{}()\n\t=]*")
+"""Names that a Parquet file takes; others need names of their own in the files."""
+
+
+class Found(NamedTuple):
+    """A Delta table as it is. mapped: whether its files have other names for the columns."""
+
+    schema: StructType
+    mapped: bool
+
+
+class Tables:
+    """The tables in a folder, by their names there (`on_side`)."""
+
+    def __init__(self, spark: SparkSession, files: Files) -> None:
+        # Settings of ours are nobody else's.
+        self.spark = spark
+        self._spark = spark.newSession()
+        for name, value in _SETTINGS.items():
+            self._spark.conf.set(name, value)
+        self._files = files
+        self._views = 0
+
+    def names(self) -> list[str]:
+        """The folders that may be tables."""
+        return [name for name in self._files.names() if name != "_journal"]
+
+    def look(self, name: str) -> Found | None:
+        """A table as it is now, None if there is none."""
+        snapshot = self._snapshot(name)
+        if snapshot is None:
+            return None
+        metadata = snapshot.metadata()
+        return Found(
+            StructType.fromJson(json.loads(metadata.schemaString())),
+            metadata.configuration().get("delta.columnMapping.mode").isDefined(),
+        )
+
+    def version(self, name: str) -> int:
+        """The version of the last commit of ours, -1 if there is none."""
+        # The table's whole state would have it as well, but is a query.
+        commits = [n for n in self._files.names(f"{name}/_delta_log") if _COMMIT.fullmatch(n)]
+        for commit in reversed(commits[-_LOOKED_THROUGH:]):
+            for line in self._files.read(f"{name}/_delta_log/{commit}").splitlines():
+                if line.startswith(b'{"txn"'):
+                    made = json.loads(line)["txn"]
+                    if made["appId"] == APP:
+                        return int(made["version"])
+        if len(commits) <= _LOOKED_THROUGH and commits[:1] in ([], [_FIRST]):
+            return -1
+        snapshot = self._snapshot(name)
+        version = None if snapshot is None else snapshot.transactions().get(APP)
+        return int(version.get()) if version is not None and version.isDefined() else -1
+
+    def _snapshot(self, name: str) -> Any:
+        jvm: Any = self._spark._jvm
+        delta = jvm.org.apache.spark.sql.delta.DeltaLog
+        none = jvm.scala.Option.empty()
+        log = delta.forTable(self._spark._jsparkSession, self._files.path(name))
+        snapshot = log.update(False, none, none)
+        return None if snapshot.version() < 0 else snapshot
+
+    def create(self, name: str, table: TableState) -> None:
+        """Make a table with all its columns."""
+        key = [
+            f"{quoted(column)} {_SQL_TYPES[kind]} NOT NULL COMMENT '{_KEY} {number}'"
+            for number, (column, kind) in enumerate(table.key.items(), 1)
+        ]
+        columns = [_declared(column, kind) for column, kind in table.columns.items()]
+        names = (*table.key, *table.columns)
+        options = "" if all(map(_PLAIN.fullmatch, names)) else f"TBLPROPERTIES ({_MAPPED})"
+        self._spark.sql(
+            f"CREATE TABLE {self.at(name)} ({', '.join([*key, *columns])}) USING delta {options}"
+        )
+
+    def add_columns(self, name: str, columns: Mapping[str, Kind]) -> None:
+        """Add columns to a table."""
+        if not all(map(_PLAIN.fullmatch, columns)):
+            self._map_names(name)
+        added = ", ".join(_declared(column, kind) for column, kind in columns.items())
+        self._spark.sql(f"ALTER TABLE {self.at(name)} ADD COLUMNS ({added})")
+
+    def merge(
+        self, name: str, table: TableState, rows: Mapping[tuple[Any, ...], RowChange], version: int
+    ) -> None:
+        """Apply row changes in one commit that carries a version; see `run`."""
+        types: dict[str, str] = {}
+        if object in table.columns.values():
+            found = self.look(name)
+            types = {f.name: f.dataType.simpleString() for f in found.schema} if found else {}
+        records, plan = source(table, rows)
+        self._views += 1
+        view = f"sequitur_{self._views}"
+        self._spark.createDataFrame(records).createOrReplaceTempView(view)
+        try:
+            self.run(merge_sql(self.at(name), view, table, plan, types), version)
+        finally:
+            self._spark.catalog.dropTempView(view)
+
+    def frame(self, name: str) -> DataFrame:
+        """All rows of a table."""
+        return self._spark.read.format("delta").load(self._files.path(name))
+
+    def matching(self, name: str, wanted: Any) -> DataFrame:
+        """The rows of a table that have the columns of a row of an Arrow table."""
+        frame = self._spark.createDataFrame(wanted)
+        return self.frame(name).join(frame, wanted.column_names, "inner")
+
+    def copy(self, name: str, to: str, version: int) -> None:
+        """Make a table the same as another one, in one commit that carries a version."""
+        found, there = self.look(name), self.look(to)
+        assert found is not None, name
+        if found.mapped and there is not None and not there.mapped:
+            self._map_names(to)
+        comments = {field.name: field.metadata.get("comment") for field in found.schema}
+        columns = [
+            col(quoted(column)).alias(column, metadata={"comment": comment} if comment else {})
+            for column, comment in comments.items()
+        ]
+        writer = self.frame(name).select(*columns).write.format("delta").mode("overwrite")
+        if found.mapped and there is None:
+            writer = writer.option("delta.columnMapping.mode", "name")
+        options = {"overwriteSchema": "true", "txnAppId": APP, "txnVersion": str(version)}
+        writer.options(**options).save(self._files.path(to))
+
+    def drop(self, name: str) -> None:
+        """Delete a table with its folder."""
+        self._files.delete(name)
+        self._spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+
+    def query(self, sql: str) -> list[Any]:
+        """The rows that a statement finds."""
+        return self._spark.sql(sql).collect()
+
+    def at(self, name: str) -> str:
+        """A table as statements name it."""
+        return f"delta.{quoted(self._files.path(name))}"
+
+    def run(self, sql: str, version: int) -> None:
+        """Run a statement that writes a table, in one commit that carries a version.
+
+        A table that has a commit of that version, or of a later one, stays as it is.
+        """
+        settings = {
+            "spark.databricks.delta.write.txnAppId": APP,
+            "spark.databricks.delta.write.txnVersion": str(version),
+        }
+        for key, value in settings.items():
+            self._spark.conf.set(key, value)
+        try:
+            self._spark.sql(sql)
+        finally:
+            for key in settings:
+                self._spark.conf.unset(key)
+
+    def _map_names(self, name: str) -> None:
+        self._spark.sql(f"ALTER TABLE {self.at(name)} SET TBLPROPERTIES ({_MAPPED})")
+
+
+_MAPPED = "'delta.columnMapping.mode' = 'name'"
+
+
+def state(name: str, schema: StructType) -> TableState:
+    """A table with the name that views give it."""
+    key: dict[int, tuple[str, Kind]] = {}
+    columns: dict[str, Kind] = {}
+    for column in schema:
+        kind = _KINDS.get(column.dataType.typeName(), object)
+        comment = str(column.metadata.get("comment") or "")
+        word, _, number = comment.rpartition(" ")
+        if word == _KEY and number.isdigit():
+            key[int(number)] = column.name, kind
+        else:
+            columns[column.name] = Number if kind is float and comment == _NUMBER else kind
+    return TableState(name, dict(key[number] for number in sorted(key)), columns)
+
+
+def folder_name(table: str) -> str:
+    """The folder of a table. Two `_` are only before a side's name."""
+    plain = table.replace("__", "_\x01")
+    return re.sub(r"[^A-Za-z0-9_]", lambda found: _hexadecimal(found[0]), plain)
+
+
+def table_name(folder: str) -> str:
+    """The table of a folder, see `folder_name`."""
+    found = re.sub(
+        "(@[0-9a-f]{2})+", lambda run: bytes.fromhex(run[0].replace("@", "")).decode(), folder
+    )
+    return found.replace("_\x01", "__")
+
+
+def _hexadecimal(character: str) -> str:
+    return "".join(f"@{byte:02x}" for byte in character.encode())
+
+
+def _declared(column: str, kind: Kind) -> str:
+    comment = f" COMMENT '{_NUMBER}'" if kind is Number else ""
+    return f"{quoted(column)} {_SQL_TYPES[kind]}{comment}"

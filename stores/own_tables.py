@@ -1,0 +1,73 @@
+"""A SQL read store's own tables: what they are called on each side, and how they are made."""
+
+from stores.columns import NAME_BYTES
+from stores.sink import OLD, StoreError
+from stores.sql_database import Database, quoted
+
+LAYOUT = 2
+"""Of these tables; 1 had no epochs and no sides."""
+
+SIDES = "_sides"
+"""The tables of the sides: a line for each, and one without a table for each side that is written.
+"""
+
+_PER_SIDE = {
+    "_positions": """
+        topic TEXT, "partition" {integer}, next_offset {integer} NOT NULL,
+        applied {integer} NOT NULL, duplicates {integer} NOT NULL, dead {integer} NOT NULL,
+        PRIMARY KEY (topic, "partition")""",
+    "_progress": """
+        topic TEXT, view TEXT, stream TEXT, sequence {integer} NOT NULL,
+        epoch {integer} NOT NULL DEFAULT 0, PRIMARY KEY (topic, view, stream)""",
+    "_dead": """
+        topic TEXT, "partition" {integer}, "offset" {integer}, reason TEXT NOT NULL, value {blob},
+        PRIMARY KEY (topic, "partition", "offset")""",
+    "_batches": """
+        "query" TEXT PRIMARY KEY, number {integer} NOT NULL, at TEXT NOT NULL,
+        records {integer} NOT NULL""",
+}
+_UPGRADES = {1: ["ALTER TABLE _progress ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0"]}
+"""Layout → what makes it the next one. Only SQLite files are of layout 1."""
+
+
+def on_side(name: str, side: str | None) -> str:
+    """What a table is called on a side, None being that of the live tables."""
+    return name if side is None else f"{name}__{side}"
+
+
+def room(side: str | None) -> int:
+    """How many bytes a table's name may have, so that the side's, and `old`, fit behind it."""
+    return NAME_BYTES if side is None else NAME_BYTES - len("__") - max(len(side), len(OLD))
+
+
+def make_all(database: Database) -> None:
+    """Make what is the same for all sides, and bring older layouts up to this one."""
+    layout = database.layout()
+    if layout is not None and not 1 <= layout <= LAYOUT:
+        raise StoreError(
+            f"the read store has layout {layout}, this program writes {LAYOUT}; use the program "
+            "that made it, or another store"
+        )
+    if layout is None:
+        make_side(database, None)
+    for older in range(layout or LAYOUT, LAYOUT):
+        for statement in _UPGRADES[older]:
+            database.run(statement)
+    if layout != LAYOUT:
+        database.run(f'CREATE TABLE {SIDES} (side TEXT, "table" TEXT, PRIMARY KEY (side, "table"))')
+        database.set_layout(LAYOUT)
+
+
+def make_side(database: Database, side: str | None) -> None:
+    """Make the own tables of a side."""
+    words = {"integer": database.integer, "blob": database.blob}
+    for name, columns in _PER_SIDE.items():
+        end = "" if name == "_dead" else database.table_end
+        made = quoted(on_side(name, side))
+        database.run(f"CREATE TABLE {made} ({columns.format(**words)}){end}")
+
+
+def drop_side(database: Database, side: str) -> None:
+    """Drop the own tables of a side, if they are there."""
+    for name in _PER_SIDE:
+        database.run(f"DROP TABLE IF EXISTS {quoted(on_side(name, side))}")

@@ -1,0 +1,277 @@
+"""A schema of a PostgreSQL database as a read store's database: the first one of the search path.
+
+Many rows go by COPY into a temporary table, from where one statement writes them. PostgreSQL takes
+no NUL in a text; in the sink's own tables a private character stands for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import psycopg
+import psycopg.sql
+from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
+
+from stores.columns import INT_MAX, INT_MIN, Kind, Number
+from stores.reduction import Mark, Stream
+from stores.schema import Limits, TableState
+from stores.sink import StoreError
+from stores.sql_database import DataRefused, listed, quoted
+from stores.urls import without_password
+
+FEW = 50
+"""Up to so many rows are written one by one, which is quicker for them than by COPY."""
+
+_CONNECT = {"connect_timeout": 10, "application_name": "sequitur", "tcp_user_timeout": 30_000}
+# A writer that is stopped in the middle of a batch, and one that hangs, hold nobody up for ever.
+_OPTIONS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=120s"
+_STORE, _SIDE = 0x5E9018, 0x5E9019  # any numbers that nobody else uses for locks
+_HERE = "SELECT oid FROM pg_namespace WHERE nspname = current_schema()"
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("bigint", "integer", "smallint"), int),
+    **dict.fromkeys(("double precision", "real"), float),
+    **dict.fromkeys(("text", "character varying", "character", "citext"), str),
+    "boolean": bool,
+    "numeric": Number,
+}
+_NUL, _ESCAPE = "\ue0000", "\ue000e"
+"""What stands for NUL and for the private character U+E000 itself."""
+
+
+class PostgresDatabase:
+    """A `Database` at `postgresql://…`; what follows a `?` goes to the driver."""
+
+    types: Mapping[Kind, str] = {
+        int: "BIGINT",
+        float: "DOUBLE PRECISION",
+        str: "TEXT",
+        bool: "BOOLEAN",
+        Number: "NUMERIC",
+    }
+    limits = Limits(nul=False)
+    integer = "BIGINT"
+    blob = "BYTEA"
+    table_end = ""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._name = without_password(url)
+        self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._stage_numbers = count()
+        with self.errors():
+            self._connection = self._connect()
+        if self._connection.info.encoding != "utf-8":
+            self.close()
+            raise StoreError(f"read store {self._name}: its database is not in UTF-8; make one so")
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        given = psycopg.conninfo.conninfo_to_dict(self._url)
+        more = {**_CONNECT, "options": _OPTIONS, "client_encoding": "utf8"}
+        settings: dict[str, Any] = {n: v for n, v in more.items() if n not in given}
+        return psycopg.connect(self._url, autocommit=True, **settings)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (DataError, IntegrityError, ProgramLimitExceeded) as error:
+            raise DataRefused(f"read store {self._name}: {_said(error)}") from error
+        except psycopg.Error as error:
+            raise StoreError(f"read store {self._name}: {_said(error)}") from error
+
+    @contextmanager
+    def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:
+        connection = self._connection
+        stages = dict(self._stages)
+        try:
+            with connection.transaction():
+                # The rest sees what others committed up to here.
+                shared = "" if alone else "_shared"
+                lock = f"SELECT pg_advisory_xact_lock{shared}(%s, hashtext(current_schema()))"
+                connection.execute(lock, (_STORE,))
+                lock = "SELECT pg_advisory_xact_lock(%s, hashtext(current_schema() || '/' || %s))"
+                connection.execute(lock, (_SIDE, side or ""))
+                yield
+        except BaseException:
+            self._stages = stages  # those that were made meanwhile are gone
+            raise
+
+    def layout(self) -> int | None:
+        sql = f"SELECT 1 FROM pg_class WHERE relname = '_layout' AND relnamespace = ({_HERE})"
+        found = self.query("SELECT number FROM _layout") if self.query(sql) else []
+        return int(found[0][0]) if found else None
+
+    def set_layout(self, number: int) -> None:
+        self.run("CREATE TABLE IF NOT EXISTS _layout (number BIGINT)")
+        self.run("DELETE FROM _layout")
+        self.query("INSERT INTO _layout VALUES (?)", [number])
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(_statement(sql.replace("?", "%s")), parameters)
+        if cursor.description is None:
+            return []
+        return [tuple(map(_read, row)) for row in cursor]
+
+    def run(self, sql: str) -> None:
+        self._connection.execute(_statement(sql))
+
+    def found(self) -> tuple[list[TableState], list[str]]:
+        others = [
+            name
+            for (name,) in self.query(
+                f"SELECT relname::text FROM pg_class WHERE relnamespace = ({_HERE}) "
+                "AND relkind NOT IN ('r', 'p')"
+            )
+            if not name.startswith("_")
+        ]
+        tables: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {}
+        for name, column, sql_type, at in self.query(_COLUMNS):
+            if not name.startswith("_"):
+                key, columns = tables.setdefault(name, ({}, {}))
+                kind = _KINDS.get(sql_type, object)
+                if at is None:
+                    columns[column] = kind
+                else:
+                    key[column] = str if kind is object else kind
+        return [TableState(name, *both) for name, both in tables.items()], others
+
+    def marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
+        by_view: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        for topic, view, stream in streams:
+            by_view[topic, view][_written(stream)] = stream
+        sql = _statement(
+            f"SELECT stream, epoch, sequence FROM {quoted(table)} "
+            "WHERE topic = %s AND view = %s AND stream = ANY(%s)"
+        )
+        found: dict[Stream, Mark] = {}
+        for (topic, view), names in by_view.items():
+            rows = self._connection.execute(sql, (topic, _written(view), list(names)))
+            for stream, epoch, sequence in rows:
+                found[topic, view, names[stream]] = epoch, sequence
+        return found
+
+    def put(
+        self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        if not rows:
+            return
+        if table.startswith("_"):
+            rows = [tuple(map(_written, row)) for row in rows]
+        names = (*key, *columns)
+        sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
+        conflict = f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}"
+        insert = f"INSERT INTO {quoted(table)} ({listed(names)})"
+        if len(rows) > FEW:
+            stage = self._copied(table, names, rows)
+            self.run(f"{insert} SELECT {listed(names)} FROM {stage} {conflict}")
+            self.run(f"TRUNCATE {stage}")
+        else:
+            self._each(f"{insert} VALUES (", len(names), f") {conflict}", rows)
+
+    def remove(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
+        if len(keys) > FEW:
+            stage = self._copied(table, tuple(key), keys)
+            where = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, key))
+            self.run(f"DELETE FROM {quoted(table)} AS t USING {stage} AS s WHERE {where}")
+            self.run(f"TRUNCATE {stage}")
+        else:
+            name = f"({listed(key)})"
+            self._each(f"DELETE FROM {quoted(table)} WHERE {name} = (", len(key), ")", keys)
+
+    def _each(self, before: str, values: int, after: str, rows: list[tuple[Any, ...]]) -> None:
+        """Run a statement for every row, whose values go in the middle."""
+        before, after = (part.replace("%", "%%") for part in (before, after))
+        sql = _statement(before + ", ".join(["%s"] * values) + after)
+        # A number is cast to a column's type without loss only when it comes as text.
+        texts = [tuple(repr(v) if v.__class__ is float else v for v in row) for row in rows]
+        with self._connection.cursor() as cursor:
+            cursor.executemany(sql, texts)
+
+    def _copied(self, table: str, names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+        """The name of a temporary table that holds the rows."""
+        stage = self._stages.get((table, names))
+        if stage is None:
+            stage = self._stages[table, names] = f"_stage_{next(self._stage_numbers)}"
+            self.run(
+                f"CREATE TEMPORARY TABLE {stage} ON COMMIT DELETE ROWS AS "
+                f"SELECT {listed(names)} FROM {quoted(table)} WITH NO DATA"
+            )
+        copy_in = _statement(f"COPY {stage} FROM STDIN")
+        with self._connection.cursor() as cursor, cursor.copy(copy_in) as copy:
+            for row in rows:
+                copy.write_row(row)
+        return stage
+
+    def ordered(self, column: str, kind: Kind) -> str:
+        return quoted(column) + (' COLLATE "C"' if kind is str else "")
+
+    @contextmanager
+    def read(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
+        # A connection of its own, since this one may have a transaction meanwhile.
+        with (
+            self._connect() as connection,
+            connection.transaction(),
+            connection.cursor("rows") as cursor,
+        ):
+            cursor.itersize = 5_000
+            yield cursor.execute(_statement(sql))
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        if not isinstance(value, Decimal):
+            return value
+        whole = value.as_tuple().exponent == 0 and INT_MIN <= value <= INT_MAX
+        return int(value) if whole else float(value)
+
+    def replace(self, table: str, kept: str | None, new: str) -> None:
+        if kept is not None:
+            for privilege, role, grantable in self.query(_GRANTS, [table]):
+                option = " WITH GRANT OPTION" if grantable else ""
+                self.run(f"GRANT {privilege} ON {quoted(new)} TO {role or 'PUBLIC'}{option}")
+            self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(kept)}")
+        self.run(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(table)}")
+        self._stages.clear()  # their columns may be others now; they go with the connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_COLUMNS = f"""
+SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text,
+       array_position(i.indkey::int2[], a.attnum)
+FROM pg_class AS c
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
+WHERE c.relnamespace = ({_HERE}) AND c.relkind IN ('r', 'p')
+ORDER BY 1, 4, a.attnum
+"""
+_GRANTS = f"""
+SELECT acl.privilege_type, quote_ident(r.rolname), acl.is_grantable
+FROM pg_class AS c, aclexplode(c.relacl) AS acl LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
+WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
+"""
+
+
+def _statement(sql: str) -> psycopg.sql.SQL:
+    """Text that was made here, with every name quoted, as the driver's types want it."""
+    return psycopg.sql.SQL(sql)
+
+
+def _written(value: Any) -> Any:
+    """A value of an own table as PostgreSQL takes it."""
+    if value.__class__ is str and ("\0" in value or "\ue000" in value):
+        return value.replace("\ue000", _ESCAPE).replace("\0", _NUL)
+    return value
+
+
+def _read(value: Any) -> Any:
+    """A value of an own table as it was written."""
+    if value.__class__ is str and "\ue000" in value:
+        return value.replace(_NUL, "\0").replace(_ESCAPE, "\ue000")
+    return value
+
+
+def _said(error: psycopg.Error) -> str:
+    return str(error).strip() or error.__class__.__name__

@@ -1,0 +1,20 @@
+"""A read store in a PostgreSQL database."""
+
+from collections.abc import Iterable
+
+from stores.postgres_database import PostgresDatabase
+from stores.sink import DeclaredTable
+from stores.sql_sink import SqlSink
+
+
+class PostgresSink(SqlSink):
+    """A `Sink` into the database at `postgresql://user:password@host:port/database`.
+
+    Its tables are in the first schema of the user's search path. tables: declared tables, made at
+    once. side: whose tables are written. Raises StoreError.
+    """
+
+    def __init__(
+        self, url: str, tables: Iterable[DeclaredTable] = (), side: str | None = None
+    ) -> None:
+        super().__init__(PostgresDatabase(url), tables, side)

@@ -1,0 +1,119 @@
+"""What SQL databases say and do differently, as far as a read store needs it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from stores.columns import Kind
+from stores.reduction import Mark, Stream
+from stores.schema import Limits, TableState
+from stores.sink import StoreError
+
+
+class DataRefused(StoreError):
+    """A database does not take a value: it is of another type, or breaks a rule of the table."""
+
+
+class Database(Protocol):
+    """One connection. Names are given as they are, and quoted here.
+
+    types: of columns, by kind. limits: of what it takes. integer, blob: the types of the sink's own
+    columns. table_end: what a table is made with that has its rows by primary key.
+    """
+
+    types: Mapping[Kind, str]
+    limits: Limits
+    integer: str
+    blob: str
+    table_end: str
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Make a StoreError of what the database says; of what it says of a value, DataRefused."""
+        ...
+
+    def transaction(self, side: str | None, *, alone: bool = False) -> AbstractContextManager[None]:
+        """All or nothing. One at a time writes a side (None: the live tables).
+
+        alone: nobody else writes any side.
+        """
+        ...
+
+    def layout(self) -> int | None:
+        """The number of the layout of the sink's own tables, None where there are none."""
+        ...
+
+    def set_layout(self, number: int) -> None:
+        """Note the layout."""
+        ...
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement, whose parameters are marked `?`, and return its rows."""
+        ...
+
+    def run(self, sql: str) -> None:
+        """Run a statement without parameters and rows; any text may be quoted in it."""
+        ...
+
+    def found(self) -> tuple[list[TableState], list[str]]:
+        """(tables, names of other things), without those whose names begin with `_`."""
+        ...
+
+    def marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
+        """How far streams are by the table `_progress`, which may have another name."""
+        ...
+
+    def put(
+        self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        """Insert rows, or set the columns of those that are there; no key comes twice."""
+        ...
+
+    def remove(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
+        """Delete rows; those that are not there are no error."""
+        ...
+
+    def ordered(self, column: str, kind: Kind) -> str:
+        """What orders rows by a column, the same in every database."""
+        ...
+
+    def read(self, sql: str) -> AbstractContextManager[Iterable[tuple[Any, ...]]]:
+        """The rows of a query as of one moment; they may be many."""
+        ...
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        """A value that was read, as it was written."""
+        ...
+
+    def replace(self, table: str, kept: str | None, new: str) -> None:
+        """Rename the table `new` to `table`, whose old one becomes `kept` if there is one.
+
+        Whoever may read the old one may read the new one.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as SQL takes them, with commas."""
+    return ", ".join(map(quoted, names))
+
+
+def create(name: str, table: TableState, types: Mapping[Kind, str]) -> str:
+    """The statement that makes a table with all its columns, under this name."""
+    key = [f"{quoted(column)} {types[kind]} NOT NULL" for column, kind in table.key.items()]
+    columns = [f"{quoted(column)} {types[kind]}" for column, kind in table.columns.items()]
+    primary = f"PRIMARY KEY ({listed(table.key)})"
+    return f"CREATE TABLE {quoted(name)} ({', '.join([*key, *columns, primary])})"
+
+
+def add_column(name: str, column: str, sql_type: str) -> str:
+    """The statement that adds one column."""
+    return f"ALTER TABLE {quoted(name)} ADD COLUMN {quoted(column)} {sql_type}"

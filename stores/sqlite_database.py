@@ -1,0 +1,192 @@
+"""One SQLite file as a read store's database.
+
+The file is in WAL mode, so that readers and the one writer do not block each other, and synchronous
+FULL, so that a batch that is committed survives a power loss: Spark's checkpoint may do so too, and
+would otherwise go on behind rows that are gone. That is one sync of the disk per batch.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from stores.columns import Kind, Number
+from stores.reduction import Mark, Stream
+from stores.schema import NO_LIMITS, Limits, TableState
+from stores.sink import StoreError
+from stores.sql_database import DataRefused, listed, quoted
+
+BUSY_SECONDS = 30.0
+"""How long to wait for another writer."""
+
+_LOOKED_UP = 500
+"""Streams whose marks one statement reads."""
+
+
+class SqliteDatabase:
+    """A `Database` in the file at `path`, which is made with its folder where it is not there."""
+
+    types: Mapping[Kind, str] = {
+        int: "INTEGER",
+        float: "REAL",
+        str: "TEXT",
+        bool: "BOOLEAN",
+        Number: "NUMERIC",
+    }
+    limits: Limits = NO_LIMITS
+    integer = "INTEGER"
+    blob = "BLOB"
+    table_end = " WITHOUT ROWID"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"read store {path}: {error}") from error
+        with self.errors():
+            self._connection = self._connect()
+        try:
+            with self.errors():
+                for pragma in (
+                    "journal_mode = WAL",
+                    "synchronous = FULL",
+                    "journal_size_limit = 67108864",
+                    "cache_size = -65536",
+                    # A view that somebody made goes on reading the name that it was made with.
+                    "legacy_alter_table = ON",
+                ):
+                    self._connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.IntegrityError, sqlite3.DataError) as error:
+            raise DataRefused(f"read store {self.path}: {error}") from error
+        except sqlite3.Error as error:
+            raise StoreError(f"read store {self.path}: {error}") from error
+
+    @contextmanager
+    def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")  # one writes, whatever it writes
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def layout(self) -> int | None:
+        (number,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return number or None
+
+    def set_layout(self, number: int) -> None:
+        self._connection.execute(f"PRAGMA user_version = {number}")
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def run(self, sql: str) -> None:
+        self._connection.execute(sql)
+
+    def found(self) -> tuple[list[TableState], list[str]]:
+        tables, others = [], []
+        for kind, name in self.query("SELECT type, name FROM sqlite_master"):
+            if kind != "table":
+                others.append(name)
+            elif not name.startswith(("_", "sqlite_")):
+                tables.append(self._table(name))
+        return tables, others
+
+    def _table(self, name: str) -> TableState:
+        sql = "SELECT pk, name, type FROM pragma_table_info(?) ORDER BY pk, cid"
+        key: dict[str, Kind] = {}
+        columns: dict[str, Kind] = {}
+        for pk, column, sql_type in self.query(sql, (name,)):
+            kind = _kind(sql_type)
+            if pk:
+                key[column] = str if kind is object else kind
+            else:
+                columns[column] = kind
+        return TableState(name, key, columns)
+
+    def marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
+        by_view: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for topic, view, stream in sorted(streams):
+            by_view[topic, view].append(stream)
+        sql = (
+            f"SELECT stream, epoch, sequence FROM {quoted(table)} "
+            f"WHERE topic = ? AND view = ? AND stream IN ({_marks(_LOOKED_UP)})"
+        )
+        found: dict[Stream, Mark] = {}
+        for at, names in by_view.items():
+            for first in range(0, len(names), _LOOKED_UP):
+                some = names[first : first + _LOOKED_UP]
+                some += some[-1:] * (_LOOKED_UP - len(some))
+                for stream, epoch, sequence in self._connection.execute(sql, (*at, *some)):
+                    found[*at, stream] = epoch, sequence
+        return found
+
+    def put(
+        self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
+        self._connection.executemany(
+            f"INSERT INTO {quoted(table)} ({listed((*key, *columns))}) "
+            f"VALUES ({_marks(len(key) + len(columns))}) "
+            f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
+            rows,
+        )
+
+    def remove(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
+        where = " AND ".join(f"{quoted(name)} = ?" for name in key)
+        self._connection.executemany(f"DELETE FROM {quoted(table)} WHERE {where}", keys)
+
+    def ordered(self, column: str, kind: Kind) -> str:
+        return quoted(column) + (" COLLATE BINARY" if kind is str else "")
+
+    @contextmanager
+    def read(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
+        # A connection of its own, which sees one moment whatever is written meanwhile.
+        with closing(self._connect()) as connection:
+            yield connection.execute(sql)
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        return bool(value) if kind is bool else value
+
+    def replace(self, table: str, kept: str | None, new: str) -> None:
+        if kept is not None:
+            self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(kept)}")
+        self.run(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(table)}")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _kind(sql_type: str) -> Kind:
+    """The kind of a column by its type, as SQLite reads types: by what the name contains."""
+    name = sql_type.upper()
+    for part, kind in (
+        *(("INT", int), ("CHAR", str), ("CLOB", str), ("TEXT", str), ("REAL", float)),
+        *(("FLOA", float), ("DOUB", float), ("BOOL", bool), ("NUMERIC", Number)),
+    ):
+        if part in name:
+            return kind
+    return object
+
+
+def _marks(count: int) -> str:
+    """Marks of `count` parameters."""
+    return ", ".join("?" * count)

@@ -1,0 +1,58 @@
+"""The Delta Lake read store keeps what is most its own of the contract of sinks.
+
+A batch takes Spark a second or two, so the whole contract is in `whole_delta_sink.py`, which is run
+by its name: python -m pytest tests/stores/whole_delta_sink.py
+"""
+
+import pytest
+
+from stores.delta_tables import folder_name, table_name
+from tests.contracts.sink.dead import DeadContract
+from tests.contracts.sink.epochs import EpochsContract
+from tests.contracts.sink.once import OnceContract
+from tests.contracts.sink.rows import RowsContract
+from tests.contracts.sink.sides import SidesContract
+from tests.contracts.sink.tables import ODD_NAMES, TablesContract
+from tests.stores.delta import DeltaOwn, DeltaStore
+
+pytestmark = pytest.mark.integration
+
+
+class TestDeltaSink(DeltaStore):
+    cut_off_at = ("_write_rows",)
+    state = OnceContract.state
+    _fill = SidesContract._fill
+
+    test_a_row_after_its_delete_starts_anew = RowsContract.test_a_row_after_its_delete_starts_anew
+    test_a_duplicate_at_a_later_offset_is_fenced = (
+        OnceContract.test_a_duplicate_at_a_later_offset_is_fenced
+    )
+    test_a_crash_at_any_step = OnceContract.test_a_crash_at_any_step_leaves_all_as_it_was
+    test_a_batch_that_was_cut_off = (
+        OnceContract.test_a_batch_that_was_cut_off_may_come_again_in_other_batches
+    )
+    test_a_checkpoint_that_is_ahead_is_refused = (
+        OnceContract.test_a_checkpoint_that_is_ahead_is_refused
+    )
+    test_a_higher_epoch_is_applied = (
+        EpochsContract.test_a_higher_epoch_is_applied_whatever_its_sequence
+    )
+    test_a_column_that_comes_later_is_added = TablesContract.test_a_column_that_comes_later_is_added
+    test_undeclared_tables_are_inferred = TablesContract.test_undeclared_tables_are_inferred
+    test_bad_records_are_kept = (
+        DeadContract.test_bad_records_are_kept_with_the_reason_and_the_others_are_applied
+    )
+    test_a_switch = SidesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
+    test_a_side_that_is_behind = SidesContract.test_a_side_that_is_behind_is_not_switched_to
+
+    test_rows_of_all_kinds = DeltaOwn.test_rows_of_all_kinds_of_changes_in_one_batch
+    test_a_switch_that_was_cut_off = DeltaOwn.test_a_switch_that_was_cut_off_is_carried_out
+    test_a_journal_that_was_deleted = DeltaOwn.test_a_journal_that_was_deleted_loses_no_batch
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "a___b", "_x_", "@20", "\x01", "____"])
+def test_a_folder_s_name_is_plain_and_tells_the_table_s(name: str) -> None:
+    folder = folder_name(name)
+    assert folder.replace("@", "").replace("_", "").isalnum()
+    assert "__" not in folder
+    assert table_name(folder) == name

@@ -1,0 +1,1 @@
+"""Run a topology with Spark; each module stands by itself."""
