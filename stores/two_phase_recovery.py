@@ -71,7 +71,9 @@ def recover(
             if transaction not in left:
                 names.discard(name)
     old = {line.transaction for line in lines if line.begun_at < time.time() - keep}
-    done = [transaction for transaction, names in needed.items() if not names and transaction in old]
+    done = [
+        transaction for transaction, names in needed.items() if not names and transaction in old
+    ]
     if done and decisions.forget(done):
         recovery.forgotten = len(done)
     return recovery

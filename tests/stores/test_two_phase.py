@@ -20,8 +20,8 @@ from stores.outbox import Outbox
 from stores.two_phase import Coordinator as _Coordinator
 from stores.two_phase import OutcomeUnknown, TwoPhase
 from stores.two_phase_log import DecisionLog, TwoPhaseError
-from stores.two_phase_recovery import recover
 from stores.two_phase_prepared import gid, prepare, prepared
+from stores.two_phase_recovery import recover
 from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
