@@ -20,6 +20,7 @@ from topology.inspectors import (
 from topology.policies import (
     adaptive,
     advance,
+    ask,
     halt,
     late_topic,
     park,
@@ -67,6 +68,7 @@ __all__ = [
     "View",
     "adaptive",
     "advance",
+    "ask",
     "contiguous",
     "earliest_seen",
     "first",

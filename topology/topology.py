@@ -12,8 +12,10 @@ from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
 from topology.names import checked_name, checked_topic
 from topology.on_full import check_full, default_full
+from topology.on_gap import check_ask
 from topology.policies import (
     Advance,
+    Ask,
     Full,
     Gap,
     Halt,
@@ -148,15 +150,16 @@ class Topology(SideTopics):
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
-        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)` or
-        `skip(after=adaptive(…))`. full: `redeliver(…)`, unless given one that fits the gap;
-        `spill()` or `halt()`. late: `late_topic()` or `rebuild_stream(…)`. error: `advance()`,
-        `retry(…)`, `park()` or `halt()`. tables: the read-store tables that the handler writes to,
-        where their columns should be declared rather than inferred. start: where a stream begins:
-        `first()`, `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that
-        close a stream; it is forgotten `retention` seconds later. reopen: whether what comes in
-        between is 'late', or starts the stream again ('start'). lane: what splits a stream within
-        the view, each lane in order on its own: a field or a function of the event.
+        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)`,
+        `skip(after=adaptive(…))` or `ask(topic)`. full: `redeliver(…)`, unless given one that fits
+        the gap; `spill()` or `halt()`. late: `late_topic()` or `rebuild_stream(…)`. error:
+        `advance()`, `retry(…)`, `park()` or `halt()`. tables: the read-store tables that the
+        handler writes to, where their columns should be declared rather than inferred. start:
+        where a stream begins: `first()`, `earliest_seen(after=seconds)` or `opened_by(kind, …)`.
+        closes: the kinds that close a stream; it is forgotten `retention` seconds later. reopen:
+        whether what comes in between is 'late', or starts the stream again ('start'). lane: what
+        splits a stream within the view, each lane in order on its own: a field or a function of
+        the event.
         """
         checked_name("view", name)
         if name in self._views:
@@ -179,7 +182,7 @@ class Topology(SideTopics):
         late = LateTopic() if late is None else late
         error = Advance() if error is None else error
         for what, value, types in (
-            ("gap", gap, (Wait, Skip)),
+            ("gap", gap, (Wait, Skip, Ask)),
             ("full", full, (Redeliver, Spill, Halt, NoneType)),
             ("late", late, (LateTopic, RebuildStream)),
             ("error", error, (Advance, Retry, Park, Halt)),
@@ -189,6 +192,7 @@ class Topology(SideTopics):
                 raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
         full = default_full(gap) if full is None else full
         check_full(name, full, gap)
+        check_ask(name, gap, source.sequence, lane)
         closing = checked_closing(name, closes, retention, reopen, kinds)
         start = First() if start is None else start
         if not isinstance(start, First | EarliestSeen | OpenedBy):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from topology.asking import asking_of
 from topology.closed import ClosedStreams
 from topology.counts import encode_counts
 from topology.event import Event, Message
@@ -41,6 +42,7 @@ class ViewTask(ViewState):
         )
         self._horizon: int | None = None
         self.closed = ClosedStreams(table)
+        self._asking = asking_of(self)
         self._learned()
         for stream in list(self.late_events.streams):
             progress = self.progress(stream)
@@ -69,7 +71,8 @@ class ViewTask(ViewState):
         """The earliest deadline of a gap, a retry or a closed stream (ms), infinite if none is."""
         if self.halted:
             return float("inf")
-        return min(self.timers.next, self.retries.next, self.closed.due)
+        due = min(self.timers.next, self.retries.next, self.closed.due)
+        return due if self._asking is None else min(due, self._asking.due)
 
     @property
     def retry_due(self) -> float:
@@ -220,6 +223,10 @@ class ViewTask(ViewState):
             self.halt(why_full(self.view, result), unit)
         if self.lateness is not None:
             self._learn(result, rows, learn=not back)
+        if self._asking is not None:
+            self._asking.note(result.changed)
+            if self._horizon is not None:
+                self._asking.ask(self, self._horizon, unit)
         self.note(unit, rows)
 
     def rebuilt(self, stream: str, state: bytes | None) -> None:

@@ -66,6 +66,7 @@ class Postgres(LocalServer):
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
+            "max_prepared_transactions": "100",  # for two-phase commit
             **self._settings,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]

@@ -15,7 +15,7 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from apps.soak.cut_off import DELTA_STEPS, SQL_STEPS
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds for what a busy machine may need to start Spark and work a batch off."""
 
 

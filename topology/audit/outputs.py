@@ -36,6 +36,13 @@ class Chain(NamedTuple):
 START = Chain(0, -(2**63) - 1, bytes(8))
 
 
+def chained(chain: Chain, sequence: int, value: bytes) -> Chain:
+    """The chain with one more record."""
+    link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
+    link.update(value)
+    return Chain(chain.records + 1, sequence, link.digest(), chain.epoch)
+
+
 class Outputs:
     """The outputs of a view in one partition. chains: stream → what it said.
 
@@ -87,9 +94,7 @@ class Outputs:
         if said_alone is None:
             self.chains[stream] = Chain(chain.records, sequence, chain.hash, epoch)
             return True
-        link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
-        link.update(said_alone)
-        self.chains[stream] = Chain(chain.records + 1, sequence, link.digest(), epoch)
+        self.chains[stream] = chained(chain, sequence, said_alone)._replace(epoch=epoch)
         return True
 
     def _again(self, stream: str, at: tuple[int, int], said: bytes, record: Message) -> None:
