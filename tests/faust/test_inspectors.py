@@ -6,8 +6,8 @@ import pytest
 
 from tests.topology.formats import csv
 from topology import DeclarationError, Inspector, Topology
+from topology.environment import variable, with_inspectors
 from topology.faust import compile
-from topology.faust.inspectors import variable, with_inspectors
 
 NAME = "tests.topology.formats:csv"
 

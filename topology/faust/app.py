@@ -8,11 +8,11 @@ import faust
 from faust.stores import STORES
 from faust.types import StreamT
 
+from topology.environment import with_inspectors
 from topology.faust import cli_audit
 from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
 from topology.faust.engine import Engine
-from topology.faust.inspectors import with_inspectors
 from topology.faust.looks.cli import register_looks
 from topology.faust.patience import patiently
 from topology.faust.quiet import quieten

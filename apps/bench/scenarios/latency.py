@@ -52,11 +52,11 @@ def measure(bench: Bench) -> dict[str, float]:
         sender = run.start(command, "sender")
         run.programs.remove(sender)
         try:
-            seen = {event: now for event, _, now in _in_order(run, total)}
+            seen = {event: now for event, _, now in in_order(run, total)}
         finally:
             sender.kill()
         run.stop()
-        appended = {event: (sent, at) for event, sent, at, _ in _read(run, job.input, total)}
+        appended = {event: (sent, at) for event, sent, at, _ in read(run, job.input, total)}
     return figures(seen, appended)
 
 
@@ -79,17 +79,17 @@ def figures(seen: Mapping[Key, float], appended: Mapping[Key, tuple[float, float
     }
 
 
-def _in_order(run: Run, total: int) -> Iterator[tuple[Key, float, float]]:
+def in_order(run: Run, total: int) -> Iterator[tuple[Key, float, float]]:
     """The output as it comes: event, when sent, and now. Raises Wrong if it is out of order."""
     last: dict[int, int] = {}
-    for (stream, sequence), sent, _, now in _read(run, run.job.output, total):
+    for (stream, sequence), sent, _, now in read(run, run.job.output, total):
         if sequence != last.get(stream, 0) + 1:
             raise Wrong(f"stream {stream} has {sequence} after {last.get(stream, 0)}")
         last[stream] = sequence
         yield (stream, sequence), sent, now
 
 
-def _read(run: Run, topic: str, total: int) -> Iterator[tuple[Key, float, float, float]]:
+def read(run: Run, topic: str, total: int) -> Iterator[tuple[Key, float, float, float]]:
     """A topic's first `total` committed events: when sent, when appended, and now, in ms.
 
     Raises TimeoutError where they do not come.

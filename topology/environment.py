@@ -15,8 +15,8 @@ def variable(source: str) -> str:
     return PREFIX + re.sub(r"[^A-Z0-9]", "_", source.upper())
 
 
-def with_inspectors(topology: Topology, environment: Mapping[str, str]) -> Topology:
-    """The topology with the inspectors that the environment names; itself where it names none.
+def chosen_inspectors(topology: Topology, environment: Mapping[str, str]) -> dict[str, str]:
+    """Source → the inspector that the environment names for it.
 
     Raises DeclarationError for a variable that fits no source, or several.
     """
@@ -41,4 +41,13 @@ def with_inspectors(topology: Topology, environment: Mapping[str, str]) -> Topol
                     f"{at}={inspector!r}: it could be any of the sources "
                     f"{', '.join(map(repr, names))}; give one of them another `name`"
                 )
+    return chosen
+
+
+def with_inspectors(topology: Topology, environment: Mapping[str, str]) -> Topology:
+    """The topology with the inspectors that the environment names; itself where it names none.
+
+    Raises DeclarationError, see `chosen_inspectors`.
+    """
+    chosen = chosen_inspectors(topology, environment)
     return topology.with_inspectors(chosen) if chosen else topology

@@ -1,0 +1,200 @@
+"""Run a topology live on Spark: a streaming query in place of Faust workers.
+
+    python -m apps.live --topology shop:shop --checkpoint DIR
+    spark-submit … apps/live.py --topology shop:shop --checkpoint DIR
+
+Row changes go to the views' output topics, or with --store straight into a read store. The state of
+all streams is in the checkpoint: if it is lost, all that the topics still have is read again, and
+outputs come again with the same view, stream and sequence. SIGTERM and Ctrl-C finish the batch in
+hand and end with status 0; an error ends with status 1.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+from apps.kafka_client import client_settings
+from apps.kafka_options import OptionError, kafka_options, without_secrets
+from stores.sink import Sink, StoreError
+from stores.sinks import needs_spark, open_sink
+from stores.urls import without_password
+from topology import DeclarationError
+
+LOOK_SECONDS = 0.2
+
+log = logging.getLogger("live")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    try:
+        return _run(options)
+    except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
+        return 0
+    except (StoreError, OptionError, DeclarationError) as error:
+        log.error("%s", error)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("live", description=__doc__.partition("\n")[0])
+    parser.add_argument("--topology", required=True, metavar="MODULE:NAME")
+    parser.add_argument(
+        "--broker",
+        default=os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"),
+        help="host:port of Kafka (SEQUITUR_BROKER, else %(default)s)",
+    )
+    parser.add_argument(
+        "--checkpoint", required=True, metavar="DIR", help="the state of all streams; keep it"
+    )
+    parser.add_argument(
+        "--store", metavar="URL", help="put row changes straight into this read store"
+    )
+    parser.add_argument(
+        "--topics",
+        action=argparse.BooleanOptionalAction,
+        help="write row changes to the output topics (unless there is a --store)",
+    )
+    parser.add_argument(
+        "--max-records-per-trigger",
+        type=_count,
+        default=50_000,
+        metavar="N",
+        help="messages of one batch, whose outputs are in memory together (%(default)s)",
+    )
+    parser.add_argument(
+        "--trigger-interval",
+        type=_seconds,
+        default=0.5,
+        metavar="SECONDS",
+        help="between the starts of two batches, also when nothing comes (%(default)s)",
+    )
+    parser.add_argument("--group", help="of the committed offsets (TOPOLOGY.spark)")
+    parser.add_argument(
+        "--kafka-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of Spark's Kafka source, such as kafka.security.protocol=SSL; may be repeated",
+    )
+    parser.add_argument(
+        "--kafka-properties",
+        type=Path,
+        metavar="FILE",
+        help="client properties, such as sasl.jaas.config=…: secrets are not for command lines",
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    stop = Event()
+    _take_signals(stop)
+    if options.store is None and options.topics is False:
+        raise OptionError("--no-topics without --store would leave row changes nowhere to go")
+    if options.store is not None and needs_spark(options.store):
+        raise OptionError(
+            f"--store {without_password(options.store)}: row changes go there by way of the output "
+            "topics and the materializer; leave --store out, and start apps/materializer.py too"
+        )
+    kafka = kafka_options(options.kafka_option, options.kafka_properties)
+    client = client_settings(kafka)
+    sys.path.insert(0, "")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # Spark's Python workers import the topology as this process does.
+        os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    # Spark takes seconds to import and to start: what is wrong with the rest is said before.
+    from topology.spark.reference import refer
+    from topology.spark.supported import check_supported
+
+    topology = refer(options.topology).load()
+    check_supported(topology)
+    with ExitStack() as stack:
+        sink: Sink | None = None
+        if options.store is not None:
+            tables = [table for view in topology.views.values() for table in view.tables]
+            sink = stack.enter_context(open_sink(options.store, tables))
+        from aiokafka.errors import KafkaError
+
+        from apps.spark_session import SPARK_ERRORS, spark_session
+        from topology.spark.live import start
+        from topology.spark.settings import CannotRun, Settings
+
+        settings = Settings(
+            broker=options.broker,
+            checkpoint=options.checkpoint,
+            max_records=options.max_records_per_trigger,
+            interval=options.trigger_interval,
+            topics=options.topics if options.topics is not None else sink is None,
+            group=options.group,
+            kafka=kafka,
+            client=client,
+        )
+        try:
+            spark = spark_session(topology.name)
+            _take_signals(stop)  # Spark has set its own
+            log.info("running topology %s from %s", topology.name, options.broker)
+            try:
+                live = start(options.topology, settings, spark, sink)
+                while not stop.wait(LOOK_SECONDS) and live.query.isActive:
+                    pass
+                if stop.is_set():
+                    # Spark would report the end of the query, and a batch that is not begun, as
+                    # errors.
+                    spark.sparkContext.setLogLevel("OFF")
+                live.stop()
+            finally:
+                with suppress(*SPARK_ERRORS):
+                    spark.stop()
+        except (CannotRun, KafkaError, *SPARK_ERRORS) as error:
+            if stop.is_set() and not isinstance(error, CannotRun):
+                log.info("Spark did not stop in order; a batch in hand is run again next time")
+            else:
+                log.error("%s", without_secrets(_reason(error), kafka))
+                return 1
+    log.info("stopped")
+    return 0
+
+
+def _take_signals(stop: Event) -> None:
+    """Let SIGTERM and SIGINT set `stop`; who sends one often sends it twice."""
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        if not stop.is_set():
+            stop.set()
+            log.info("%s: finishing the batch in hand", signal.Signals(number).name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says, without its plans and Java's stacks."""
+    text = str(error).partition("=== Streaming Query")[0].partition("JVM stacktrace")[0].strip()
+    lines = [line for line in text.splitlines() if not line.startswith("\tat ")]
+    return "\n".join(lines) or repr(error)
+
+
+def _count(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
+
+
+def _seconds(text: str) -> float:
+    if not 0 <= (number := float(text)) <= 3600:
+        raise ValueError
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""A process of `apps.live` for tests: started, killed, and looked at from outside."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message
+
+from apps.local.home import ROOT
+from apps.local.process import spawn, tail
+from apps.soak.check import read
+
+PATIENCE = 200.0
+
+
+class LiveProcess:
+    """Runs one topology with a checkpoint and a read store of its own."""
+
+    def __init__(self, folder: Path, broker: str, topology: str, **environment: str) -> None:
+        self.broker, self.topology = broker, topology
+        self.store, self.checkpoint = folder / "live.db", folder / "live-checkpoint"
+        self.log = folder / "live.log"
+        self.environment = environment
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        command = [sys.executable, "-m", "apps.live", "--broker", self.broker]
+        command += ["--topology", self.topology, "--checkpoint", str(self.checkpoint)]
+        with self.log.open("ab") as output:
+            self.process = spawn(
+                [*command, *options],
+                output=output,
+                cwd=ROOT,
+                env={**os.environ, **self.environment},
+            )
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal; return the exit status."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(90)
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def wait(self, missing: Callable[[], Any]) -> None:
+        """Wait until nothing is missing; fail with what is, and the log, where it does not come."""
+        until = time.monotonic() + PATIENCE
+        while left := missing():
+            running = self.process is not None and self.process.poll() is None
+            assert running, tail(self.log, 60)
+            assert time.monotonic() < until, f"{left}\n{tail(self.log, 60)}"
+            time.sleep(0.2)
+
+
+def records(broker: str, topic: str) -> list[Message]:
+    """The committed records of a topic, none if it is not there."""
+    try:
+        return list(read(broker, topic))
+    except KeyError:
+        return []
+
+
+def rows(store: Path, table: str) -> list[Any]:
+    """The rows of a table, none if it is not there."""
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(store, timeout=10)) as connection,
+    ):
+        columns = [name for _, name, *_ in connection.execute(f'PRAGMA table_info("{table}")')]
+        names = ", ".join(f'"{name}"' for name in sorted(columns))
+        return sorted(connection.execute(f'SELECT {names} FROM "{table}"').fetchall(), key=repr)
+    return []

@@ -1,0 +1,156 @@
+"""What the driver does with each batch of a query: run it, write what it comes to, count it."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from threading import Lock
+
+from pyspark.sql import DataFrame
+
+from stores.sink import OutputRecord, Sink
+from topology.counts import Counts
+from topology.spark.checkpoint import Checkpoint
+from topology.spark.clock import Clock
+from topology.spark.packing import Outcome, Sent, unpack_outcome
+from topology.spark.processor import HORIZON
+from topology.spark.writer import Writer
+from topology.taken import Taken
+from topology.topology import Topology
+
+log = logging.getLogger("topology.spark")
+
+REPORTS = 200
+"""Lines for the log of one batch."""
+DIRECT = -1
+"""The partition of records that go to a read store without a topic: no real one has the number."""
+
+
+class Stopped(Exception):
+    """A batch that was not begun, since the query is being stopped."""
+
+
+class Batches:
+    """Takes a query's batches, one at a time.
+
+    sink: the read store that row changes go to, if one is given. topics: whether they go to the
+    views' output topics. last: the number of the last batch that was taken. error: why the last
+    batch failed, if it did.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        checkpoint: Checkpoint,
+        clock: Clock,
+        writer: Writer,
+        sink: Sink | None,
+        *,
+        topics: bool,
+    ) -> None:
+        self.topology = topology
+        self.last = -1
+        self.error: Exception | None = None
+        self.stopping = False
+        self.busy = Lock()
+        self._outputs = {view.output for view in topology.views.values()}
+        self._checkpoint, self._clock = checkpoint, clock
+        self._writer, self._sink, self._topics = writer, sink, topics
+        self._counted, self._counts = checkpoint.counts()
+        self._turn = 0
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Run one batch; called by Spark in a thread of its own."""
+        with self.busy:
+            if self.stopping:
+                raise Stopped
+            try:
+                self._take(frame, number)
+            except Exception as error:
+                self.error = error
+                raise
+            self.last = number
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        context = frame.sparkSession.sparkContext
+        query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
+        horizon, planned = self._clock.horizon(number), self._clock.planned(number)
+        assert planned is not None, "Spark notes a batch before it runs it"
+        # The tasks of this batch, and no others, see it: the batch runs in this thread.
+        context.setLocalProperty(HORIZON, "" if horizon is None else str(horizon))
+        outcomes = [unpack_outcome(row) for row in frame.toArrow()["packed"].to_pylist()]
+        records = [sent for outcome in outcomes for sent in outcome.records]
+        changes, others = self._split(records)
+        if self._sink is not None and changes:
+            self._apply(self._sink, changes)
+        self._writer.write(query, number, others, planned.ends, planned.made)
+        self._count(number, outcomes)
+        _tell(line for outcome in outcomes for line in outcome.reports)
+
+    def _split(self, records: list[Sent]) -> tuple[list[Sent], list[Sent]]:
+        """(row changes, what goes to topics)."""
+        changes = [sent for sent in records if sent.topic in self._outputs]
+        if self._topics:
+            return changes, records
+        return changes, [sent for sent in records if sent.topic not in self._outputs]
+
+    def _apply(self, sink: Sink, changes: Iterable[Sent]) -> None:
+        """Hand row changes to the read store, which has those of a batch that is run again.
+
+        The store's own positions go on from where they are, whatever Spark counts: what it has is
+        told by the sequences alone, also after a checkpoint was lost.
+        """
+        places = {place.topic: place for place in sink.progress() if place.partition == DIRECT}
+        nexts = {topic: place.next_offset for topic, place in places.items()}
+
+        def numbered() -> Iterator[OutputRecord]:
+            for sent in changes:
+                at = nexts.get(sent.topic, 0)
+                nexts[sent.topic] = at + 1
+                yield sent.topic, DIRECT, at, sent.value
+
+        applied = sink.apply(numbered())
+        if applied.dead:
+            log.warning(
+                "%d records could not be applied and are in the table _dead; the first is %s",
+                applied.dead,
+                applied.reason,
+            )
+
+    def _count(self, number: int, outcomes: Iterable[Outcome]) -> None:
+        if number <= self._counted:
+            return
+        found = [outcome.counts for outcome in outcomes if outcome.counts]
+        for counts in found:
+            for name, places in counts.items():
+                of = self._counts.setdefault(name, {})
+                for place, count in places.items():
+                    of[place] = of.get(place, 0) + count
+        self._counted = number
+        if found:
+            self._checkpoint.note_counts(number, self._turn, self._counts)
+            self._turn += 1
+
+    def counts(self) -> dict[str, Counts]:
+        """View → where its events ended, as of the last batch."""
+        known = {field.name for field in fields(Counts)}
+        found = defaultdict(dict, self._counts)
+        return {
+            name: Counts(**{place: n for place, n in found[name].items() if place in known})
+            for name in self.topology.views
+        }
+
+    def taken(self) -> dict[str, Taken]:
+        """Source → what became of its messages, as of the last batch."""
+        return {name: Taken(**self._counts.get(f"<{name}", {})) for name in self.topology.sources}
+
+
+def _tell(lines: Iterable[str]) -> None:
+    left = 0
+    for number, line in enumerate(lines):
+        if number < REPORTS:
+            log.warning("%s", line)
+        else:
+            left += 1
+    if left:
+        log.warning("and %d lines more", left)

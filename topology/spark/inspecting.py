@@ -1,0 +1,152 @@
+"""Inspection in Spark's Python workers: messages in, rows by stream out.
+
+A row has a place, by which Spark groups, and one value whose first byte says what it is. All that
+a stream has in one batch of Arrow is one row. What became of messages that are no events has a
+place too, only so that it gets through.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from topology.command import Command, Refused, Result, decode_command
+from topology.errors import Malformed
+from topology.event import Record
+from topology.lanes import split_lane
+from topology.source import Source
+from topology.spark.packing import Outcome, Sent, pack_messages, pack_outcome
+from topology.spark.reference import Reference
+from topology.stream_task import malformed, unknown
+from topology.taken import Taken
+from topology.topology import Topology
+from topology.unit import CommitUnit
+from topology.view import View
+
+MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"
+"""What a row's value is: messages of a stream, commands to it, or an outcome."""
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""What a batch of Arrow has; the timestamp in ms."""
+ROWS = "place string, packed binary"
+
+
+class Inspection:
+    """Inspects one partition of a batch, as `mapInArrow` wants it."""
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        topology = self.reference.load()
+        for batch in batches:
+            found = inspected(topology, _records(batch))
+            columns = [pa.array([p for p, _ in found]), pa.array([v for _, v in found])]
+            if found:
+                yield pa.RecordBatch.from_arrays(columns, names=["place", "packed"])
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    columns = (batch.column(name).to_pylist() for name in COLUMNS)
+    for topic, partition, offset, timestamp, key, value, headers in zip(*columns, strict=True):
+        found = tuple((each["key"], each["value"]) for each in headers) if headers else ()
+        yield Record(topic, partition, offset, key, value, found, timestamp)
+
+
+def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, bytes]]:
+    """The rows of some messages: (place, value)."""
+    sources = {topic: source for source in topology.sources.values() for topic in source.topics}
+    views = {view.commands_topic: view for view in topology.views.values()}
+    viewed = {view.of.name for view in topology.views.values()}
+    events: dict[str, list[Record]] = {}
+    commands: dict[str, list[Record]] = {}
+    taken: dict[str, Taken] = {}
+    unit, outcome = CommitUnit("", 0), Outcome()
+    last: Record | None = None
+    for last in records:
+        source = sources.get(last.topic)
+        if source is None:
+            _command(views[last.topic], last, commands, outcome)
+            continue
+        of = taken.get(source.name)
+        if of is None:
+            of = taken[source.name] = Taken()
+        of.read += 1
+        try:
+            stream = _stream(source, last)
+        except Malformed as reason:
+            of.malformed += 1
+            malformed(topology, last, unit, reason, 0)
+            continue
+        if stream is None:
+            of.unknown += 1
+            unknown(topology, source, last, unit, 0)
+        elif source.name in viewed:
+            events.setdefault(place_of(source, stream), []).append(last)
+    rows = [(place, MESSAGES + pack_messages(found)) for place, found in events.items()]
+    rows += [(place, COMMANDS + pack_messages(found)) for place, found in commands.items()]
+    for name, of in taken.items():
+        outcome.count(f"<{name}", asdict(of))
+    for topic, outs in unit.keyed.items():
+        outcome.records += [Sent(topic, -1, 1, out[0], out[1], list(out[3])) for out in outs]
+    if outcome and last is not None:
+        rows.append((f"\0{last.topic}/{last.partition}", OUTCOME + pack_outcome(outcome)))
+    return rows
+
+
+def _stream(source: Source, message: Record) -> str | None:
+    """The stream of a message, None where it is unknown. Raises Malformed."""
+    found = source.inspect(message)
+    if found is None:
+        return None
+    order, (stream, sequence, *_) = source.sequence, found
+    if sequence < order.start or (sequence - order.start) % order.step:
+        raise Malformed(
+            f"the sequence {sequence} is not one of {order.start}, {order.start + order.step}, …"
+        )
+    return stream
+
+
+def place_of(source: Source, stream: str) -> str:
+    """What the messages of a stream are grouped by."""
+    return f"{source.name}\0{stream}"
+
+
+def at_place(place: str) -> tuple[str, str]:
+    """(source, stream); the source is empty where the place is no stream's."""
+    source, _, stream = place.partition("\0")
+    return source, stream
+
+
+def _command(
+    view: View, record: Record, commands: dict[str, list[Record]], outcome: Outcome
+) -> None:
+    """Send a command to its stream; what is for a whole view or another runtime is refused."""
+    try:
+        command = decode_command(record.value)
+        stream = _stream_of(view, command, record)
+    except ValueError as error:
+        outcome.reports.append(f"view {view.name}: {record.topic} at {record.offset}: {error}")
+    except Refused as reason:
+        refused: dict[str, Any] = asdict(Result(False, str(reason), {}))
+        body = orjson.dumps({"when": record.timestamp, **asdict(command), **refused})
+        key = (command.stream or command.view).encode()
+        headers: list[tuple[str, bytes | None]] = [("view", command.view.encode())]
+        outcome.records.append(Sent(view.audit_topic, -1, 1, key, body, headers))
+        outcome.reports.append(f"{command.name} by {command.who}: {reason}")
+    else:
+        commands.setdefault(place_of(view.of, stream), []).append(record)
+
+
+def _stream_of(view: View, command: Command, record: Record) -> str:
+    """The stream that a command is for. Raises Refused."""
+    if not command.stream or command.name in ("halt", "resume"):
+        raise Refused(
+            f"{command.name} is for all of view {view.name}, which runs on Spark: commands there "
+            "are for one stream; stop the query, or name a stream"
+        )
+    if command.everywhere and record.partition:
+        # A copy for a partition that might have had it: the first one finds it wherever it is.
+        raise Refused(f"view {view.name} has no stream {command.stream!r} in this partition alone")
+    return command.stream if view.split is None else split_lane(command.stream)[0]

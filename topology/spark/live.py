@@ -1,0 +1,187 @@
+"""Run a topology as a streaming query: Kafka in, ordered by stream in Spark's state, Kafka out."""
+
+import logging
+import os
+import re
+import time
+from threading import Event
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from stores.sink import Sink
+from topology.counts import Counts
+from topology.environment import chosen_inspectors
+from topology.spark.batches import Batches, Stopped
+from topology.spark.checkpoint import Checkpoint
+from topology.spark.clock import Clock
+from topology.spark.inspecting import COLUMNS, ROWS, Inspection
+from topology.spark.processor import OUTCOMES, Sequencing
+from topology.spark.reference import Reference, refer
+from topology.spark.settings import Settings
+from topology.spark.supported import check_supported
+from topology.spark.writer import Writer
+from topology.taken import Taken
+from topology.topology import Topology
+
+log = logging.getLogger("topology.spark")
+
+LOOK_SECONDS = 0.2
+COMMIT_SECONDS = 10.0
+"""How long a stop waits for Spark to note the last batch; if it did not, the batch is run again."""
+STOP_SECONDS = 15
+
+_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch writes what it changed rather than a copy of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stopTimeout": f"{STOP_SECONDS}s",
+}
+
+
+class Live:
+    """A topology that runs on Spark. query: Spark's own handle."""
+
+    def __init__(self, query: StreamingQuery, batches: Batches, writer: Writer) -> None:
+        self.query = query
+        self._batches = batches
+        self._writer = writer
+
+    def counts(self) -> dict[str, Counts]:
+        """View → where its events ended, as of the last batch; over restarts."""
+        return self._batches.counts()
+
+    def taken(self) -> dict[str, Taken]:
+        """Source → what became of its messages, as of the last batch; over restarts."""
+        return self._batches.taken()
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the last batch whose outputs are written, -1 before the first."""
+        return self._batches.last
+
+    def stop(self) -> None:
+        """Let the batch in hand end, and stop. Raises what ended the query before, if it did."""
+        query, batches = self.query, self._batches
+        try:
+            with batches.busy:
+                batches.stopping = True
+                until = time.monotonic() + COMMIT_SECONDS
+                while query.isActive and time.monotonic() < until and _batch(query) < batches.last:
+                    time.sleep(0.02)
+            ended = not query.isActive
+            query.stop()
+            error = batches.error or (query.exception() if ended else None)
+        except (PySparkException, Py4JError, ConnectionError) as gone:
+            error = batches.error or gone
+        finally:
+            self._writer.close()
+        if error is not None and not isinstance(error, Stopped):
+            raise error
+
+
+def start(
+    topology: Topology | str,
+    settings: Settings,
+    spark: SparkSession,
+    sink: Sink | None = None,
+) -> Live:
+    """Start a topology as a streaming query, and return at once.
+
+    topology: the object, which is in a module that Spark's Python workers can import, or its
+    'module:name'. spark: in classic mode. sink: a read store that row changes go straight into;
+    it is the caller's to close. A source's inspector is the one that SEQUITUR_INSPECTOR_<SOURCE>
+    names, if it is set. Raises DeclarationError for what does not run on Spark, and CannotRun for
+    topics and checkpoints that do not fit.
+    """
+    reference, topology = _named(topology)
+    check_supported(topology)
+    for name, value in _STATE.items():
+        spark.conf.set(name, value)
+    checkpoint = Checkpoint(spark, settings.checkpoint)
+    checkpoint.check(topology)
+    clock = Clock(checkpoint.offsets, checkpoint.limits(settings.max_records).of)
+    writer = Writer(settings, topology)
+    try:
+        writer.start(checkpoint.query)
+        batches = Batches(topology, checkpoint, clock, writer, sink, topics=settings.topics)
+        query = (
+            _outcomes(spark, reference, topology, settings)
+            .writeStream.foreachBatch(batches)
+            .queryName(topology.name)
+            .option("checkpointLocation", settings.checkpoint)
+            .trigger(processingTime=f"{round(settings.interval * 1000)} milliseconds")
+            .start()
+        )
+    except BaseException:
+        writer.close()
+        raise
+    return Live(query, batches, writer)
+
+
+def run(
+    topology: Topology | str,
+    settings: Settings,
+    spark: SparkSession,
+    stop: Event,
+    sink: Sink | None = None,
+) -> None:
+    """Run a topology until `stop` is set; the batch in hand ends then. See `start`.
+
+    Raises what ended the query: one of Spark's errors, aiokafka's, or the sink's StoreError.
+    """
+    live = start(topology, settings, spark, sink)
+    try:
+        while not stop.wait(LOOK_SECONDS) and live.query.isActive:
+            pass
+    finally:
+        live.stop()
+
+
+def _named(topology: Topology | str) -> tuple[Reference, Topology]:
+    chosen = chosen_inspectors(refer(topology).load(), os.environ)
+    reference = refer(topology, chosen)
+    return reference, reference.load()
+
+
+def _outcomes(
+    spark: SparkSession, reference: Reference, topology: Topology, settings: Settings
+) -> DataFrame:
+    """The outcomes of all streams' steps: one column, `packed`."""
+    topics = [topic for source in topology.sources.values() for topic in source.topics]
+    topics += [view.commands_topic for view in topology.views.values()]
+    messages = (
+        spark.readStream.format("kafka")
+        .options(
+            **{
+                "kafka.bootstrap.servers": settings.broker,
+                "subscribePattern": "^(?:" + "|".join(map(re.escape, topics)) + ")$",
+                "startingOffsets": "earliest",
+                "failOnDataLoss": "true",
+                # Spark's own 500 ms would be waited for whenever little comes.
+                "kafka.fetch.max.wait.ms": "10",
+                **settings.kafka,
+                "includeHeaders": "true",
+                "maxOffsetsPerTrigger": str(settings.max_records),
+                "kafka.isolation.level": "read_committed",
+            }
+        )
+        .load()
+        .selectExpr("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key",
+                    "value", "headers")
+    )  # fmt: skip
+    assert set(messages.columns) == set(COLUMNS)
+    return (
+        messages.mapInArrow(Inspection(reference), ROWS)
+        .groupBy("place")
+        .transformWithState(Sequencing(reference), OUTCOMES, "append", "processingTime")
+    )
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])

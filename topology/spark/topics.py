@@ -1,0 +1,83 @@
+"""The topics of a topology that runs on Spark: looked at, and made where they are missing."""
+
+from collections.abc import Mapping
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from topology.spark.settings import CannotRun
+from topology.topology import Topology
+
+MESSAGE_BYTES = 8 << 20
+"""max.message.bytes of the topics that are made, as with Faust."""
+
+
+def wanted(topology: Topology) -> dict[str, int]:
+    """The topics that a query writes to or takes commands from → how many partitions they have."""
+    found: dict[str, int] = {}
+    for view in topology.views.values():
+        found[view.output] = found[view.commands_topic] = view.of.partitions
+    return found | dict.fromkeys(topology.side_topics, 1)
+
+
+class Topics:
+    """Partition counts by topic. A topic that a handler names first is made."""
+
+    def __init__(self, admin: AIOKafkaAdminClient, replication: int) -> None:
+        self._admin = admin
+        self._replication = replication
+        self._counts: dict[str, int] = {}
+
+    async def prepare(self, topology: Topology) -> None:
+        """Make what is missing. Raises CannotRun for a source topic that is not there, and for a
+        topic of another shape than the topology says."""
+        there = await self._look()
+        for source in topology.sources.values():
+            for topic in source.topics:
+                if topic not in there:
+                    raise CannotRun(
+                        f"source topic {topic!r} does not exist; create it, or correct its name "
+                        "in source()"
+                    )
+                if source.keyed and there[topic] != source.partitions:
+                    raise CannotRun(
+                        f"topic {topic!r} has {there[topic]} partitions, but the topology says "
+                        f"{source.partitions}; set source(partitions={there[topic]})"
+                    )
+        new = {topic: count for topic, count in wanted(topology).items() if topic not in there}
+        await self._make(new)
+        self._counts = there | new
+
+    async def count(self, topic: str, inputs: int) -> int:
+        """How many partitions a topic has; one that is not there is made with `inputs`."""
+        found = self._counts.get(topic)
+        if found is None:
+            self._counts |= await self._look()
+            found = self._counts.get(topic)
+        if found is None:
+            await self._make({topic: inputs})
+            found = self._counts[topic] = inputs
+        return found
+
+    async def _look(self) -> dict[str, int]:
+        names = await self._admin.list_topics()
+        found = await self._admin.describe_topics(names) if names else []
+        return {each["topic"]: len(each["partitions"]) for each in found}
+
+    async def _make(self, new: Mapping[str, int]) -> None:
+        topics = []
+        for name, partitions in new.items():
+            topic = NewTopic(name, partitions, 1, topic_configs=_CONFIG)
+            # -1 asks for the broker's default; the constructor refuses it, the protocol does not.
+            topic.replication_factor = self._replication
+            topics.append(topic)
+        if not topics:
+            return
+        answer = await self._admin.create_topics(topics)
+        for name, code, *rest in answer.topic_errors:
+            if code and for_code(code) is not TopicAlreadyExistsError:
+                detail = rest[0] if rest and rest[0] else for_code(code).__name__
+                raise CannotRun(f"cannot create topic {name!r}: {detail}")
+
+
+_CONFIG = {"max.message.bytes": str(MESSAGE_BYTES), "cleanup.policy": "delete"}
