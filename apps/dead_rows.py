@@ -6,7 +6,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
-from stores.sink import Dead
+from apps.kafka_options import without_secrets
+from apps.spark_session import SPARK_ERRORS
+from stores.sink import Dead, StoreError
 from topology.origin import ORIGIN, REASON
 
 _NO_TIME = -1
@@ -44,13 +46,19 @@ class DeadRows:
         self._there = False
 
     def __call__(self, dead: list[Dead]) -> None:
-        """Send them, and return when they are there."""
-        if not self._there:
-            self._make_topic()
-            self._there = True
-        rows = [_row(each) for each in dead]
-        frame = self._spark.createDataFrame(rows, _SCHEMA)
-        frame.write.format("kafka").options(**self._options, topic=self.topic).save()
+        """Send them, and return when they are there. Raises StoreError if they cannot be sent."""
+        try:
+            if not self._there:
+                self._make_topic()
+                self._there = True
+            frame = self._spark.createDataFrame([_row(each) for each in dead], _SCHEMA)
+            frame.write.format("kafka").options(**self._options, topic=self.topic).save()
+        except SPARK_ERRORS as error:
+            reason = without_secrets(str(error).partition("\n\tat ")[0], self._options)
+            raise StoreError(
+                f"dead topic {self.topic!r} cannot be written to: {reason}; see that the broker "
+                "takes it, or choose another one with --dead-topic ('' for none)"
+            ) from error
 
     def _make_topic(self) -> None:
         jvm: Any = self._spark._jvm

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -26,16 +26,24 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     "spark.log.level": "ERROR",
 }
+_NONE: Mapping[str, str] = {}
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
 
-def spark_session(name: str, *, delta: bool = False, more: Iterable[Path] = ()) -> SparkSession:
+def spark_session(
+    name: str,
+    *,
+    delta: bool = False,
+    more: Iterable[Path] = (),
+    settings: Mapping[str, str] = _NONE,
+) -> SparkSession:
     """Return the session of this process; one that there is already is taken as it is.
 
-    delta: make one that writes Delta Lake tables. more: further jars.
+    delta: make one that writes Delta Lake tables. more: further jars. settings: of
+    Spark, besides.
 
     Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
     reachable from this machine only, with the JVM and the Kafka connector that `scripts/setup`
@@ -47,6 +55,7 @@ def spark_session(name: str, *, delta: bool = False, more: Iterable[Path] = ()) 
         return SparkSession.builder.appName(name).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))
+    conf.setAll(list(settings.items()))
     if delta:
         conf.setAll(list(_DELTA.items()))
     if jars.installed(jars.CONNECTOR):

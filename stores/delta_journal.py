@@ -92,12 +92,14 @@ class Entry:
 
     def state(self, written: Callable[[str], bool]) -> State:
         """How far the store is, given which tables have this entry's commit."""
+        if not self.steps or written(self.steps[-1]):
+            return self.after
         done: list[str] = []
         for step in self.steps:
             if not written(step):
-                return self.before.cut_off(done, self.after)
+                break
             done.append(step)
-        return self.after
+        return self.before.cut_off(done, self.after)
 
     def encoded(self) -> bytes:
         """As it is kept."""

@@ -75,8 +75,7 @@ def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
     assert entry.switch is not None
     side = entry.switch.side
     for step in entry.steps:
-        found = tables.look(step)
-        if found is not None and found.version >= entry.version:
+        if tables.version(step) >= entry.version:
             continue
         live = step.removesuffix(on_side("", OLD))
         if live != step:

@@ -6,10 +6,10 @@ the next one leaves out what a table has already.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -39,6 +39,8 @@ ATTEMPTS = 5
 """To write a batch while others write, too."""
 KEPT_MARKS = 1_000_000
 """Streams whose marks are kept in memory, so that Spark need not look them up for every batch."""
+
+T = TypeVar("T")
 
 
 class DeltaSink(DeltaStore):
@@ -70,9 +72,13 @@ class DeltaSink(DeltaStore):
     ) -> Applied:
         """See `Sink.apply`."""
         records = list(records)
+        return self._written_by(lambda: self._apply(records, batch, on_dead))
+
+    def _written_by(self, work: Callable[[], T]) -> T:
+        """Do it, again where somebody else was quicker to write the next entry."""
         for _ in range(ATTEMPTS):
             with suppress(Taken), self._errors():
-                return self._apply(records, batch, on_dead)
+                return work()
         raise StoreError(f"read store {self.folder}: somebody else writes it all the time")
 
     def _apply(
@@ -114,8 +120,12 @@ class DeltaSink(DeltaStore):
 
     def seek(self, positions: Iterable[Position]) -> None:
         """See `Sink.seek`."""
-        with self._errors(), self._looked():
-            self._note([], self._state.at(list(positions)))
+        positions = list(positions)
+        self._written_by(lambda: self._seek(positions))
+
+    def _seek(self, positions: list[Position]) -> None:
+        with self._looked():
+            self._note([], self._state.at(positions))
             self._state = self._entry.after
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:

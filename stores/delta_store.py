@@ -82,19 +82,20 @@ class DeltaStore:
         self._own = {t.name for t in (PROGRESS, DEAD) if self._folder(t.name) in folders}
         self._marks, self._dead = {}, None
         self._schema = {}
-        newest = -1
         for folder in folders:
             base, bars, _ = folder.rpartition("__")
             mine = folder.endswith(end) if end else not bars
-            found = self._tables.look(folder) if mine else None
+            own = folder.startswith("_")
+            found = self._tables.look(folder) if mine and not own else None
             if found is not None:
-                newest = max(newest, found.version)
-                if not folder.startswith("_"):
-                    name = table_name(base or folder)
-                    self._schema[name] = state(name, found.schema)
+                name = table_name(base or folder)
+                self._schema[name] = state(name, found.schema)
         versions = self._notes.versions()
-        # A journal that was deleted does not begin below what the tables have.
-        self._entry = self._notes.read(versions[-1]) if versions else Entry(newest + 1)
+        if versions:
+            self._entry = self._notes.read(versions[-1])
+        else:  # one that was deleted does not begin anew below what the tables have
+            names = (self._folder(name) for name in (*self._schema, *self._own))
+            self._entry = Entry(max(map(self._tables.version, names), default=-1) + 1)
         if self._entry.switch is not None:
             self._switched(self._entry)
             self._look()
@@ -111,8 +112,7 @@ class DeltaStore:
             time.sleep(0.2)
 
     def _written(self, step: str) -> bool:
-        found = self._tables.look(self._folder(step))
-        return found is not None and found.version >= self._entry.version
+        return self._tables.version(self._folder(step)) >= self._entry.version
 
     def _wait(self, what: str, remedy: str) -> None:
         """Wait until no batch is in hand. Raises StoreError if one stays so."""

@@ -37,15 +37,18 @@ _SETTINGS = {
     # The rows come from this process and are the same however often they are looked at.
     "spark.databricks.delta.merge.materializeSource": "none",
 }
+_COMMIT = re.compile(r"\d{20}\.json")
+_FIRST = f"{0:020}.json"
+_LOOKED_THROUGH = 5
+"""Commits that are looked through for one of ours; others may compact or alter a table."""
 _PLAIN = re.compile(r"[^ ,;{}()\n\t=]*")
 """Names that a Parquet file takes; others need names of their own in the files."""
 
 
 class Found(NamedTuple):
-    """A Delta table as it is. version: of the last commit of ours, -1 if there is none."""
+    """A Delta table as it is. mapped: whether its files have other names for the columns."""
 
     schema: StructType
-    version: int
     mapped: bool
 
 
@@ -67,20 +70,38 @@ class Tables:
 
     def look(self, name: str) -> Found | None:
         """A table as it is now, None if there is none."""
+        snapshot = self._snapshot(name)
+        if snapshot is None:
+            return None
+        metadata = snapshot.metadata()
+        return Found(
+            StructType.fromJson(json.loads(metadata.schemaString())),
+            metadata.configuration().get("delta.columnMapping.mode").isDefined(),
+        )
+
+    def version(self, name: str) -> int:
+        """The version of the last commit of ours, -1 if there is none."""
+        # The table's whole state would have it as well, but is a query.
+        commits = [n for n in self._files.names(f"{name}/_delta_log") if _COMMIT.fullmatch(n)]
+        for commit in reversed(commits[-_LOOKED_THROUGH:]):
+            for line in self._files.read(f"{name}/_delta_log/{commit}").splitlines():
+                if line.startswith(b'{"txn"'):
+                    made = json.loads(line)["txn"]
+                    if made["appId"] == APP:
+                        return int(made["version"])
+        if len(commits) <= _LOOKED_THROUGH and commits[:1] in ([], [_FIRST]):
+            return -1
+        snapshot = self._snapshot(name)
+        version = None if snapshot is None else snapshot.transactions().get(APP)
+        return int(version.get()) if version is not None and version.isDefined() else -1
+
+    def _snapshot(self, name: str) -> Any:
         jvm: Any = self._spark._jvm
         delta = jvm.org.apache.spark.sql.delta.DeltaLog
         none = jvm.scala.Option.empty()
         log = delta.forTable(self._spark._jsparkSession, self._files.path(name))
         snapshot = log.update(False, none, none)
-        if snapshot.version() < 0:
-            return None
-        metadata = snapshot.metadata()
-        version = snapshot.transactions().get(APP)
-        return Found(
-            StructType.fromJson(json.loads(metadata.schemaString())),
-            int(version.get()) if version.isDefined() else -1,
-            metadata.configuration().get("delta.columnMapping.mode").isDefined(),
-        )
+        return None if snapshot.version() < 0 else snapshot
 
     def create(self, name: str, table: TableState) -> None:
         """Make a table with all its columns."""
@@ -106,8 +127,10 @@ class Tables:
         self, name: str, table: TableState, rows: Mapping[tuple[Any, ...], RowChange], version: int
     ) -> None:
         """Apply row changes in one commit that carries a version; see `run`."""
-        found = self.look(name)
-        types = {} if found is None else {f.name: f.dataType.simpleString() for f in found.schema}
+        types: dict[str, str] = {}
+        if object in table.columns.values():
+            found = self.look(name)
+            types = {f.name: f.dataType.simpleString() for f in found.schema} if found else {}
         records, plan = source(table, rows)
         self._views += 1
         view = f"sequitur_{self._views}"

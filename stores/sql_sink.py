@@ -107,6 +107,36 @@ class SqlSink:
                 on_dead(reduction.dead)
         return reduction.applied
 
+    def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
+        """Apply records whatever there is of their streams, in one transaction, and note them so.
+
+        For streams that are made anew; the positions stay as they are. at: the positions up to
+        which the records take the outputs in. Raises StoreError "has moved on" if the sink is not
+        at all of these, and for a record that cannot be applied; nothing is changed then.
+        """
+        in_order = sorted(records, key=itemgetter(0, 1, 2))
+        with self.database.errors(), self.database.transaction(self.side):
+            now = self._positions()
+            for position in at:
+                known = now.get((position.topic, position.partition))
+                offset = 0 if known is None else known.next_offset
+                if offset != position.next_offset:
+                    raise StoreError(
+                        f"the read store has moved on: topic {position.topic!r} partition "
+                        f"{position.partition} is at offset {offset}, not {position.next_offset}"
+                    )
+            reduction = Reduction(self._read_schema(), _Nothing(), {})
+            reduction.fold(in_order)
+            if reduction.dead:
+                raise StoreError(f"it cannot be applied: {reduction.applied.reason}")
+            self._make_tables(reduction.schema)
+            for name, rows in reduction.rows.items():
+                table = reduction.schema.tables[name]
+                reduction.applied.deletes += self._delete(table, rows)
+                reduction.applied.upserts += self._upsert(table, rows)
+            self._save_progress(reduction)
+        return reduction.applied
+
     def last_batch(self, query: str) -> int | None:
         """See `Sink.last_batch`."""
         with self.database.errors():
@@ -306,3 +336,16 @@ class SqlSink:
             f'FROM {self._own("_positions")} ORDER BY topic, "partition"'
         )
         return {(row[0], row[1]): Position(*row) for row in self.database.query(sql)}
+
+
+class _Nothing:
+    """What a reduction is told of a store that knows nothing yet."""
+
+    def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
+        return {}
+
+    def is_dead(self, topic: str, partition: int, offset: int) -> bool:
+        return False
+
+    def forgetting(self, topic: str) -> str:
+        return ""

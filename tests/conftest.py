@@ -20,6 +20,17 @@ from apps.local.redis import Redis, server_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Tests run many small queries once, for which compiling costs more than it gains.
+_QUICK_TO_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.stats.collect": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+}
+
 # Set by the process that hands tests to xdist's workers, so that they share its broker.
 _ADDRESS = "SEQUITUR_TEST_BROKER"
 _run_broker = pytest.StashKey["_RunBroker"]()
@@ -103,7 +114,7 @@ def spark() -> Iterator["SparkSession"]:
     """A Spark session with Kafka and Delta Lake, shared by this process's tests."""
     from apps.spark_session import spark_session
 
-    session = spark_session("tests", delta=True)
+    session = spark_session("tests", delta=True, settings=_QUICK_TO_START)
     yield session
     session.stop()
 

@@ -15,7 +15,8 @@ class Counts:
     redelivery topic. dead: given up, in the dead topic. Apart from the sum: skipped, the sequences
     that were given up; conflicts, duplicates whose body differs from that of the waiting event;
     reopened and dropped, how often a closed stream was started again and was forgotten; written,
-    the records of the view's output topic.
+    the records of the view's output topic; rebuilt, how often a stream was. A late event whose
+    stream is to be rebuilt is late until then.
     """
 
     received: int = 0
@@ -33,6 +34,7 @@ class Counts:
     reopened: int = 0
     dropped: int = 0
     written: int = 0
+    rebuilt: int = 0
 
     @property
     def accounted(self) -> int:

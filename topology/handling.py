@@ -16,7 +16,8 @@ OUTPUT_LIMIT = 1_000_000
 """Bytes of a record's value; Kafka's own default limit is a little more."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
-_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+"""How outputs are written as JSON."""
 
 
 class Handling:
@@ -134,7 +135,7 @@ class Handling:
                 "changes": changes,
             }
             headers = [self.view_header, ("sequence", b"%d" % sequence)]
-            value = orjson.dumps(body, option=_OPTIONS)
+            value = orjson.dumps(body, option=OPTIONS)
             if len(value) > OUTPUT_LIMIT:
                 raise _too_large("the event's row changes", value)
             self.outputs.append((event.stream.encode(), value, event.arrived, headers))
@@ -157,7 +158,7 @@ class Handling:
             self.topics.add(item.topic)
         if value is not None:
             if value.__class__ is not bytes:
-                value = orjson.dumps(value, option=_OPTIONS)
+                value = orjson.dumps(value, option=OPTIONS)
             if len(value) > OUTPUT_LIMIT:
                 raise _too_large(f"the message for topic {item.topic!r}", value)
         headers = list(item.headers) if item.headers else NO_HEADERS

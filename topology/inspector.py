@@ -45,7 +45,12 @@ AnyInspector = Compiles | InspectorFunction | str
 
 
 class Normalised(ABC):
-    """An inspector whose findings are normalised, and which raises nothing but Malformed."""
+    """An inspector whose findings are normalised, and which raises nothing but Malformed.
+
+    holes: what its sequences are and how to declare them, where they grow but cannot count.
+    """
+
+    holes: str = ""
 
     @abstractmethod
     def compile(self) -> Inspect:

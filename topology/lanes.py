@@ -21,6 +21,10 @@ Split = Callable[[Iterable[Event]], list[Event]]
 """A source's events → the same as a view with lanes orders them."""
 
 
+LANE = "lane"
+"""Header of a late record, which has the stream alone as its key."""
+
+
 @dataclass(slots=True, eq=False)
 class LaneEvent(Event):
     """An event of a view with lanes as its handler sees it: `stream` is the stream's own id."""

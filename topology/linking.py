@@ -5,12 +5,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from topology.errors import Malformed, described
+from topology.errors import DeclarationError, Malformed, described
 from topology.event import Event, Message
 from topology.fields import Header, RecordKey, getter
-from topology.inspector import Compiles, Found, Inspect, InspectorFunction, compile_inspector
+from topology.inspector import (
+    Compiles,
+    Found,
+    Inspect,
+    InspectorFunction,
+    Normalised,
+    compile_inspector,
+)
 from topology.normalise import sequence_number
-from topology.sequences import Linked, Sequence
+from topology.sequences import Contiguous, Linked, Sequence
 
 Link = Callable[[Event], int | None]
 """An event → its predecessor's sequence, None if it has none; raises Malformed."""
@@ -79,7 +86,13 @@ def compile_for(sequence: Sequence, inspector: Compiles | InspectorFunction) -> 
     """A source's inspector as one function.
 
     In a linked source the sequence may be a revision, and what has a bad link is malformed.
+    Raises DeclarationError where it is contiguous and the inspector's sequences cannot be.
     """
+    if isinstance(sequence, Contiguous) and isinstance(inspector, Normalised) and inspector.holes:
+        raise DeclarationError(
+            f"inspector={inspector!r} with {sequence}: its sequences are {inspector.holes}; a "
+            "contiguous stream would wait for ever at the first hole"
+        )
     if not isinstance(sequence, Linked):
         return compile_inspector(inspector)
     if getattr(inspector, "sequence_type", None) == "auto":

@@ -1,8 +1,9 @@
-"""How long a view waits for missing events: for ever, for a time, or for a time that it learns."""
+"""How long a view waits for missing events: for ever, for a time, or until their source answers."""
 
 from dataclasses import dataclass
 
 from topology.errors import DeclarationError
+from topology.sequences import Contiguous, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,24 @@ class Skip:
         return self.after.at_most if isinstance(self.after, Adaptive) else self.after
 
 
-Gap = Wait | Skip
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A gap is waited for; its source is asked for it `after` seconds, and again `every` seconds.
+
+    source: the topic whose relay is asked.
+    """
+
+    source: str
+    after: float
+    every: float
+
+    @property
+    def topic(self) -> str:
+        """Where requests go: the relay of the topic reads them."""
+        return f"{self.source}.resend"
+
+
+Gap = Wait | Skip | Ask
 
 
 def wait() -> Wait:
@@ -66,6 +84,38 @@ def skip(after: float | Adaptive) -> Skip:
             "to wait for ever, use wait()"
         )
     return Skip(float(after))
+
+
+def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
+    """Ask where missing events come from, and skip only what is known never to come.
+
+    source: the topic that a relay fills from its message log. It sends again what it still has; a
+    number that is declared void in the log it skips by a command, which the audit topic has.
+    after: seconds from when the first event behind the gap arrived. every: seconds until it is
+    asked again.
+    """
+    call = f"ask({source!r}, after={after!r}, every={every!r})"
+    if not isinstance(source, str) or not source:
+        raise DeclarationError(f"{call}: name the topic that is filled by a relay")
+    if not _seconds(after) or not _seconds(every):
+        raise DeclarationError(f"{call}: after and every must be numbers of seconds above 0")
+    return Ask(source, float(after), float(every))
+
+
+def check_ask(view: str, gap: Gap, sequence: Sequence, lane: object) -> None:
+    """Whether a relay can know what the view misses. Raises DeclarationError."""
+    if not isinstance(gap, Ask):
+        return
+    if not isinstance(sequence, Contiguous) or (sequence.start, sequence.step) != (1, 1):
+        raise DeclarationError(
+            f"view {view!r}: gap=ask({gap.source!r}), but its source does not count 1, 2, 3, … as "
+            "a message log does; use contiguous(), or another gap policy"
+        )
+    if lane is not None:
+        raise DeclarationError(
+            f"view {view!r}: gap=ask({gap.source!r}), but its lanes count for themselves, and a "
+            "message log knows of streams only; leave lane out, or use another gap policy"
+        )
 
 
 def adaptive(

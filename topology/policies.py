@@ -4,12 +4,13 @@ from typing import Literal
 
 from topology.on_error import Advance, Halt, OnError, Park, Retry, advance, halt, park, retry
 from topology.on_full import Full, Redeliver, Spill, redeliver, spill
-from topology.on_gap import Adaptive, Gap, Skip, Wait, adaptive, skip, wait
-from topology.on_late import LateTopic, OnLate, late_topic
+from topology.on_gap import Adaptive, Ask, Gap, Skip, Wait, adaptive, ask, skip, wait
+from topology.on_late import LateTopic, OnLate, RebuildStream, late_topic, rebuild_stream
 
 __all__ = [
     "Adaptive",
     "Advance",
+    "Ask",
     "Full",
     "Gap",
     "Halt",
@@ -18,6 +19,7 @@ __all__ = [
     "OnLate",
     "OnUnknown",
     "Park",
+    "RebuildStream",
     "Redeliver",
     "Retry",
     "Skip",
@@ -25,9 +27,11 @@ __all__ = [
     "Wait",
     "adaptive",
     "advance",
+    "ask",
     "halt",
     "late_topic",
     "park",
+    "rebuild_stream",
     "redeliver",
     "retry",
     "skip",

@@ -13,13 +13,17 @@ class Positions:
     input: the input offset to read on from, where the view reads apart from the other views of its
     source; None where it reads together with them, whose position is the group's offset.
     halted: why the view takes no more input, None while it does. redelivered: the offset to read on
-    from in the view's redelivery topic. commands: the same of its commands topic.
+    from in the view's redelivery topic. commands: the same of its commands topic. began: where the
+    view began, if it was added when the others were under way and retention had taken the first
+    messages. missed: how many events it did not see by that, None until it reads with the others.
     """
 
     input: int | None = None
     halted: str | None = None
     redelivered: int = 0
     commands: int = 0
+    began: int | None = None
+    missed: int | None = None
 
 
 def encode_positions(positions: Positions) -> bytes | None:
@@ -33,6 +37,10 @@ def encode_positions(positions: Positions) -> bytes | None:
         row["redelivered"] = positions.redelivered
     if positions.commands:
         row["commands"] = positions.commands
+    if positions.began is not None:
+        row["began"] = positions.began
+    if positions.missed is not None:
+        row["missed"] = positions.missed
     return orjson.dumps(row) if row else None
 
 

@@ -31,6 +31,8 @@ class Progress:
     is to go on by itself. rejected: of a stream that waits, when an event was sent to come again
     last (ms), 0 if none was. recent: the latest sequences that were released or late, newest last,
     in an order that has no other way to know them. closed: when a closed stream is forgotten (ms).
+    epoch: how often the stream was rebuilt. rebuild: the late events that it is to be rebuilt with,
+    by their sequences: it waits for that.
     """
 
     last: int
@@ -44,11 +46,18 @@ class Progress:
     rejected: int = 0
     recent: tuple[int, ...] = ()
     closed: int | None = None
+    epoch: int = 0
+    rebuild: tuple[int, ...] = ()
 
     @property
     def waiting(self) -> int:
         """Events that wait, in the ring and beyond it."""
         return (len(self.ring) if self.ring else 0) + self.spilled
+
+    @property
+    def aside(self) -> bool:
+        """Whether nothing is released, whatever comes."""
+        return self.held or bool(self.rebuild)
 
     def copy(self) -> "Progress":
         return replace(self, ring=self.ring.copy() if self.ring else None)
@@ -59,7 +68,9 @@ class Progress:
             self.ring = None
         if self.ring or self.spilled or self.skipped or self.held:
             return self
-        return self if self.retry or self.recent or self.closed is not None else self.last
+        if self.epoch or self.rebuild or self.closed is not None:
+            return self
+        return self if self.retry or self.recent else self.last
 
     def add_skipped(self, first: int, last: int) -> None:
         self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]

@@ -5,13 +5,14 @@
 | `p` + stream | progress and state, as JSON: `17`, or `{"last": 17, …}` with what else there is |
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
 | `d` + time (8 bytes, big-endian, ms) + stream | nothing: a closed stream, dropped then |
+| `r` + stream + NUL + sequence, as in `b` | a late event's message: its stream is to be rebuilt |
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
 (true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
-`closed` (when it is dropped, in ms) and `state`.
+`closed` (when it is dropped, in ms), `epoch`, `rebuild` and `state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -27,6 +28,8 @@ from topology.progress import Progress, Retry
 COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
+LATE = (b"r", b"s")
+"""The key range of late events whose streams are to be rebuilt."""
 
 _BIAS = 2**63
 _SEQUENCE = struct.Struct(">Q")
@@ -40,8 +43,12 @@ def buffer_key(stream: str, sequence: int) -> bytes:
     return b"b" + stream.encode() + b"\0" + _SEQUENCE.pack(sequence + _BIAS)
 
 
+def late_key(stream: str, sequence: int) -> bytes:
+    return b"r" + buffer_key(stream, sequence)[1:]
+
+
 def split_buffer_key(key: bytes) -> tuple[str, int]:
-    """(stream, sequence) of a waiting event's key."""
+    """(stream, sequence) of a waiting or late event's key."""
     return key[1:-9].decode(), _SEQUENCE.unpack(key[-8:])[0] - _BIAS
 
 
@@ -65,6 +72,10 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["recent"] = [progress.last - sequence for sequence in progress.recent]
         if progress.closed is not None:
             row["closed"] = progress.closed
+        if progress.epoch:
+            row["epoch"] = progress.epoch
+        if progress.rebuild:
+            row["rebuild"] = progress.rebuild
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
@@ -87,6 +98,8 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         retry=None if retry is None else Retry(retry["attempts"], retry["due"]),
         recent=tuple(found["last"] - below for below in found.get("recent", ())),
         closed=found.get("closed"),
+        epoch=found.get("epoch", 0),
+        rebuild=tuple(found.get("rebuild", ())),
     )
     return (progress if since else progress.plain()), state
 

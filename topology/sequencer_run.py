@@ -88,7 +88,7 @@ class Run:
             return False
         progress.spilled += 1
         self.spilled.setdefault(stream, {})[event.sequence] = event
-        result.full |= self.ordering.full == "halt" and not progress.held
+        result.full |= self.ordering.full == "halt" and not progress.aside
         if not waited:
             result.buffered.append(event)
         return True
@@ -97,7 +97,7 @@ class Run:
         """Whether what is beyond the ring comes again, rather than wait as rows."""
         ordering = self.ordering
         # What a held stream gets waits for a person, however long that takes.
-        if ordering.full != "redeliver" or progress.held:
+        if ordering.full != "redeliver" or progress.aside:
             return False
         # And where a stream has yet to begin, nobody can say how far the ring will reach.
         starts = ordering.open_after is not None or bool(ordering.opens)
@@ -180,7 +180,7 @@ class Run:
         ordering = self.ordering
         if not ordering.opens or not ordering.is_new(progress):
             return True
-        if progress.held or event.kind not in ordering.opens:
+        if progress.aside or event.kind not in ordering.opens:
             return False
         self.begin_with(event, progress)
         return True
@@ -258,7 +258,7 @@ class Run:
         """Go on with drains that the step before left unfinished, and with what was held."""
         for stream in streams:
             progress = self.current(stream)
-            if isinstance(progress, Progress) and progress.waiting and not progress.held:
+            if isinstance(progress, Progress) and progress.waiting and not progress.aside:
                 progress = self.writable(stream, progress)
                 self.go_on(stream, progress)
                 self.keep(stream, progress)
@@ -307,6 +307,8 @@ def _sequence(event: Event) -> int:
 
 def deadline_of(run: type[Run], ordering: Ordering, progress: Progress) -> int | None:
     """When a stream that waits is to go on all the same (ms), None if never."""
+    if progress.rebuild:
+        return None
     if progress.held:
         return None if progress.retry is None else progress.retry.due
     return run.deadline(ordering, progress)

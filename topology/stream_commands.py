@@ -9,6 +9,7 @@ from topology.redelivery import bury
 from topology.rehearsal import Rehearsal, rehearse
 from topology.rows import progress_key
 from topology.sequencer import can_go_on
+from topology.store import Row
 from topology.unit import CommitUnit
 from topology.view_state import gone
 from topology.view_task import ViewTask
@@ -27,6 +28,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         raise Refused(f"{where} is not ordered by counting numbers: none of them can be missing")
     if sequence is None:
         raise Refused(f"{where}: skip needs the sequence; the next one is {last + add}")
+    _not_rebuilding(task, stream)
     if isinstance(progress, Progress) and progress.held:
         raise Refused(f"{where} is parked at {last + add}; use unpark to pass it, or redrive")
     if sequence <= last:
@@ -108,19 +110,26 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     stream, progress = _stream(task, command)
     where = f"view {task.view.name}: stream {stream}"
     lost = list(task.waits(stream))
-    if lost and not command.force:
+    late = [task.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
+    if (lost or late) and not command.force:
         raise Refused(
-            f"{where} has {len(lost)} events that wait, and would lose them to "
+            f"{where} has {len(lost) + len(late)} events that wait, and would lose them to "
             f"{task.view.dead_topic}; force it if that is meant"
         )
-    for event in lost:
+    for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
     counts, parked = task.counts, task.parked.get(stream, 0)
     counts.parked -= parked
     counts.waiting -= len(lost) - parked
-    counts.dead += len(lost)
+    counts.late -= len(late)
+    counts.dead += len(lost) + len(late)
     task.forget(stream)
-    task.note(unit, [(progress_key(stream), None), *gone(lost)])
+    rows: list[Row] = [(progress_key(stream), None)]
+    if isinstance(progress, Progress) and progress.epoch:
+        # A read store would take what comes without it for what it had before.
+        rows = task.keep({stream: Progress(task.ordering.first, epoch=progress.epoch)}, {})
+    task.note(unit, [*rows, *gone(lost), *task.late_events.forget(stream)])
+    lost += late
     return Result(
         True,
         f"{where} is forgotten, it was at {last_of(progress)}; {len(lost)} events lost",
@@ -160,7 +169,16 @@ def _held(task: ViewTask, command: Command) -> tuple[str, Progress]:
         raise Refused(
             f"view {task.view.name}: stream {stream} is not parked, it is at {last_of(progress)}"
         )
+    _not_rebuilding(task, stream)
     return stream, progress
+
+
+def _not_rebuilding(task: ViewTask, stream: str) -> None:
+    if stream in task.late_events.streams:
+        raise Refused(
+            f"view {task.view.name}: stream {stream} is about to be rebuilt, as a late event came; "
+            "give the command again when that is done"
+        )
 
 
 def released(task: ViewTask, stream: str) -> None:
@@ -183,7 +201,7 @@ def moved(
         return
     task.watch(stream, progress)
     # The next event may be beyond the ring still: the drain brings it in.
-    going = not progress.held and (progress.spilled > 0 or can_go_on(task.ordering, progress))
+    going = not progress.aside and (progress.spilled > 0 or can_go_on(task.ordering, progress))
     if going and stream not in task.drains:
         task.drains.append(stream)
 

@@ -122,7 +122,11 @@ class StreamTask:
     def admit(self, name: str, task: ViewTask) -> None:
         """Take in a view that has read as far by itself: from here on it reads with the others."""
         self.views[name] = task
-        task.positions.input = None
+        positions = task.positions
+        positions.input = None
+        if positions.began is not None and positions.missed is None:
+            # Of what came before here, all that it received came since it began.
+            positions.missed = max(0, self.taken.events - task.counts.received)
 
     def dismiss(self) -> dict[str, ViewTask]:
         """Take out the views that were halted; call it when the unit that says so is durable."""

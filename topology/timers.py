@@ -43,5 +43,9 @@ class Timers:
         del self._due[stream]
         return stream
 
+    def __contains__(self, stream: str) -> bool:
+        """Whether a stream has a deadline."""
+        return stream in self._due
+
     def __len__(self) -> int:
         return len(self._due)

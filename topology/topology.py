@@ -12,8 +12,10 @@ from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
 from topology.names import checked_name, checked_topic
 from topology.on_full import check_full, default_full
+from topology.on_gap import check_ask
 from topology.policies import (
     Advance,
+    Ask,
     Full,
     Gap,
     Halt,
@@ -22,6 +24,7 @@ from topology.policies import (
     OnLate,
     OnUnknown,
     Park,
+    RebuildStream,
     Redeliver,
     Retry,
     Skip,
@@ -30,13 +33,22 @@ from topology.policies import (
 )
 from topology.sequences import Contiguous, Linked, Monotonic, contiguous
 from topology.sequences import Sequence as Sequencing
+from topology.side_topics import SideTopics
 from topology.source import Source
-from topology.starts import EarliestSeen, First, OpenedBy, Reopen, Start, checked_closing
+from topology.starts import (
+    Closing,
+    EarliestSeen,
+    First,
+    OpenedBy,
+    Reopen,
+    Start,
+    checked_closing,
+)
 from topology.table import Table
 from topology.view import Handler, View, handler_shape
 
 
-class Topology:
+class Topology(SideTopics):
     """A named graph of sources and views; a runtime runs it, `describe()` shows it."""
 
     def __init__(self, name: str) -> None:
@@ -138,15 +150,16 @@ class Topology:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
-        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)` or
-        `skip(after=adaptive(…))`. full: `redeliver(…)`, unless given one that fits the gap;
-        `spill()` or `halt()`. late: `late_topic()`. error: `advance()`, `retry(…)`, `park()` or
-        `halt()`. tables: the read-store tables that the handler writes to, where their columns
-        should be declared rather than inferred. start: where a stream begins: `first()`,
-        `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that close a
-        stream; it is forgotten `retention` seconds later. reopen: whether what comes in between is
-        'late', or starts the stream again ('start'). lane: what splits a stream within the view,
-        each lane in order on its own: a field or a function of the event.
+        buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)`,
+        `skip(after=adaptive(…))` or `ask(topic)`. full: `redeliver(…)`, unless given one that fits
+        the gap; `spill()` or `halt()`. late: `late_topic()` or `rebuild_stream(…)`. error:
+        `advance()`, `retry(…)`, `park()` or `halt()`. tables: the read-store tables that the
+        handler writes to, where their columns should be declared rather than inferred. start:
+        where a stream begins: `first()`, `earliest_seen(after=seconds)` or `opened_by(kind, …)`.
+        closes: the kinds that close a stream; it is forgotten `retention` seconds later. reopen:
+        whether what comes in between is 'late', or starts the stream again ('start'). lane: what
+        splits a stream within the view, each lane in order on its own: a field or a function of
+        the event.
         """
         checked_name("view", name)
         if name in self._views:
@@ -169,9 +182,9 @@ class Topology:
         late = LateTopic() if late is None else late
         error = Advance() if error is None else error
         for what, value, types in (
-            ("gap", gap, (Wait, Skip)),
+            ("gap", gap, (Wait, Skip, Ask)),
             ("full", full, (Redeliver, Spill, Halt, NoneType)),
-            ("late", late, (LateTopic,)),
+            ("late", late, (LateTopic, RebuildStream)),
             ("error", error, (Advance, Retry, Park, Halt)),
         ):
             if not isinstance(value, types):
@@ -179,6 +192,7 @@ class Topology:
                 raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
         full = default_full(gap) if full is None else full
         check_full(name, full, gap)
+        check_ask(name, gap, source.sequence, lane)
         closing = checked_closing(name, closes, retention, reopen, kinds)
         start = First() if start is None else start
         if not isinstance(start, First | EarliestSeen | OpenedBy):
@@ -186,6 +200,7 @@ class Topology:
                 f"view {name!r}: start={start!r}; use first(), earliest_seen(after=…) or "
                 "opened_by(kind, …)"
             )
+        _check_rebuilding(name, late, start, closing)
         split = None if lane is None else compile_split(name, lane)
         declared = _checked_tables(name, tables)
         self._check_tables(name, declared)
@@ -251,6 +266,10 @@ class Topology:
             taken[table.name] = view
 
     @property
+    def _prefix(self) -> str:
+        return self.name
+
+    @property
     def sources(self) -> MappingProxyType[str, Source]:
         """Name → source, in order of declaration."""
         return MappingProxyType(self._sources)
@@ -263,22 +282,6 @@ class Topology:
     def views_of(self, source: Source) -> list[View]:
         """The views of one source."""
         return [view for view in self._views.values() if view.of is source]
-
-    @property
-    def malformed_topic(self) -> str:
-        return f"{self.name}.malformed"
-
-    @property
-    def unknown_topic(self) -> str:
-        return f"{self.name}.unknown"
-
-    @property
-    def errors_topic(self) -> str:
-        return f"{self.name}.errors"
-
-    @property
-    def late_topic(self) -> str:
-        return f"{self.name}.late"
 
     def with_inspectors(self, inspectors: Mapping[str, AnyInspector]) -> "Topology":
         """A copy of the topology in which some sources have other inspectors, by source's name.
@@ -299,31 +302,6 @@ class Topology:
         for name, view in self._views.items():
             other._views[name] = replace(view, of=other._sources[view.of.name])
         return other
-
-    @property
-    def parked_topic(self) -> str:
-        return f"{self.name}.parked"
-
-    @property
-    def dead_topic(self) -> str:
-        return f"{self.name}.dead"
-
-    @property
-    def audit_topic(self) -> str:
-        return f"{self.name}.audit"
-
-    @property
-    def side_topics(self) -> tuple[str, ...]:
-        """The topics for what ends apart from the views' outputs, each with one partition."""
-        return (
-            self.malformed_topic,
-            self.unknown_topic,
-            self.late_topic,
-            self.errors_topic,
-            self.parked_topic,
-            self.dead_topic,
-            self.audit_topic,
-        )
 
     def describe(self) -> Description:
         """The topology as data; `str()` renders it as text, `.mermaid()` as a diagram."""
@@ -366,6 +344,22 @@ def _checked_monotonic(
             "with what has settled; leave start out"
         )
     return Spill() if full is None else full
+
+
+def _check_rebuilding(view: str, late: OnLate, start: Start, closing: Closing | None) -> None:
+    """What is late for good cannot be put in its place by a rebuild. Raises DeclarationError."""
+    if not isinstance(late, RebuildStream):
+        return
+    if isinstance(start, OpenedBy):
+        raise DeclarationError(
+            f"view {view!r}: late={late!r} with start={start}: what comes below the opening event "
+            "is late for good; use late_topic(), or another start"
+        )
+    if closing is not None:
+        raise DeclarationError(
+            f"view {view!r}: late={late!r} with closes=…: what comes behind the closing event is "
+            "late for good, and a closed stream is forgotten; use late_topic()"
+        )
 
 
 def _checked_tables(view: str, tables: Iterable[Table]) -> tuple[Table, ...]:

@@ -13,6 +13,7 @@ from topology.linking import lenient_link
 from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
 from topology.sequencer import Ordering
 from topology.sequences import Linked, Monotonic
+from topology.side_topics import SideTopics
 from topology.source import Source
 from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
 from topology.table import Table
@@ -25,7 +26,7 @@ _FULL: dict[type, Literal["redeliver", "halt"]] = {Redeliver: "redeliver", Halt:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class View(SideTopics):
     """Declared by `Topology.view`.
 
     accepts: the kinds it handles, None for all; others pass by in order. output: the topic of its
@@ -53,6 +54,10 @@ class View:
     split: Split | None = None
 
     @property
+    def _prefix(self) -> str:
+        return self.topology
+
+    @property
     def output(self) -> str:
         """The topic that the view's row changes go to."""
         return f"{self.topology}.{self.name}"
@@ -66,26 +71,6 @@ class View:
     def commands_topic(self) -> str:
         """The topic of what operators tell the view."""
         return f"{self.output}.commands"
-
-    @property
-    def late_topic(self) -> str:
-        return f"{self.topology}.late"
-
-    @property
-    def errors_topic(self) -> str:
-        return f"{self.topology}.errors"
-
-    @property
-    def parked_topic(self) -> str:
-        return f"{self.topology}.parked"
-
-    @property
-    def dead_topic(self) -> str:
-        return f"{self.topology}.dead"
-
-    @property
-    def audit_topic(self) -> str:
-        return f"{self.topology}.audit"
 
     @property
     def adaptive(self) -> Adaptive | None:

@@ -123,9 +123,9 @@ class ViewState:
         high = buffer_key(stream, min(last, LAST)) + b"\0"
         for key, row in self.table.scan(low, high):
             if len(key) == len(low):
-                yield self._revive(stream, split_buffer_key(key)[1], row)
+                yield self.revive(stream, split_buffer_key(key)[1], row)
 
-    def _revive(self, stream: str, sequence: int, row: bytes) -> Event:
+    def revive(self, stream: str, sequence: int, row: bytes) -> Event:
         message, arrived = decode_message(row)
         event = Event(stream, sequence, None, None, message, arrived)
         # A message whose format the inspector no longer knows comes without kind and content.

@@ -4,12 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from topology.asking import asking_of
 from topology.closed import ClosedStreams
 from topology.counts import encode_counts
 from topology.event import Event, Message
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
+from topology.handling_epochs import EpochHandling, epoch_handling_of
 from topology.handling_lanes import handling_of
+from topology.late_events import LateEvents
+from topology.on_late import RebuildStream
 from topology.progress import Progress, Retry
 from topology.redelivery import redeliver, revive
 from topology.rows import COUNTS, LATENESS
@@ -32,10 +36,20 @@ class ViewTask(ViewState):
     def __init__(self, view: View, table: PartitionTable) -> None:
         super().__init__(view, table)
         self._retried: Mapping[Event, int] = NEVER
-        self._handling = handling_of(view)
+        self.late_events = LateEvents(table)
+        self._handling: type[Handling] = (
+            epoch_handling_of(view) if self.counts.rebuilt else handling_of(view)
+        )
         self._horizon: int | None = None
         self.closed = ClosedStreams(table)
+        self._asking = asking_of(self)
         self._learned()
+        for stream in list(self.late_events.streams):
+            progress = self.progress(stream)
+            # At least once, only the first rows of a unit may have been written; and a table that
+            # was away for long may miss deletions that compaction has removed since.
+            asked = progress.rebuild if isinstance(progress, Progress) else ()
+            self._stale += self.late_events.forget(stream, asked)
 
     @property
     def halted(self) -> str | None:
@@ -48,11 +62,17 @@ class ViewTask(ViewState):
         return [] if self.halted else self.drains
 
     @property
+    def rebuilds(self) -> list[str]:
+        """Streams that wait until they are rebuilt; see `rebuild`."""
+        return [] if self.halted else list(self.late_events.streams)
+
+    @property
     def due(self) -> float:
         """The earliest deadline of a gap, a retry or a closed stream (ms), infinite if none is."""
         if self.halted:
             return float("inf")
-        return min(self.timers.next, self.retries.next, self.closed.due)
+        due = min(self.timers.next, self.retries.next, self.closed.due)
+        return due if self._asking is None else min(due, self._asking.due)
 
     @property
     def retry_due(self) -> float:
@@ -82,7 +102,7 @@ class ViewTask(ViewState):
         again, if gaps may be given up. back: what `take_back` said. Retries go by `unit.now`.
         """
         result = self.order(events, unit, horizon, back)
-        handling = self._handling(self.view, unit, self.state, self._retried)
+        handling = self._handle(result, unit)
         handling.run(result.ready)
         self.finish(result, handling, unit, back)
 
@@ -95,7 +115,7 @@ class ViewTask(ViewState):
     ) -> None:
         """One step with a handler that has to be awaited."""
         result = self.order(events, unit, horizon, back)
-        handling = self._handling(self.view, unit, self.state, self._retried)
+        handling = self._handle(result, unit)
         await handling.arun(result.ready)
         self.finish(result, handling, unit, back)
 
@@ -126,6 +146,12 @@ class ViewTask(ViewState):
         result = step(self.ordering, self, self.timers, events, now=horizon, resume=resume)
         self._retried = _heads(result.ready, attempts) if attempts else NEVER
         return result
+
+    def _handle(self, result: Step, unit: CommitUnit) -> Handling:
+        handling = self._handling(self.view, unit, self.state, self._retried)
+        if isinstance(handling, EpochHandling):
+            handling.changed = result.changed
+        return handling
 
     def release(self, stream: str, *, anew: bool = False) -> bool:
         """Let a stream that is set aside go on in the next step. Returns whether it was.
@@ -162,11 +188,16 @@ class ViewTask(ViewState):
         counts = self.counts
         if handling.held:
             self._hold(result, handling.held, unit)
-        tell(self.view, result, unit)
+        asked: list[Row] = []
+        late = result.late
+        if late and isinstance(self.view.late, RebuildStream):
+            late, asked = self.late_events.take(result, self.view.late.limit)
+        tell(self.view, result, late, unit)
         self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its
         # first rows are written, a waiting event is there twice rather than not at all.
-        rows = self.keep(result.changed, handling.states) + self._stale
+        # And a late event comes before what says that its stream waits for a rebuild.
+        rows = self._stale + asked + self.keep(result.changed, handling.states)
         rows += self._buffer_rows(result)
         if self.ordering.closes or self.closed.due != float("inf"):
             rows += self._closed_rows(result)
@@ -192,7 +223,17 @@ class ViewTask(ViewState):
             self.halt(why_full(self.view, result), unit)
         if self.lateness is not None:
             self._learn(result, rows, learn=not back)
+        if self._asking is not None:
+            self._asking.note(result.changed)
+            if self._horizon is not None:
+                self._asking.ask(self, self._horizon, unit)
         self.note(unit, rows)
+
+    def rebuilt(self, stream: str, state: bytes | None) -> None:
+        """A stream was rebuilt, and its own dictionary is another one now."""
+        self.counts.rebuilt += 1
+        self._handling = epoch_handling_of(self.view)
+        self._states[stream] = state
 
     def _closed_rows(self, result: Step) -> list[Row]:
         """Remember what was closed, and forget the streams whose time is over."""

@@ -7,21 +7,20 @@ import orjson
 from topology.event import Event
 from topology.failure import Failure, position
 from topology.handling_lanes import own_stream
+from topology.lanes import LANE, split_lane
+from topology.on_late import RebuildStream, too_long
+from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.progress import Progress
 from topology.sequencer import Step
 from topology.unit import CommitUnit
 from topology.view import View
 
 
-def tell(view: View, result: Step, unit: CommitUnit) -> None:
-    """Late events, gaps that were given up, and conflicts."""
-    name = view.name
-    header = ("view", name.encode())
-    for event in result.late:
-        message = event.message
-        headers = [*message.headers, header, ("sequence", b"%d" % event.sequence)]
-        late = (own_stream(view, event).encode(), message.value, event.arrived, headers)
-        unit.keyed[view.late_topic].append(late)
+def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
+    """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
+    name, policy = view.name, view.late
+    reason = too_long(policy.limit) if isinstance(policy, RebuildStream) else None
+    tell_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(
             f"view {name}: stream {gap.stream} skipped {gap.count} missing "
@@ -33,6 +32,28 @@ def tell(view: View, result: Step, unit: CommitUnit) -> None:
             f"different bodies; the later one, {event.message.topic}/{event.message.partition} "
             f"offset {event.message.offset}, is discarded: look at its producer"
         )
+
+
+def tell_late(
+    view: View, events: Iterable[Event], unit: CommitUnit, reason: str | None = None
+) -> None:
+    """Send late events to the late topic. reason: why their stream is not rebuilt, if it was to."""
+    for event in events:
+        message = event.message
+        headers = [
+            *message.headers,
+            ("view", view.name.encode()),
+            ("sequence", b"%d" % event.sequence),
+        ]
+        if view.split is not None:
+            headers.append((LANE, split_lane(event.stream)[1].encode()))
+        if reason is not None:
+            headers.append((REASON, reason.encode("utf-8", "backslashreplace")[:4000]))
+        headers.append((ORIGIN, origin(message)))
+        if message.key is not None:
+            headers.append((ORIGIN_KEY, message.key))
+        out = (own_stream(view, event).encode(), message.value, event.arrived, headers)
+        unit.keyed[view.late_topic].append(out)
 
 
 def tell_parked(
@@ -64,7 +85,7 @@ def why_full(view: View, result: Step) -> str:
     """Why a view halts whose step is full."""
     for event in result.buffered:
         progress = result.changed.get(event.stream)
-        if not isinstance(progress, Progress) or progress.held:
+        if not isinstance(progress, Progress) or progress.aside:
             continue
         if progress.ring is None or progress.ring.get(event.sequence) is not event:
             return (

@@ -9,6 +9,8 @@ from types import FrameType
 
 from rich.console import Console
 
+from apps.bench.delivery.run import DeliveryOptions
+from apps.bench.delivery.run import run as run_delivery
 from apps.bench.engine import SCENARIOS, Options, run
 from apps.bench.peers.registry import PEERS
 from apps.bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
@@ -35,7 +37,7 @@ def _count(text: str) -> int:
     return value
 
 
-def options(arguments: list[str] | None = None) -> Options | SparkOptions:
+def options(arguments: list[str] | None = None) -> Options | SparkOptions | DeliveryOptions:
     """The options of the command line. Exits with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -62,6 +64,13 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions:
     add("--broker", help="host:port of a broker to use; default: one of the bench's own")
     add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
     add("--page", type=Path, default=ROOT / "docs" / "benchmarks-spark.md", help="to be written")
+    delivery = commands.add_parser("delivery", help="capture, relay and cursor, on PostgreSQL")
+    add = delivery.add_argument
+    add("--n", type=_count, default=5_000_000, help="messages of the backlog (default %(default)s)")
+    add("--rate", type=_count, default=1_000, help="transactions/s for latency (%(default)s)")
+    add("--seconds", type=float, default=30, help="for captures and latency (default %(default)s)")
+    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
+    add("--page", type=Path, default=ROOT / "docs" / "benchmarks-delivery.md", help="to write")
     found = parser.parse_args(arguments)
     if found.command == "spark":
         return SparkOptions(
@@ -73,6 +82,9 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions:
             folder=found.folder.absolute(),
             page=found.page.absolute(),
         )
+    if found.command == "delivery":
+        folder, page = found.folder.absolute(), found.page.absolute()
+        return DeliveryOptions(found.n, found.rate, found.seconds, folder, page)
     return Options(
         events=found.n,
         repeats=found.repeats,
@@ -92,18 +104,20 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the bench; return the exit status: 0 only where every output was right."""
-    chosen = options(arguments)
+    wanted = options(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    with locked(chosen.folder / "lock", wait=False) as ours:
+    with locked(wanted.folder / "lock", wait=False) as ours:
         if not ours:
-            print(f"another bench is running in {chosen.folder}", file=sys.stderr)
+            print(f"another bench is running in {wanted.folder}", file=sys.stderr)
             return 1
         try:
-            if isinstance(chosen, SparkOptions):
-                return run_spark(chosen, console)
-            return run(chosen, console)
+            if isinstance(wanted, SparkOptions):
+                return run_spark(wanted, console)
+            if isinstance(wanted, DeliveryOptions):
+                return run_delivery(wanted, console)
+            return run(wanted, console)
         except LocalError as error:
             print(error, file=sys.stderr)
             return 1

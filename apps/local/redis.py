@@ -5,41 +5,38 @@ It listens on a Unix socket in its own temporary folder, which only this user ma
 
 import shutil
 import socket
-import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from apps.local.home import LocalError
-from apps.local.process import spawn, tail
+from apps.local.process import spawn
+from apps.local.server import LocalServer
 
 
-class Redis:
+class Redis(LocalServer):
     """A server whose folder is deleted with `close`.
 
     settings: of redis.conf. Unless told otherwise it writes every change to its log at once, so
-    that what it holds survives that it is killed. Usable as a context manager. On Linux the server
-    ends with the process that started it.
+    that what it holds survives that it is killed.
     """
 
+    patience = 20.0
+
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="sequitur-redis-"))
+        super().__init__("redis")
         self.socket = self.folder / "redis.sock"
-        self.log = self.folder / "redis.log"
         self._settings = dict(settings or {})
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """For `stores.view_stores.open_store`; redis-py takes it without `redis+`."""
         return f"redis+unix://{self.socket}"
 
-    def start(self, timeout: float = 30.0) -> "Redis":
-        """Start it, with what it held before, and wait until it answers. Raises LocalError."""
-        if self._process is not None and self._process.poll() is None:
+    def start(self, timeout: float = 30.0) -> Self:
+        if self.running:
             return self
         settings = {
             "port": "0",
@@ -68,9 +65,7 @@ class Redis:
             if ended is not None or time.monotonic() > deadline:
                 self.kill()
                 reason = "no answer in time" if ended is None else f"it ended with {ended}"
-                raise LocalError(
-                    "Redis", f"{reason}; the end of its log:\n{tail(self.log)}", "run scripts/setup"
-                )
+                raise LocalError("Redis", self._told(reason), "run scripts/setup")
             time.sleep(0.02)
         return self
 
@@ -84,39 +79,6 @@ class Redis:
                 return client.recv(16).startswith(b"+PONG")
             except OSError:
                 return False
-
-    def stop(self) -> None:
-        """Shut it down in order; what it holds is kept."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL)."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
-
-    def close(self) -> None:
-        """End it and delete its folder."""
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> "Redis":
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def server_file() -> Path | None:

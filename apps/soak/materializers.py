@@ -15,7 +15,7 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from apps.soak.cut_off import DELTA_STEPS, SQL_STEPS
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds for what a busy machine may need to start Spark and work a batch off."""
 
 
@@ -77,7 +77,8 @@ class Materializer:
         until = time.monotonic() + PATIENCE
         while True:
             status = self._status()
-            at = {p["partition"]: p["next_offset"] for p in status.get("partitions", ())}
+            mine = (p for p in status.get("partitions", ()) if p["topic"] == self.topic)
+            at = {p["partition"]: p["next_offset"] for p in mine}
             if all(at.get(partition, 0) >= end for partition, end in ends.items()):
                 return status
             if self.process is None or self.process.poll() is not None:

@@ -140,6 +140,6 @@ def _first_record(broker: str, topic: str) -> tuple[bytes | None, bytes | None, 
     try:
         (message,) = consumer.consume(1, 60)
         assert message.error() is None
-        return message.key(), message.value(), dict(message.headers() or [])  # type: ignore[arg-type]
+        return message.key(), message.value(), dict(message.headers() or [])
     finally:
         consumer.close()

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import orjson
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
@@ -45,6 +46,16 @@ def patient(event):
     if event.kind == "Bad":
         raise ValueError("not yet")
     yield Emit(prefix + ".patient-out", event.stream, event.content)
+
+if os.environ.get("MORE") == "yes":
+    for name in ("more", "apart"):
+        def handler(event, name=name):
+            yield Emit(f"{prefix}.{name}-out", event.stream, event.content)
+
+        async def awaited(event):
+            return list(handler(event, "apart"))
+
+        topology.view(name, of=source, handler=handler if name == "more" else awaited)
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
@@ -179,6 +190,40 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     assert tallies.views[0].unassigned == (0, 1)
     corrupted(worker, "careful", {"received": 1, "processed": 2})
     assert [view.adds_up for view in looks.views().views] == [False, True]
+
+
+def test_a_view_that_was_added_after_retention_adds_up(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = Looks(worker, monkeypatch)
+    worker.start()
+    worker.send(*(event(stream, 1) for stream in "abcdefgh"))
+    worker.wait("careful-out", 8)
+    worker.wait("patient-out", 8)
+    assert worker.end(signal.SIGTERM) == 0
+    admin = AdminClient({"bootstrap.servers": worker.broker})
+    ordered = worker.wait("in.by-stream", 8)
+    cuts = {number: [r for r in ordered if r.partition() == number][1] for number in (0, 1)}
+    for number, record in cuts.items():
+        partition = TopicPartition(record.topic() or "", number, record.offset() or 0)
+        for found in admin.delete_records([partition]).values():
+            assert found.result().low_watermark == partition.offset
+    left = 8 - len(cuts)
+    monkeypatch.setenv("MORE", "yes")
+    worker.start(MORE="yes")
+    worker.wait("apart-out", left)
+    worker.send(event("a", 2), event("z", 1))
+    worker.wait("more-out", worker.count("more-out"))
+    worker.wait("patient-out", 10)
+    until(
+        lambda: (
+            [view.counts.received for view in looks.views().views] == [10, 10, left + 2, left + 2]
+        )
+    )
+    tallies = looks.views()
+    assert tallies.adds_up, [view.verdict for view in tallies.views]
+    assert [view.came_low for view in tallies.views] == [10, 10, left + 2, left + 2]
+    assert worker.end(signal.SIGTERM) == 0
 
 
 def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:

@@ -62,21 +62,22 @@ class Worker:
             producer.produce(f"{self.prefix}.in", value, key)
         producer.flush()
 
+    def records(self, topic: str) -> list[Message]:
+        """The records that a topic has now; none if it is not there."""
+        try:
+            return list(read(self.broker, f"{self.prefix}.{topic}"))
+        except KeyError:
+            return []
+
     def count(self, topic: str) -> int:
         """How many records a topic has, 0 if it is not there."""
-        try:
-            return sum(1 for _ in read(self.broker, f"{self.prefix}.{topic}"))
-        except KeyError:
-            return 0
+        return len(self.records(topic))
 
     def wait(self, topic: str, count: int, seconds: float = 60) -> list[Message]:
         """The records of a topic, once there are so many."""
         until = time.monotonic() + seconds
         while True:
-            try:
-                found = list(read(self.broker, f"{self.prefix}.{topic}"))
-            except KeyError:
-                found = []
+            found = self.records(topic)
             if len(found) >= count or time.monotonic() > until:
                 assert len(found) == count, (self.folder / "log").read_text()[-4000:]
                 return found

@@ -1,218 +1,53 @@
-"""The Delta Lake read store keeps the contract of sinks, in tables that Spark reads as they are."""
+"""The Delta Lake read store keeps what is most its own of the contract of sinks.
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+A batch takes Spark a second or two, so the whole contract is in `whole_delta_sink.py`, which is run
+by its name: python -m pytest tests/stores/whole_delta_sink.py
+"""
 
 import pytest
-from pyspark.sql import SparkSession
 
-from stores.delta_sink import DeltaSink
 from stores.delta_tables import folder_name, table_name
-from stores.sink import Batch, DeclaredTable, Position, StoreError
-from stores.sinks import open_sink
-from tests.contracts.sink import ORDERS, TOPIC, Rows, SinkContract, delete, order, upsert, value
-from tests.contracts.sink.tables import ODD_NAMES
-from topology.table import Table
+from tests.contracts.sink.dead import DeadContract
+from tests.contracts.sink.epochs import EpochsContract
+from tests.contracts.sink.once import OnceContract
+from tests.contracts.sink.rows import RowsContract
+from tests.contracts.sink.sides import SidesContract
+from tests.contracts.sink.tables import ODD_NAMES, TablesContract
+from tests.stores.delta import DeltaOwn, DeltaStore
 
 pytestmark = pytest.mark.integration
 
 
-class TestDeltaSink(SinkContract):
-    steps = ("_make_tables", "_begin", "_write_rows", "_save_dead", "_save_progress")
-    atomic = False
-    examples = 2
-    spark: SparkSession
-    tmp: Path
-    folder: Path
-    turn: int
+class TestDeltaSink(DeltaStore):
+    cut_off_at = ("_write_rows",)
+    state = OnceContract.state
+    _fill = SidesContract._fill
 
-    @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path, spark: SparkSession) -> None:
-        self.spark, self.tmp, self.turn = spark, tmp_path, 0
-        self.forget()
+    test_a_row_after_its_delete_starts_anew = RowsContract.test_a_row_after_its_delete_starts_anew
+    test_a_duplicate_at_a_later_offset_is_fenced = (
+        OnceContract.test_a_duplicate_at_a_later_offset_is_fenced
+    )
+    test_a_crash_at_any_step = OnceContract.test_a_crash_at_any_step_leaves_all_as_it_was
+    test_a_batch_that_was_cut_off = (
+        OnceContract.test_a_batch_that_was_cut_off_may_come_again_in_other_batches
+    )
+    test_a_checkpoint_that_is_ahead_is_refused = (
+        OnceContract.test_a_checkpoint_that_is_ahead_is_refused
+    )
+    test_a_higher_epoch_is_applied = (
+        EpochsContract.test_a_higher_epoch_is_applied_whatever_its_sequence
+    )
+    test_a_column_that_comes_later_is_added = TablesContract.test_a_column_that_comes_later_is_added
+    test_undeclared_tables_are_inferred = TablesContract.test_undeclared_tables_are_inferred
+    test_bad_records_are_kept = (
+        DeadContract.test_bad_records_are_kept_with_the_reason_and_the_others_are_applied
+    )
+    test_a_switch = SidesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
+    test_a_side_that_is_behind = SidesContract.test_a_side_that_is_behind_is_not_switched_to
 
-    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> DeltaSink:
-        return DeltaSink(str(self.folder), tables, side, self.spark)
-
-    def forget(self) -> None:
-        self.turn += 1
-        self.folder = self.tmp / f"read store {self.turn}"
-
-    def rows(self, table: str) -> Rows:
-        frame = self.read(folder_name(table))
-        found: Rows = {}
-        for row in frame.collect() if frame is not None else ():
-            values = dict(zip(frame.columns, row, strict=True))
-            comments = {field.name: field.metadata.get("comment", "") for field in frame.schema}
-            keys = sorted((c, n) for n, c in comments.items() if c.startswith("primary key"))
-            at = tuple(values.pop(name) for _, name in keys)
-            found[at] = {name: value for name, value in values.items() if value is not None}
-        return found
-
-    def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
-        frame = self.read("_dead")
-        if frame is None:
-            return []
-        rows = frame.orderBy("topic", "partition", "offset").collect()
-        return [(*row[:4], None if row.value is None else bytes(row.value)) for row in rows]
-
-    def read(self, folder: str) -> Any:
-        if not (self.folder / folder / "_delta_log").exists():
-            return None
-        return self.spark.read.format("delta").load(str(self.folder / folder))
-
-    def test_column_types(self) -> None:
-        with self.open([ORDERS]) as sink:
-            row = upsert("inferred", {"id": "x"}, n=1, b=False, t="", j=[])
-            sink.apply([(TOPIC, 0, 0, value("a", 1, row))])
-        assert dict(self.read("orders").dtypes) == {
-            "id": "bigint",
-            "state": "string",
-            "total": "double",
-            "paid": "boolean",
-        }
-        inferred = {"id": "string", "n": "double", "b": "boolean", "t": "string", "j": "string"}
-        assert dict(self.read("inferred").dtypes) == inferred
-
-    def test_an_integer_that_an_inferred_column_would_round_is_dead(self) -> None:
-        big = 2**53 + 1
-        with self.open([Table("t", {"id": int}, {"n": int})]) as sink:
-            records = [
-                (TOPIC, 0, 0, value("a", 1, upsert("t", {"id": 1}, n=big))),
-                (TOPIC, 0, 1, value("a", 2, upsert("t", {"id": 1}, inferred=1))),
-                (TOPIC, 0, 2, value("a", 3, upsert("t", {"id": 1}, inferred=big))),
-            ]
-            assert sink.apply(records).dead == 1
-            assert list(sink.rows("t")) == [{"id": 1, "n": big, "inferred": 1.0}]
-
-    def test_progress_can_be_queried(self) -> None:
-        with self.open([ORDERS]) as sink:
-            sink.apply([order(0, 4), order(1, 9)], Batch("q", 0))
-        assert [tuple(row) for row in self.read("_progress").collect()] == [
-            (TOPIC, "orders", "a", 9, 0)
-        ]
-
-    def test_a_table_is_written_once_a_batch(self) -> None:
-        with self.open([ORDERS]) as sink:
-            for at in range(3):
-                sink.apply([order(at, at, state=f"s{at}")])
-            sink.apply([order(2, 2, state="s2")])
-        commits = list((self.folder / "orders" / "_delta_log").glob("*.json"))
-        assert len(commits) == 1 + 3
-
-    def test_a_journal_that_was_deleted_loses_no_batch(self) -> None:
-        self.apply(order(0, 1, state="new"))
-        self.apply(order(1, 2, state="paid"))
-        with self.open([ORDERS]) as sink:
-            assert "_journal" in sink.forgetting(TOPIC)
-        for file in (self.folder / "_journal").iterdir():
-            file.unlink()
-        done = self.apply(order(0, 1), order(1, 2), order(2, 3, state="sent"))
-        assert (done.duplicates, done.applied) == (2, 1)
-        assert self.rows("orders") == {(1,): {"state": "sent"}}
-
-    def test_a_journal_that_is_damaged_is_told(self) -> None:
-        self.apply(order(0, 1))
-        newest = max(p for p in (self.folder / "_journal").iterdir() if p.suffix == ".json")
-        newest.unlink()
-        newest.write_text("{")
-        with pytest.raises(StoreError, match="no entry of its journal"):
-            self.open([ORDERS])
-
-    def test_two_sinks_take_turns(self) -> None:
-        with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
-            one.apply([order(0, 1, state="new", extra=1)])
-            assert other.apply([order(0, 1, state="new", extra=1)]).replayed == 1
-            assert other.apply([order(1, 2, extra=2)]).applied == 1
-            assert one.apply([order(1, 2, extra=2), order(2, 3, more=3)]).applied == 1
-        assert self.rows("orders") == {(1,): {"state": "new", "extra": 2, "more": 3}}
-
-    @pytest.mark.parametrize("commits", range(4))
-    def test_a_switch_that_was_cut_off_is_carried_out(
-        self, commits: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
-        self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1, state="side"), (TOPIC, 0, 1, b"dead")])
-        with self.open([ORDERS]) as live, monkeypatch.context() as patch:
-            done = _Cut(commits)
-            for name in ("copy", "run"):
-                patch.setattr(live._tables, name, done.around(getattr(live._tables, name)))
-            with pytest.raises(_Crash):
-                live.switch("next", [TOPIC])
-        with self.open([ORDERS]) as live:
-            assert live.sides() == ["old"]
-            assert list(live.rows("orders")) == [{"id": 1, "state": "side"}]
-            assert live.apply([order(0, 1), order(2, 2, total=1.0)]).applied == 1
-        assert self.rows("orders") == {(1,): {"state": "side", "total": 1.0}}
-        assert [row.state for row in self.read("orders__old").collect()] == ["live"]
-
-    def test_a_batch_in_hand_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.3)
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1)])
-        with self.open([ORDERS]) as live, monkeypatch.context() as patch:
-            patch.setattr(live, "_save_progress", _Cut(0).around(live._save_progress))
-            with pytest.raises(_Crash):
-                live.apply([order(0, 1)])
-        with self.open() as other, pytest.raises(StoreError, match="is in a batch"):
-            other.switch("next", [TOPIC])
-
-    def test_columns_of_other_types_take_what_can_be_cast(self) -> None:
-        self.apply(order(0, 1, state="new"))
-        self.spark.sql(
-            f"ALTER TABLE delta.`{self.folder}/orders` ADD COLUMNS (day DATE, n DECIMAL(9, 2))"
-        )
-        self.apply(order(1, 2, day="2013-01-01", n=2.5))
-        ((day, n),) = self.read("orders").select("day", "n").collect()
-        assert (str(day), str(n)) == ("2013-01-01", "2.50")
-
-    def test_it_is_opened_by_its_url(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(self.tmp)
-        for url, folder in (
-            (f"delta:///{self.tmp}/absolute", self.tmp / "absolute"),
-            ("delta:///relative", self.tmp / "relative"),
-            (f"delta:file://{self.tmp}/other", self.tmp / "other"),
-        ):
-            with open_sink(url, [ORDERS]) as sink:
-                assert isinstance(sink, DeltaSink)
-                assert (folder / "orders" / "_delta_log").is_dir()
-
-    def test_rows_of_all_kinds_of_changes_in_one_batch(self) -> None:
-        def change(offset: int, *changes: Any) -> Any:
-            return TOPIC, 0, offset, value("a", offset, *changes)
-
-        first = [upsert("orders", {"id": n}, state="old", total=n / 2) for n in range(5)]
-        self.apply(change(0, *first))
-        anew = delete("orders", {"id": 2}), upsert("orders", {"id": 2}, paid=True)
-        self.apply(
-            change(
-                1,
-                delete("orders", {"id": 0}),
-                upsert("orders", {"id": 1}, paid=True),
-                *anew,
-                upsert("orders", {"id": 3}, state=None, added="x"),
-                upsert("orders", {"id": 9}, state="new"),
-                delete("orders", {"id": 77}),
-            )
-        )
-        assert self.rows("orders") == {
-            (1,): {"state": "old", "total": 0.5, "paid": True},
-            (2,): {"paid": True},
-            (3,): {"total": 1.5, "added": "x"},
-            (4,): {"state": "old", "total": 2.0},
-            (9,): {"state": "new"},
-        }
-
-    def test_positions_that_are_sought_are_kept(self) -> None:
-        with self.open([ORDERS]) as sink:
-            sink.apply([order(0, 1)], Batch("q", 0))
-            sink.seek([Position(TOPIC, 3, 9)])
-        with self.open([ORDERS]) as sink:
-            assert sink.progress() == [Position(TOPIC, 3, 9)]
-            assert sink.last_batch("q") == 0
+    test_rows_of_all_kinds = DeltaOwn.test_rows_of_all_kinds_of_changes_in_one_batch
+    test_a_switch_that_was_cut_off = DeltaOwn.test_a_switch_that_was_cut_off_is_carried_out
+    test_a_journal_that_was_deleted = DeltaOwn.test_a_journal_that_was_deleted_loses_no_batch
 
 
 @pytest.mark.parametrize("name", [*ODD_NAMES, "a___b", "_x_", "@20", "\x01", "____"])
@@ -221,23 +56,3 @@ def test_a_folder_s_name_is_plain_and_tells_the_table_s(name: str) -> None:
     assert folder.replace("@", "").replace("_", "").isalnum()
     assert "__" not in folder
     assert table_name(folder) == name
-
-
-class _Crash(Exception):
-    pass
-
-
-class _Cut:
-    """Lets some calls be done, and ends behind the next one."""
-
-    def __init__(self, calls: int) -> None:
-        self.left = calls
-
-    def around(self, function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            if self.left == 0:
-                raise _Crash
-            self.left -= 1
-            return function(*arguments)
-
-        return call

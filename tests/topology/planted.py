@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from topology.late_events import LateEvents
 from topology.rows import COUNTS
 from topology.sequencer import Step, step
 from topology.store import Row
 from topology.stream_task import StreamTask
+from topology.testing.halting import ObeyingRunner
 from topology.testing.horizon import Horizon
 from topology.testing.runner import PartitionRunner
 from topology.unit import CommitUnit
@@ -136,6 +138,31 @@ class RowByRow(PartitionRunner):
         for view, rows in super().changes(unit):
             for row in rows:
                 yield view, [row]
+
+
+class JoinsWhereTheOthersAre(ObeyingRunner):
+    """A view that is resumed leaves out what came while it was halted."""
+
+    def _caught_up(self) -> CommitUnit | None:
+        for apart in self.apart.values():
+            apart.position = self.position
+        return super()._caught_up()
+
+
+class ForgetsWhereItRead(ObeyingRunner):
+    """A view that is resumed reads all of its input again."""
+
+    def _leaves(self, name: str, view: ViewTask) -> None:
+        view.positions.input = 0
+        super()._leaves(name, view)
+
+
+_take = LateEvents.take
+
+
+def requests_are_not_stored(self: LateEvents, result: Step, limit: int) -> Any:
+    beyond, _ = _take(self, result, limit)
+    return beyond, []
 
 
 _buffer_rows = ViewTask._buffer_rows

@@ -61,6 +61,14 @@ def steps_of_three() -> Topology:
     return topology
 
 
+def ordered_by(sequence: Any, **policies: Any) -> Topology:
+    """One view of a source that does not count."""
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR, sequence=sequence)
+    topology.view("board", of=orders, handler=board, buffer=2, full=spill(), **policies)
+    return topology
+
+
 def odd_messages(seed: int) -> list[Sent]:
     """Events of `steps_of_three`, some twice with another body, and what is no event."""
     sent = [

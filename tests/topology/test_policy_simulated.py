@@ -6,7 +6,7 @@ import pytest
 
 from tests.topology.partition import INSPECTOR
 from tests.topology.simulated import sometimes
-from topology import Topology, adaptive, park, redeliver, retry, skip, spill
+from topology import Topology, adaptive, park, rebuild_stream, redeliver, retry, skip, spill
 from topology.testing import Delivery, Simulator, numbered
 from topology.testing.worker import Guarantee
 
@@ -18,6 +18,7 @@ POLICIES: list[dict[str, Any]] = [
     {"error": retry(times=2, backoff=0.5, then=park()), "gap": skip(after=2)},
     {"error": park(), "full": spill(), "buffer": 2},
     {"gap": skip(after=adaptive(0.3, start=2, at_least=1, at_most=4))},
+    {"gap": skip(after=2), "late": rebuild_stream(), "buffer": 2},
 ]
 
 

@@ -101,7 +101,13 @@ def test_a_late_message_keeps_its_body_and_headers_and_says_whose_it_is() -> Non
 
     (late,) = partition.written["shop.late"]
     assert (late.key, late.value) == (b"a", body("a", 2))
-    assert list(late.headers) == [("trace", b"\xff"), ("view", b"board"), ("sequence", b"2")]
+    assert list(late.headers) == [
+        ("trace", b"\xff"),
+        ("view", b"board"),
+        ("sequence", b"2"),
+        ("sequitur-origin", b"orders/0/1/0"),
+        ("sequitur-key", b"a"),
+    ]
     (report,) = partition.reports
     assert "stream a skipped 2 missing (1 to 2)" in report
 

@@ -17,8 +17,14 @@ import pytest
 
 from tests.topology import simulated
 from tests.topology.partition import board, shop
-from tests.topology.simulated import odd_messages, sometimes, steps_of_three, three_views
-from topology import Event, Topology, skip
+from tests.topology.simulated import (
+    odd_messages,
+    ordered_by,
+    sometimes,
+    steps_of_three,
+    three_views,
+)
+from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, spill
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
 from topology.testing.simulator import told
@@ -36,6 +42,10 @@ CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     "failing handler": (shop(handler=sometimes, buffer=2), {"workers": 3}),
     "long drains": (shop(buffer=4), {"drain": 2, "delivery": Delivery(late=0.6, reach=30)}),
     "three views": (three_views(), {"partitions": 1}),
+    "links": (ordered_by(linked("before")), {}),
+    "links given up": (ordered_by(linked("before"), gap=skip(after=2)), {}),
+    "times": (ordered_by(monotonic(settle=2)), {"delivery": Delivery(late=0.5, reach=20)}),
+    "streams rebuilt": (ordered_by(monotonic(settle=1), late=rebuild_stream()), {}),
 }
 
 
@@ -48,6 +58,18 @@ def test_no_schedule_breaks_a_promise(case: str, guarantee: Guarantee) -> None:
 
     assert report.seeds == SEEDS
     assert report.crashed.total() > SEEDS / 4
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_views_that_are_halted_and_resumed_come_to_the_same(keyed: bool) -> None:
+    topology = shop(keyed=keyed, buffer=2)
+    source = topology.sources["orders"]
+    topology.view("hasty", of=source, handler=sometimes, gap=skip(after=2), full=spill())
+    simulator = Simulator(topology, numbered(topology, 20, 3), halts=True)
+    report = simulator.run(range(SEEDS))
+    assert report.crashed.total() > SEEDS / 4
+    commands = Counter(what for seed in range(20) for what, _, _ in simulator.run(seed).trace)
+    assert commands["halt"] > 10
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

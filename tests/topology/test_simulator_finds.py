@@ -6,7 +6,7 @@ import pytest
 
 from tests.topology import planted, simulated
 from tests.topology.partition import shop
-from topology import skip
+from topology import rebuild_stream, skip
 from topology.testing import Delivery, SimulationError, Simulator, numbered
 from topology.testing.runner import PartitionRunner
 
@@ -62,6 +62,20 @@ def test_a_gap_given_up_too_early(runner: type[PartitionRunner]) -> None:
     topology = shop(keyed=False, gap=skip(after=1))
     error = found(runner, topology=topology, delivery=IN_DISORDER)
     assert any("is late, though it came" in each for each in error.wrong)
+
+
+@pytest.mark.parametrize("runner", [planted.JoinsWhereTheOthersAre, planted.ForgetsWhereItRead])
+def test_a_mistake_in_halting_a_view(
+    monkeypatch: pytest.MonkeyPatch, runner: type[PartitionRunner]
+) -> None:
+    monkeypatch.setattr("topology.testing.simulator.ObeyingRunner", runner)
+    found(halts=True)
+
+
+def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topology.late_events.LateEvents.take", planted.requests_are_not_stored)
+    topology = shop(keyed=False, gap=skip(after=1), late=rebuild_stream())
+    found(topology=topology, delivery=IN_DISORDER)
 
 
 @pytest.mark.parametrize(

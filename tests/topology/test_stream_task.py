@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from stores.memory import MemoryTable
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous
 from topology.origin import original
 from topology.stream_task import RekeyTask, StreamTask
+from topology.taken import Taken
 from topology.unit import CommitUnit
 
 NOW = 5000
@@ -172,3 +174,20 @@ def test_several_topics_feed_one_stream() -> None:
     partition.feed([as_record(out, offset) for offset, out in enumerate(outs)])
 
     assert [(event.sequence, event.message.topic) for event in events] == [(1, "phone"), (2, "web")]
+
+
+def test_a_view_that_began_later_knows_how_many_events_it_missed() -> None:
+    topology = shop()
+    (source,) = topology.sources.values()
+    table = MemoryTable()
+    apart = StreamTask(topology, source, 0, {"board": table}, apart=True)
+    view = apart.views["board"]
+    view.positions.began = 7
+    apart.process([Record("orders", 0, at, b"a", body("a", at)) for at in (7, 8, 9)], NOW)
+    together = StreamTask(topology, source, 0, {}, position=10, taken=Taken(10, 1))
+    together.admit("board", view)
+    assert (view.positions.missed, view.positions.input) == (6, None)
+    table.write(together.process([], NOW).rows["board"])
+    again = StreamTask(topology, source, 0, {"board": table}, taken=Taken(50))
+    again.admit("board", again.views["board"])
+    assert again.views["board"].positions == view.positions

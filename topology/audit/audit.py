@@ -43,7 +43,9 @@ class Audit:
                     place = topic, number
                     self._hops[place] = Hop(source, place, cut, self.findings)
             for view in topology.views_of(source):
-                self._sides[view.name] = Sides(view.name, source.sequence, self.findings)
+                self._sides[view.name] = Sides(
+                    view.name, source.sequence, self.findings, laned=view.split is not None
+                )
                 for number in range(partitions.get(source.by_stream, 0)):
                     place = source.by_stream, number
                     made = ViewPartition(view, place, self.findings)

@@ -1,12 +1,16 @@
-"""A view's output topic: in sequence per stream, no repeats; a hash of what each stream said."""
+"""A view's output topic: in sequence per stream and epoch; a hash of what each stream said."""
 
 from collections import OrderedDict
 from hashlib import blake2b
 from typing import NamedTuple
 
+import orjson
+
 from topology.audit.finding import Findings, Place, Violation
+from topology.audit.sides import header
 from topology.event import Message
 from topology.policies import Skip
+from topology.rebuild import CLEARED
 from topology.view import View
 
 REMEMBERED = 50_000
@@ -14,14 +18,29 @@ REMEMBERED = 50_000
 
 
 class Chain(NamedTuple):
-    """A stream's outputs so far: how many, the last sequence, and the hash of all in order."""
+    """A stream's outputs of its last epoch: how many, the last sequence, the hash of all in order.
+
+    A rebuilt stream has the hash of one that said the same without being rebuilt.
+    """
 
     records: int
     last: int
     hash: bytes
+    epoch: int = 0
+
+    @property
+    def at(self) -> tuple[int, int]:
+        return self.epoch, self.last
 
 
 START = Chain(0, -(2**63) - 1, bytes(8))
+
+
+def chained(chain: Chain, sequence: int, value: bytes) -> Chain:
+    """The chain with one more record."""
+    link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
+    link.update(value)
+    return Chain(chain.records + 1, sequence, link.digest(), chain.epoch)
 
 
 class Outputs:
@@ -36,44 +55,51 @@ class Outputs:
         self.chains: dict[str, Chain] = {}
         self.backward: dict[str, list[Violation]] = {}
         self.repeats = 0
-        self._ordered = view.lane is None and view.closing is None
-        """Lanes have sequences of their own, and a closed stream may begin again."""
-        self._recent: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._ordered = view.closing is None
+        """A closed stream may begin again."""
+        self._recent: OrderedDict[tuple[str, tuple[int, int]], bytes] = OrderedDict()
 
-    def add(self, stream: str, sequence: int, record: Message) -> bool:
+    def add(self, stream: str, sequence: int, record: Message, epoch: int = 0) -> bool:
         """A record; whether it is a new one, no repeat."""
         value = record.value or b""
-        chain = self.chains.get(stream, START)
+        chain, at = self.chains.get(stream, START), (epoch, sequence)
         if not self._ordered:
             pass
         elif not self.findings.once:
             said = blake2b(value, digest_size=8).digest()
-            if sequence <= chain.last:
-                self._again(stream, sequence, said, record)
+            if at <= chain.at:
+                self._again(stream, at, said, record)
                 return False
-            self._recent[stream, sequence] = said
+            self._recent[stream, at] = said
             if len(self._recent) > REMEMBERED:
                 self._recent.popitem(last=False)
-        elif sequence <= chain.last:
-            again = "comes a second time" if sequence == chain.last else "comes too late"
+        elif at <= chain.at:
+            again = "comes a second time" if at == chain.at else "comes too late"
+            before = f"sequence {chain.last}"
+            if epoch or chain.epoch:
+                before += f" of epoch {chain.epoch}"
             wrong = Violation(
-                f"it {again}: the record before it in the output topic has sequence {chain.last}",
+                f"it {again}: the record before it in the output topic has {before}",
                 Place(record.topic, record.partition, record.offset),
                 self.view.name,
                 stream,
                 sequence,
             )
             self.backward.setdefault(stream, []).append(wrong)
-            if sequence == chain.last:
+            if at == chain.at:
                 return False
-        link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
-        link.update(value)
-        self.chains[stream] = Chain(chain.records + 1, sequence, link.digest())
+        if epoch > chain.epoch:
+            chain = Chain(0, START.last, START.hash, epoch)
+        said_alone = _alone(value, record) if epoch else value
+        if said_alone is None:
+            self.chains[stream] = Chain(chain.records, sequence, chain.hash, epoch)
+            return True
+        self.chains[stream] = chained(chain, sequence, said_alone)._replace(epoch=epoch)
         return True
 
-    def _again(self, stream: str, sequence: int, said: bytes, record: Message) -> None:
+    def _again(self, stream: str, at: tuple[int, int], said: bytes, record: Message) -> None:
         """At least once, a record that comes again after a crash."""
-        before = self._recent.get((stream, sequence))
+        before = self._recent.get((stream, at))
         if before == said:
             self.repeats += 1
         elif isinstance(self.view.gap, Skip) or before is None:
@@ -89,7 +115,7 @@ class Outputs:
                     Place(record.topic, record.partition, record.offset),
                     self.view.name,
                     stream,
-                    sequence,
+                    at[1],
                 )
             )
 
@@ -99,3 +125,12 @@ class Outputs:
             if len(places) > drops.get(stream, 0):
                 for violation in places:
                     self.findings.violation(violation)
+
+
+def _alone(value: bytes, record: Message) -> bytes | None:
+    """What a record of a rebuilt stream says by itself: without its epoch, and without what it
+    clears of the epoch before; None if that is nothing."""
+    body = orjson.loads(value)
+    body.pop("epoch", None)
+    body["changes"] = body["changes"][int(header(record, CLEARED) or 0) :]
+    return orjson.dumps(body) if body["changes"] else None

@@ -2,42 +2,47 @@
 
 from collections.abc import Mapping, Sequence
 
+from topology.audit.came import Came
 from topology.audit.cut import Cut, Partition
 from topology.audit.finding import Findings, Place, Violation
 from topology.audit.hop import Hop
-from topology.audit.sequences import Sequences
 from topology.audit.sides import Sides
 from topology.audit.view_partition import ViewPartition
 from topology.errors import Malformed
-from topology.event import Message
+from topology.event import Event, Message
+from topology.linking import lenient_link
 from topology.origin import original
+from topology.sequences import Linked
 from topology.source import Source
+from topology.view import View
 
 
 class Group:
-    """Views that are at the same position in the partition, and what came before it.
+    """Views that split streams alike, at the same position in the partition; what came before it.
 
-    events: that came, repeats included. streams: stream → the sequences that came, as numbers from
-    0 on.
+    events: that came, repeats included. streams: stream → what came of it.
     """
 
     def __init__(self, position: int, views: Sequence[ViewPartition]) -> None:
         self.position = position
         self.views = views
         self.choosy = [view for view in views if view.view.accepts is not None]
-        self.counting = any(view.counting for view in views)
+        self.proving = any(view.proves is not None for view in views)
+        self.split = views[0].view.split if views else None
+        self.linked = any(view.proves == "linked" for view in views)
         self.events = 0
-        self.streams: dict[str, Sequences] = {}
+        self.streams: dict[str, Came] = {}
 
-    def add(self, stream: str, number: int, kind: str | None) -> None:
-        """An event."""
+    def add(self, event: Event, number: int, previous: int | None) -> None:
+        """An event. previous: the number of its predecessor, in an order of links."""
         self.events += 1
+        stream = event.stream if self.split is None else self.split([event])[0].stream
         found = self.streams.get(stream)
         if found is None:
-            found = self.streams[stream] = Sequences()
-        if self.counting and found.add(number):
+            found = self.streams[stream] = Came()
+        if self.proving and found.add(number, previous, linked=self.linked):
             for view in self.choosy:
-                if kind not in (view.view.accepts or ()):
+                if event.kind not in (view.view.accepts or ()):
                     view.passed_by(stream, number)
 
 
@@ -55,10 +60,15 @@ class Received:
         self.first = cut.first(place)
         self.taken = cut.taken(place)
         self.read = self.events = 0
-        by_position: dict[int, list[ViewPartition]] = {self.position: []}
+        linked = isinstance(source.sequence, Linked)
+        self.link = lenient_link(source.sequence) if linked else None  # type: ignore[arg-type]
+        # Each view with lanes is a group of its own.
+        apart: dict[tuple[int, str], list[ViewPartition]] = {(self.position, ""): []}
         for view in views:
-            by_position.setdefault(view.position(self.position, self.first), []).append(view)
-        self.groups = [Group(position, at) for position, at in sorted(by_position.items())]
+            own = view.view.name if view.view.split is not None else ""
+            at = view.position(self.position, self.first), own
+            apart.setdefault(at, []).append(view)
+        self.groups = [Group(at[0], those) for at, those in sorted(apart.items())]
 
     def message(self, record: Message, hop: Hop | None) -> None:
         """A record of the partition. hop: of the message that it is or comes from, if known."""
@@ -78,11 +88,14 @@ class Received:
             hop.refused.add(message.offset)
         if refused or found is None:
             return
-        stream, number, kind = found
+        event, number = found
         self.events += ours
+        previous = None
+        if self.link is not None and (sequence := self.link(event)) is not None:
+            previous = sequence - source.sequence.start
         for group in self.groups:
             if offset < group.position:
-                group.add(stream, number, kind)
+                group.add(event, number, previous)
 
     def claim(self, sides: Mapping[str, Sides]) -> None:
         """Say which streams are of this partition."""
@@ -107,24 +120,30 @@ class Received:
                 view.check(group.streams, group.events, about, gone=self.first > 0)
 
 
-def numbered(source: Source, message: Message) -> tuple[str, int, str | None] | None:
-    """(stream, number from 0 on, kind) of an event, None if it is unknown. Raises Malformed."""
+def numbered(source: Source, message: Message) -> tuple[Event, int] | None:
+    """(event, its number from 0 on), None if it is unknown. Raises Malformed."""
     found = source.inspect(message)
     if found is None:
         return None
-    stream, sequence, kind, _ = found
+    stream, sequence, kind, content = found
     number, beside = divmod(sequence - source.sequence.start, source.sequence.step)
     if beside or number < 0:
         raise Malformed(f"the sequence {sequence} is none of the source's")
-    return stream, number, kind
+    return Event(stream, sequence, kind, content, message), number
 
 
-def event_of(source: Source, record: Message) -> tuple[str, int] | None:
-    """(stream, sequence) of a record of the views' input, None if it is no event."""
+def event_of(source: Source, record: Message, view: View | None = None) -> tuple[str, int] | None:
+    """(stream, sequence) of a record of the views' input, None if it is no event.
+
+    view: whose lanes the stream is split into, if it has any.
+    """
     try:
         found = numbered(source, record if source.keyed else original(record))
     except Malformed:
         return None
     if found is None:
         return None
-    return found[0], source.sequence.start + found[1] * source.sequence.step
+    event = found[0]
+    if view is not None and view.split is not None:
+        (event,) = view.split([event])
+    return event.stream, event.sequence

@@ -11,7 +11,8 @@ from topology.view_state import is_parked
 
 class StateRows:
     """What an audit needs of the rows. counts: None before the view's first step. counted: where
-    that row lies. waits: stream → the sequences that have a row.
+    that row lies. waits: stream → the sequences that have a row. asked: stream → late
+    events that it is to be rebuilt with.
     """
 
     def __init__(self) -> None:
@@ -20,6 +21,7 @@ class StateRows:
         self.positions = Positions()
         self.streams: dict[str, int | Progress] = {}
         self.waits: dict[str, set[int]] = {}
+        self.asked: dict[str, set[int]] = {}
 
     def row(self, record: Message) -> None:
         """A record of the changelog, in order; a null value deletes the row."""
@@ -32,13 +34,9 @@ class StateRows:
             else:
                 self.streams[stream] = decode_progress(value)[0]
         elif kind == b"b":
-            stream, sequence = split_buffer_key(key)
-            if value is not None:
-                self.waits.setdefault(stream, set()).add(sequence)
-            elif stream in self.waits:
-                self.waits[stream].discard(sequence)
-                if not self.waits[stream]:
-                    del self.waits[stream]
+            _held(self.waits, key, value)
+        elif kind == b"r":
+            _held(self.asked, key, value)
         elif key == COUNTS:
             self.counts, self.counted = decode_counts(value), place_of(record)
         elif key == POSITIONS:
@@ -54,7 +52,23 @@ class StateRows:
         found = self.streams.get(stream)
         return found.skipped if isinstance(found, Progress) else ()
 
+    def epoch(self, stream: str) -> int:
+        """How often the stream was rebuilt."""
+        found = self.streams.get(stream)
+        return found.epoch if isinstance(found, Progress) else 0
+
     def parked(self, stream: str) -> bool:
         """Whether the stream is set aside until somebody says so."""
         found = self.streams.get(stream)
         return found is not None and is_parked(found)
+
+
+def _held(streams: dict[str, set[int]], key: bytes, value: bytes | None) -> None:
+    """A row that an event has, or has no more."""
+    stream, sequence = split_buffer_key(key)
+    if value is not None:
+        streams.setdefault(stream, set()).add(sequence)
+    elif stream in streams:
+        streams[stream].discard(sequence)
+        if not streams[stream]:
+            del streams[stream]

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 Range = tuple[int, int]
 """(first, end): the numbers from first up to, and without, end."""
@@ -59,7 +60,8 @@ class Sequences:
         return self - (self - other)
 
     def __or__(self, other: "Sequences") -> "Sequences":
-        return Sequences([*self, *other])
+        # Not unpacked: that would ask for the length, which may be more than a size can be.
+        return Sequences(chain(self, other))
 
     def __sub__(self, other: "Sequences") -> "Sequences":
         found, taken, at = Sequences(), other.bounds, 0

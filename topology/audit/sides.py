@@ -8,7 +8,8 @@ import orjson
 from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
 from topology.event import Message
-from topology.sequences import Sequence
+from topology.lanes import LANE, joined_lane
+from topology.sequences import Monotonic, Sequence
 
 
 @dataclass(slots=True)
@@ -24,11 +25,17 @@ NOTHING = Told()
 
 
 class Sides:
-    """The records about one view. late, failed, dead, parked: stream → what is told."""
+    """The records about one view. late, failed, dead, parked: stream → what is told.
 
-    def __init__(self, view: str, order: Sequence, findings: Findings) -> None:
+    order: of the view's source. laned: whether its streams are split into lanes.
+    """
+
+    def __init__(
+        self, view: str, order: Sequence, findings: Findings, *, laned: bool = False
+    ) -> None:
         self.view = view
         self.order = order
+        self.laned = laned
         self.findings = findings
         self.late: dict[str, Told] = {}
         self.failed: dict[str, Told] = {}
@@ -39,7 +46,14 @@ class Sides:
         self._claimed: set[str] = set()
 
     def came_late(self, record: Message) -> None:
-        self._once(self.late, (record.key or b"").decode(), header(record, "sequence"), record)
+        stream, sequence = (record.key or b"").decode(), header(record, "sequence")
+        if any(name == LANE for name, _ in record.headers) and self.laned:
+            stream = joined_lane(stream, header(record, LANE))
+        if isinstance(self.order, Monotonic):
+            # A copy of an event that was handled long ago is late as well, and that more than once.
+            self._add(self.late, stream, int(sequence))
+        else:
+            self._once(self.late, stream, sequence, record)
 
     def died(self, record: Message) -> None:
         stream = (record.key or b"").decode()

@@ -1,14 +1,18 @@
 """One stream in one view: each of its events in one place, and nothing passed over unrecorded."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from topology.audit.sequences import NONE, Sequences
 from topology.progress import SKIPPED_KEPT
 
 TOLD = 10_000
 """Events of a stream that the parked topic is told of when the stream is parked."""
+
+
+Proof = Literal["counted", "linked", "settled"]
+"""How completeness is proved: by numbers, by predecessors, or only that what came has a place."""
 
 
 class Wrong(NamedTuple):
@@ -26,7 +30,10 @@ class Stream:
     came: that the view has read. last: processed last, -1 if none was. ranges: how many ranges of
     `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
     that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
-    whether the view does not accept all kinds.
+    whether the view does not accept all kinds. rebuilt: whether the stream was, with all that came.
+    order: what is known of its numbers: that none is left out; or which one is before each, and
+    `unlinked`, which of these never came → the events that name them; or that they grow. jumped:
+    what links lead over, which may have come when the stream was past it.
     """
 
     came: Sequences = NONE
@@ -42,6 +49,10 @@ class Stream:
     told: Sequences = NONE
     parked: bool = False
     choosy: bool = False
+    rebuilt: bool = False
+    order: Proof = "counted"
+    unlinked: Mapping[int, list[int]] = field(default_factory=dict)
+    jumped: Sequences = NONE
 
     @property
     def passed(self) -> Sequences:
@@ -55,21 +66,35 @@ class Stream:
 
     @property
     def missing(self) -> Sequences:
-        """What never came, and is passed."""
-        return self.passed - self.came
+        """What never came, and is passed, where all numbers are there to come."""
+        return self.passed - self.came if self.order == "counted" else NONE
 
     @property
     def doubtful(self) -> Sequences:
         """What died or is away, and yet may have been handled, if it came more than once."""
-        found = (self.dead | self.away) & self.came & self.passed
+        found = (self.dead | self.away | self.jumped) & self.came & self.passed
         known = self.skipped | self.late | self.failed
         # Of a view that is choosy, what is done may only be of a kind that it does not accept.
-        return found - (known if self.choosy else known | self.done)
+        # And a rebuild handles what came when the stream was past it, and was discarded then.
+        done = self.done - self.jumped if self.rebuilt else self.done
+        known = known if self.choosy else known | done
+        # What merely settles is late too if it is a copy of what was handled long ago.
+        return (found | self._perhaps_copies) - (known - self._perhaps_copies)
+
+    @property
+    def _perhaps_copies(self) -> Sequences:
+        """What is late, and yet may have been handled before, if another copy is late."""
+        if self.order != "settled":
+            return NONE
+        found = self.late & self.came & self.passed
+        return found if self.choosy else found - self.done - self.failed
 
     @property
     def handled(self) -> Sequences:
         """What was surely processed, or passed by."""
         elsewhere = self.skipped | self.late | self.failed
+        if self.order == "settled" and not self.choosy:
+            elsewhere -= self.done - self.failed
         return (self.came & self.passed) - elsewhere - self.doubtful
 
     @property
@@ -94,12 +119,17 @@ class Stream:
         if self.forgetful and self.skipped:
             lost -= Sequences([(0, self.skipped.first)])
         yield from _each(lost, "it never came and no skip is recorded, but the view is past it")
+        if self.order == "linked":
+            yield from self._broken_links()
         yield from _each(
             (self.came & self.skipped) - elsewhere - self.late,
             "it came, is recorded as skipped, and is not in the late topic",
         )
         yield from _each(self.done - self.came, "it has an output, but it never came")
-        ended = self.failed if self.choosy else self.failed | self.late
+        copies = self.choosy or self.order == "settled"
+        ended = self.failed if copies else self.failed | self.late
+        # A rebuild handles what had failed or was late before it once more; it stays in its place.
+        ended = NONE if self.rebuilt else ended
         yield from _each(
             ended & self.done, "it has an output, and is in the late or error topic too", sure=False
         )
@@ -107,6 +137,20 @@ class Stream:
             yield from _each(
                 self.waiting - self.told, "it is parked, and the parked topic lacks it"
             )
+
+    def _broken_links(self) -> Iterator[Wrong]:
+        """Events that were handled though their predecessor never came, and was not given up."""
+        handled, moved = self.handled, (self.came & self.passed) - self.late
+        for previous, events in sorted(self.unlinked.items()):
+            forgotten = self.forgetful and self.skipped and previous < self.skipped.first
+            if previous in self.skipped or forgotten:
+                continue
+            for number in sorted(events):
+                before = moved.below(number)
+                # One that is behind already is not waited for.
+                if number in handled and not (before and before.bounds[-1] > previous):
+                    what = "its predecessor never came and no skip is recorded, but it was handled"
+                    yield Wrong(number, what)
 
     def unread(self) -> Iterator[Wrong]:
         """What topics tell of, though the view has not processed it; nothing may be in flight."""

@@ -25,19 +25,21 @@ class Tally:
         self.counted = Counts()
         self.found = Counts()
         self.unsure = False
+        self.uncounted = False
+        """Whether the order does not say how many events are missing."""
         self.silent = 0
         self._suspect: tuple[str, int] | None = None
         self._doubtful = 0
         self._forgetful = False
 
-    def add(self, stream: Stream, sides: Sides, name: str, *, away: int) -> None:
+    def add(self, stream: Stream, sides: Sides, name: str, *, away: int, asked: int) -> None:
         """Count what is of a stream in each place that records or rows tell of."""
         found, waiting = self.found, len(stream.waiting)
         if stream.parked:
             found.parked += waiting
         else:
             found.waiting += waiting
-        found.late += sides.late.get(name, NOTHING).records
+        found.late += sides.late.get(name, NOTHING).records + asked
         found.failed += sides.failed.get(name, NOTHING).records
         found.dead += sides.dead.get(name, NOTHING).records
         found.redelivering += away
@@ -88,6 +90,9 @@ class Tally:
         found.duplicate = found.received - found.accounted
         if self.unsure:
             return
+        if self.uncounted:
+            # One is counted per gap, and how long a gap was nobody knows.
+            found.skipped = counted.skipped
         forgotten = counted.skipped - found.skipped
         if forgotten < 0 or (forgotten and not (self._forgetful or self._doubtful)):
             what = f"it counted {counted.skipped} as skipped, {found.skipped} were"

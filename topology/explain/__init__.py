@@ -5,12 +5,28 @@ Pure: who reads the changelogs, offsets and topics gives what it found; see `top
 
 from topology.explain.account import Account, account
 from topology.explain.around import Around, Arrival, Away
-from topology.explain.fold import Fold, of_counts, of_stream, of_waiting, waiting_rows
+from topology.explain.fold import (
+    Fold,
+    lanes_of,
+    of_counts,
+    of_lanes,
+    of_stream,
+    of_waiting,
+    waiting_rows,
+)
 from topology.explain.gaps import Ledger, OpenGap, open_gaps
 from topology.explain.missing import Missing, missing
 from topology.explain.outlook import Next
 from topology.explain.remedies import Remedy
-from topology.explain.tally import Brought, Partition, ViewTally, brought, came_apart, tally
+from topology.explain.tally import (
+    Brought,
+    Partition,
+    ViewTally,
+    brought,
+    came_apart,
+    came_since,
+    tally,
+)
 from topology.explain.text import account_text, ledger_text, tally_text
 
 __all__ = [
@@ -31,9 +47,12 @@ __all__ = [
     "account_text",
     "brought",
     "came_apart",
+    "came_since",
+    "lanes_of",
     "ledger_text",
     "missing",
     "of_counts",
+    "of_lanes",
     "of_stream",
     "of_waiting",
     "open_gaps",

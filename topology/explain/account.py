@@ -10,6 +10,7 @@ from topology.explain.missing import Missing, missing
 from topology.explain.outlook import Next, nexts
 from topology.explain.remedies import Remedy, remedies
 from topology.explain.standing import Situation, Standing
+from topology.lanes import split_lane
 from topology.progress import Progress, last_of
 from topology.sequencer import can_go_on
 from topology.view_task import ViewTask
@@ -22,16 +23,19 @@ SHOWN = 20
 class Account:
     """Why a stream is where it is.
 
-    situation: the stream's own; causes: what holds it back, the outermost first. last: the last
-    processed sequence, None if the view has seen nothing of it. waits: the first sequences that
-    wait, of `ring` in the ring of `slots` slots and `spilled` beyond it. missing: the first ranges
-    of `ranges`, noticed at `since` (ms, None if nothing waits). attempts, due: of the retry that it
-    is held for. skipped: ranges that were given up and did not come since. newest: its last message
-    that is known of. next: what will happen. remedies: what would help. The rest as in Around.
+    lane: of a view with lanes, in which `stream` is both. situation: the stream's own; causes: what
+    holds it back, the outermost first. last: the last processed sequence, None if the view has seen
+    nothing of it. waits: the first sequences that wait, of `ring` in the ring of `slots` slots and
+    `spilled` beyond it. missing: the first ranges of `ranges`, noticed at `since` (ms, None if
+    nothing waits). attempts, due: of the retry that it is held for. skipped: ranges that were given
+    up and did not come since. epoch: how often the stream was rebuilt. asked: the first late events
+    that it is to be rebuilt with. newest: its last message that is known of. next: what will
+    happen. remedies: what would help. The rest as in Around.
     """
 
     now: int
     stream: str
+    lane: str | None
     view: str
     situation: Situation
     causes: tuple[str, ...]
@@ -46,6 +50,8 @@ class Account:
     since: int | None
     newest: Arrival | None
     skipped: tuple[tuple[int, int], ...]
+    epoch: int
+    asked: tuple[int, ...]
     late: tuple[Arrival, ...]
     attempts: int | None
     due: int | None
@@ -79,15 +85,17 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
     here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
     gaps, ranges = missing(task.ordering, last, here, can_go_on=goes_on)
     situation = _situation(task, progress, known, goes_on, around)
+    asked = sorted(task.late_events.streams.get(stream, ()))
     standing = Standing(
         task, stream, situation, progress, last, here[0] if here else None, waiting,
-        gaps[0] if gaps else None,
+        gaps[0] if gaps else None, len(asked),
     )  # fmt: skip
     place = progress if isinstance(progress, Progress) else Progress(last)
     parked = waiting if situation == "parked" else 0
     return Account(
         now=around.now,
         stream=stream,
+        lane=None if task.view.split is None else split_lane(stream)[1],
         view=task.view.name,
         situation=situation,
         causes=tuple(causes(standing, around)),
@@ -102,6 +110,8 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         since=place.since if waiting else None,
         newest=around.newest or newest,
         skipped=place.skipped,
+        epoch=place.epoch,
+        asked=tuple(asked[:SHOWN]),
         late=around.late,
         attempts=place.retry.attempts if place.retry else None,
         due=place.retry.due if place.retry else None,
@@ -123,6 +133,8 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
 def _situation(
     task: ViewTask, progress: int | Progress, known: bool, goes_on: bool, around: Around
 ) -> Situation:
+    if isinstance(progress, Progress) and progress.rebuild and not progress.held:
+        return "rebuilding"
     if isinstance(progress, Progress) and progress.waiting:
         if progress.held:
             return "parked" if progress.retry is None else "retrying"

@@ -54,6 +54,8 @@ def _cause(standing: Standing, around: Around) -> str | None:
                 f"its ring of {standing.task.view.buffer} slots had no room for "
                 f"{events(len(around.away))}, and nothing waits in it"
             )
+        case "rebuilding":
+            return f"{events(standing.asked)} of it came late, and it waits until it is rebuilt"
         case "settling":
             return f"{events(standing.waiting)} wait until lower ones can have come"
         case "unread":

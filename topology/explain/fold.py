@@ -2,7 +2,17 @@
 
 from collections.abc import Callable
 
-from topology.rows import COUNTS, LATENESS, POSITIONS, buffer_key, progress_key, split_buffer_key
+from topology.lanes import joined_lane
+from topology.rows import (
+    COUNTS,
+    LATENESS,
+    POSITIONS,
+    buffer_key,
+    late_key,
+    progress_key,
+    split_buffer_key,
+)
+from topology.store import PartitionTable
 
 BYTES = 64 << 20
 """Bytes of waiting events that are kept; of what comes beyond, all but the bodies is."""
@@ -37,13 +47,30 @@ class Fold:
 
 def of_stream(stream: str) -> Wanted:
     """What there is of one stream, and of the view as a whole."""
-    progress, waits = progress_key(stream), buffer_key(stream, 0)[:-8]
-    size = len(waits) + 8
+    progress, waits = progress_key(stream), (buffer_key(stream, 0)[:-8], late_key(stream, 0)[:-8])
+    size = len(waits[0]) + 8
 
     def wanted(key: bytes, value: bytes) -> bool:
         return key == progress or key in _OWN or (len(key) == size and key.startswith(waits))
 
     return wanted
+
+
+def of_lanes(stream: str) -> Wanted:
+    """What there is of all lanes of one stream, and of the view as a whole."""
+    lane = joined_lane(stream, "")
+    starts = (progress_key(lane), buffer_key(lane, 0)[:-9], late_key(lane, 0)[:-9])
+
+    def wanted(key: bytes, value: bytes) -> bool:
+        return key in _OWN or key.startswith(starts)
+
+    return wanted
+
+
+def lanes_of(table: PartitionTable, stream: str) -> list[str]:
+    """The lanes of a stream that a table of such rows has, as the view's streams."""
+    start = progress_key(joined_lane(stream, ""))
+    return [key[1:].decode() for key, _ in table.scan(start, start + b"\xff")]
 
 
 def of_waiting(key: bytes, value: bytes) -> bool:

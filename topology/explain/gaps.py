@@ -45,7 +45,7 @@ def open_gaps(
         here: Iterator[int] = (event.sequence for event in task.waits(stream))
         if extra := away.get(stream):
             here = iter(sorted({*here, *(sequence for sequence in extra if sequence > last)}))
-        goes_on = progress.held or can_go_on(task.ordering, progress)
+        goes_on = progress.aside or can_go_on(task.ordering, progress)
         counted = _Counted(here)
         found, ranges = missing(task.ordering, last, counted, can_go_on=goes_on)
         if not found:
@@ -64,7 +64,7 @@ def open_gaps(
             progress.since,
             progress.waiting,
             progress.held,
-            None if progress.held else deadline(task.ordering, progress),
+            None if progress.aside else deadline(task.ordering, progress),
         )
 
 

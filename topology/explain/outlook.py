@@ -6,6 +6,7 @@ from topology.explain.around import Around
 from topology.explain.standing import Standing
 from topology.explain.times import lasting
 from topology.explain.words import events, spelled
+from topology.on_gap import Ask
 from topology.progress import Progress
 from topology.sequencer import deadline
 
@@ -29,6 +30,13 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
     if standing.situation == "parked":
         found.append(Next("nothing of the stream until it is redriven or unparked"))
         return found
+    if standing.asked:
+        found.append(
+            Next(
+                "it is rebuilt: its history is read again and handled in sequence, with the late "
+                "events in their place"
+            )
+        )
     if around.unread:
         found.append(
             Next(f"the view reads on: {around.lag} offsets to the end of its input"),
@@ -59,6 +67,9 @@ def _by_timer(standing: Standing, progress: Progress, around: Around) -> list[Ne
     comes = f"the stream goes on as soon as sequence {standing.missing.first} comes"
     if standing.task.ordering.kind != "contiguous":
         comes = "the stream goes on as soon as what is missing comes"
+    if due is None and isinstance(gap := standing.task.view.gap, Ask):
+        asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"
+        return [Next(f"{comes}; {asked}")]
     if due is None:
         return [Next(f"{comes}; the view's gap policy is to wait for it")]
     unread = around.lag + around.unkeyed

@@ -17,13 +17,15 @@ Situation = Literal[
     "released",
     "retrying",
     "parked",
+    "rebuilding",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """stream, situation, last: as in an Account. head: the first sequence that waits or is away,
-    None if none does. waiting: how many wait. missing: the first of the ranges.
+    None if none does. waiting: how many wait. missing: the first of the ranges. asked: how many
+    late events the stream is to be rebuilt with.
     """
 
     task: ViewTask
@@ -34,6 +36,7 @@ class Standing:
     head: int | None
     waiting: int
     missing: Missing | None
+    asked: int = 0
 
     @property
     def blocked(self) -> bool:

@@ -153,6 +153,17 @@ def came_apart(position: int, committed: int, events: int, between: int | None) 
     return events + least, events + most
 
 
+def came_since(began: int, position: int, low: int, high: int, seen: int | None) -> tuple[int, int]:
+    """(least, most) events that a view could see which began at an offset above 0.
+
+    low, high: how many came before its position in all. seen: how many there are since it began,
+    None if that was not counted.
+    """
+    if seen is not None:
+        return seen, seen
+    return max(0, low - began), min(high, max(0, position - began))
+
+
 def _between(low: int, high: int | None) -> str:
     if high is None:
         return f"{low} or more"

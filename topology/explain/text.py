@@ -10,6 +10,7 @@ from topology.explain.gaps import Ledger, OpenGap
 from topology.explain.missing import Missing
 from topology.explain.tally import Brought, ViewTally
 from topology.explain.times import lasting, since
+from topology.lanes import split_lane
 
 _WIDTH = 16
 
@@ -19,7 +20,10 @@ def account_text(found: Account) -> str:
     what = found.causes[0] if found.causes else found.situation
     if not found.causes and found.situation == "unknown":
         what = "the view has seen nothing of it"
-    lines = [f"stream {found.stream} in view {found.view}: {what}"]
+    whose = f"stream {found.stream}"
+    if found.lane is not None:
+        whose = f"stream {split_lane(found.stream)[0]}, lane {found.lane!r},"
+    lines = [f"{whose} in view {found.view}: {what}"]
     for name, texts in _facts(found):
         for text in texts:
             lines.append(f"  {name:<{_WIDTH}}{text}")
@@ -49,6 +53,10 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
     )
     if found.skipped:
         yield "given up", [", ".join(_pair(*pair) for pair in found.skipped)]
+    if found.epoch:
+        yield "rebuilt", ["once" if found.epoch == 1 else f"{found.epoch} times"]
+    if found.asked:
+        yield "to rebuild with", [", ".join(map(str, found.asked))]
     yield "came late", [_arrival(arrival, now) for arrival in found.late]
     if found.newest:
         yield "came last", [_arrival(found.newest, now)]

@@ -14,6 +14,7 @@ from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
 from topology.faust.engine import Engine
 from topology.faust.looks.cli import register_looks
+from topology.faust.patience import patiently
 from topology.faust.quiet import quieten
 from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
@@ -40,7 +41,7 @@ class App(faust.App):
     async def on_start(self) -> None:
         await super().on_start()
         quieten()
-        await self.engine.prepare()
+        await patiently(self.engine.prepare, self.engine.settings.broker)
         # A batch makes tens of thousands of objects that live until it is committed and are in no
         # cycle. With the default threshold the collector looks at each of them again and again,
         # for a third of the time; what is there from the start it need never look at.

@@ -194,11 +194,12 @@ async def _located(
     if violation.place is not None or violation.input is None or violation.stream is None:
         return violation
     (source,) = [s for s in topology.sources.values() if s.by_stream == violation.input[0]]
+    view = topology.views.get(violation.view or "")
     tp = TopicPartition(*violation.input)
     consumer.assign([tp])
     async for records in read_range(consumer, tp, cut.first(tp), cut.ends[tp]):
         for record in records:
-            if event_of(source, record) == (violation.stream, violation.sequence):
+            if event_of(source, record, view) == (violation.stream, violation.sequence):
                 return violation.at(Place(tp.topic, tp.partition, record.offset))
     return violation
 

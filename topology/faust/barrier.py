@@ -56,8 +56,13 @@ class Barriers:
                     await asyncio.sleep(EVERY)
         # The end with open transactions: a re-keying one may have committed its source offset, as
         # seen above, a moment before its records can be read here.
-        ordered = TopicPartition(source.by_stream, partition)
-        return began, (await self._all.end_offsets([ordered]))[ordered]
+        return began, await self.end(TopicPartition(source.by_stream, partition))
+
+    async def end(self, partition: TopicPartition) -> int:
+        """The offset behind all that is in a partition, in transactions that are open too."""
+        assert self._all is not None
+        end: int = (await self._all.end_offsets([partition]))[partition]
+        return end
 
     async def _partitions(self, topic: str) -> set[int]:
         assert self._committed is not None

@@ -118,10 +118,12 @@ async def read_range(
     end: int,
     *,
     wait: int = 500,
+    most: int = 10_000,
 ) -> AsyncIterator[list[Any]]:
     """The committed records from offset `start` up to `end`, in lists.
 
-    wait: milliseconds after which it is looked again whether the end is reached.
+    wait: milliseconds after which it is looked again whether the end is reached. most: records of
+    a list.
 
     It ends when the position is past `end`, not when a record is: the tail of a partition may be
     transaction markers or aborted records only.
@@ -129,7 +131,7 @@ async def read_range(
     consumer.seek(partition, start)
     silent_since = time.monotonic()
     while await consumer.position(partition) < end:
-        found = await consumer.getmany(partition, timeout_ms=wait, max_records=10_000)
+        found = await consumer.getmany(partition, timeout_ms=wait, max_records=most)
         records = found.get(partition)
         if records:
             silent_since = time.monotonic()

@@ -15,6 +15,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.commands import Command, Result, encode_command
 from topology.faust.kafka import connection, missing_topics, plain_consumer
+from topology.lanes import split_lane
 from topology.topology import Topology
 from topology.view import View
 
@@ -90,7 +91,8 @@ def _partitions(view: View, stream: str | None) -> list[int]:
     if stream is None or view.of.keyed:
         # Who keyed the records of a keyed source, and how, is not known here.
         return every
-    return [DefaultPartitioner()(stream.encode(), every, every)]
+    own = stream if view.split is None else split_lane(stream)[0]
+    return [DefaultPartitioner()(own.encode(), every, every)]
 
 
 async def _answers(

@@ -105,7 +105,7 @@ class Runner:
             if step.unfinished:
                 await self._commit(await step.take([]))
                 continue
-            idle = max(0.0, min(IDLE, (step.due - wall()) / 1000))
+            idle = 0.0 if step.hurries else max(0.0, min(IDLE, (step.due - wall()) / 1000))
             records = await self._rest(self._fetch(idle))
             if records:
                 self.taken = records[-1].offset + 1

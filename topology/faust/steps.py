@@ -10,6 +10,9 @@ from topology.commands import aexecute, decode_command
 from topology.event import Message
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
+from topology.faust.rebuilds import Rebuilds
+from topology.history import History
+from topology.rebuild import arebuild, rebuild
 from topology.store import PartitionTable
 from topology.stream_task import RekeyTask, StreamTask
 from topology.taken import encode_taken
@@ -40,13 +43,18 @@ class Step:
         """Read what there is beside the input, now and then."""
 
     async def told(self) -> CommitUnit | None:
-        """The unit of what operators told a view since."""
+        """The unit of what operators told a view since, or of streams that are rebuilt."""
         return None
 
     @property
     def due(self) -> float:
         """When something is to be done without new records (ms), infinite if nothing is."""
         return float("inf")
+
+    @property
+    def hurries(self) -> bool:
+        """Whether something is to be told soon, so that no fetch should wait for records."""
+        return False
 
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         """The unit that also says that all of `source` before `position` is read."""
@@ -97,8 +105,8 @@ OnHalted = Callable[[str, ViewTask, PartitionTable], None]
 class StreamStep(Step):
     """Orders and handles a by-stream partition, each view by way of its agent.
 
-    tables, do, beside: of the views of the task, and of those that may join. on_halted: for views
-    that read together; one that reads apart stays, and takes no more records.
+    tables, do, beside, rebuilds: of the views of the task, and of those that may join. on_halted:
+    for views that read together; one that reads apart stays, and takes no more records.
     """
 
     def __init__(
@@ -107,6 +115,7 @@ class StreamStep(Step):
         tables: Mapping[str, PartitionTable],
         do: Mapping[str, Do],
         beside: Mapping[str, Beside],
+        rebuilds: Mapping[str, Rebuilds],
         horizon: Horizon,
         on_halted: OnHalted | None = None,
     ) -> None:
@@ -114,6 +123,7 @@ class StreamStep(Step):
         self.tables = dict(tables)
         self._do = do
         self._beside = beside
+        self._rebuilds = rebuilds
         self._horizon = horizon
         self._on_halted = on_halted
 
@@ -147,12 +157,31 @@ class StreamStep(Step):
     async def look(self) -> None:
         for name in self.task.views:
             await self._beside[name].look()
+            self._rebuilds[name].look(self.task.position)
 
     async def told(self) -> CommitUnit | None:
         for name, view in self.task.views.items():
             if records := self._beside[name].commands():
                 return await self._obey(name, view, records)
+            if histories := self._rebuilds[name].take():
+                return await self._rebuild(name, view, histories)
         return None
+
+    async def _rebuild(
+        self, name: str, view: ViewTask, histories: Mapping[str, History]
+    ) -> CommitUnit:
+        unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())
+
+        async def work() -> None:
+            for stream, history in histories.items():
+                if view.view.is_async:
+                    await arebuild(view, stream, history, unit)
+                else:
+                    rebuild(view, stream, history, unit)
+
+        await self._do[name](work)
+        self.task.finish(unit)
+        return unit
 
     async def _obey(self, name: str, view: ViewTask, records: Sequence[Message]) -> CommitUnit:
         unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())
@@ -186,6 +215,11 @@ class StreamStep(Step):
         # A gap waits while what is missing may be on its way back, in that view alone.
         views = [name for name in self.task.views if await self._beside[name].all_came(now)]
         return await self.take([], horizon, views)
+
+    @property
+    def hurries(self) -> bool:
+        views = self.task.views.items()
+        return any(self._rebuilds[name].ready for name, view in views if view.rebuilds)
 
     @property
     def unfinished(self) -> bool:

@@ -20,6 +20,7 @@ from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Crash, Partition
+from topology.faust.rebuilds import Rebuilds
 from topology.faust.runner import Joining, Runner, stopped
 from topology.faust.shared import Shared
 from topology.faust.start import behind, start_of
@@ -48,6 +49,7 @@ class StreamPartition(Partition):
         self._together = together(self._views)
         self._leaving: set[asyncio.Task[None]] = set()
         self._beside: dict[str, Beside] = {}
+        self._rebuilds: dict[str, Rebuilds] = {}
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
@@ -96,12 +98,14 @@ class StreamPartition(Partition):
 
     def _main(self, tables: Mapping[str, Any], start: int, taken: Taken, writer: Writer) -> Runner:
         step = self._step(tables, start, taken, apart=False)
-        for task in step.task.views.values():
-            task.positions.input = None
+        for name, task in step.task.views.items():
+            step.task.admit(name, task)
         return Runner(self.source, step, writer, self._shared.together, start)
 
     async def _apart(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
         step = self._step({view.name: table}, start, None, apart=True)
+        if table.get(COUNTS) is None and start:
+            step.task.views[view.name].positions.began = start
         return await self._run_apart(view, step, start, writer)
 
     async def _run_apart(self, view: View, step: StreamStep, start: int, writer: Writer) -> Runner:
@@ -129,11 +133,15 @@ class StreamPartition(Partition):
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
         for name, view_task in task.views.items():
             self._beside[name] = Beside(shared.beside, view_task, number)
+            self._rebuilds[name] = Rebuilds(
+                shared.app, shared.barriers.end, shared.settings.batch, view_task, number
+            )
         return StreamStep(
             task,
             tables,
             {view.name: shared.views[view.name].do for view in self._views},
             self._beside,
+            self._rebuilds,
             Horizon(lambda: shared.barriers.begin(self._declared, number)),
             None if apart else self._halted,
         )
@@ -190,6 +198,11 @@ class StreamPartition(Partition):
         mend = tables.close if right else tables.discard
         for view in self._views:
             mend(view.name, self.source.partition)
+
+    async def _close(self, grace: float) -> None:
+        await super()._close(grace)
+        rebuilds, self._rebuilds = self._rebuilds, {}
+        await asyncio.gather(*(each.stop() for each in rebuilds.values()))
 
     async def stop(self, grace: float) -> None:
         await super().stop(grace)

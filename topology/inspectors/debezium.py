@@ -55,6 +55,11 @@ class Debezium(Normalised):
         self.stream, self.version, self.sequence = names, version, sequence
         self.sequence_type = checked_sequence_type("Debezium", sequence_type)
         self._number = self._ordering()
+        if version is None and sequence is None:
+            self.holes = (
+                "positions in the database's log, which have holes; use sequence=monotonic(…), or "
+                "Debezium(version=…) for a column that counts"
+            )
 
     def compile(self) -> Inspect:
         """The inspector as one function."""

@@ -19,6 +19,8 @@ class FirstOf(Normalised):
         if not inspectors:
             raise DeclarationError("first_of(): name at least one inspector")
         self.inspectors = tuple(map(resolved, inspectors))
+        told = (one.holes for one in self.inspectors if isinstance(one, Normalised))
+        self.holes = next(filter(None, told), "")
 
     def compile(self) -> Inspect:
         """The inspectors as one function."""

@@ -1,13 +1,16 @@
 """Compare what a simulated run left behind with what its input comes to."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from topology.counts import Counts
-from topology.policies import Skip
+from topology.event import Event
+from topology.policies import RebuildStream, Skip
+from topology.sequences import Contiguous, Monotonic
 from topology.testing.arrived import Arrived, Reader
-from topology.testing.audit_shared import SharedTopics
+from topology.testing.audit_shared import SharedTopics, hasty
 from topology.testing.audit_state import StreamState, state_errors
+from topology.testing.epochs import last_epoch
 from topology.testing.fold import Expected, fold
 from topology.testing.schedule import Schedule
 from topology.topology import Topology
@@ -46,21 +49,24 @@ class Audit:
 
     def _view(self, run: Schedule, view: View, arrived: Arrived, shared: SharedTopics) -> list[str]:
         world, order = run.world, view.of.sequence
-        skips = isinstance(view.gap, Skip)
+        once = world.guarantee == "exactly_once"
+        settles, skips = isinstance(order, Monotonic), hasty(view)
         wrong: list[str] = []
         outputs = _outputs(run, view)
         sums = [Counts(received=number) for number in arrived.received]
         states: list[dict[str, StreamState]] = [{} for _ in sums]
         for stream, events in arrived.streams.items():
             late = shared.late.pop((view.name, stream), set())
-            if skips:
+            if settles:
+                # A copy of what was handled long ago is late as well.
+                said = {at for at, _ in outputs.get(stream.encode(), ())}
+                handled = sorted(events.keys() - (late - said))
+                wrong += _early(view, stream, late - said, arrived)
+            elif skips:
                 handled = sorted(events.keys() - late)
                 wrong += _early(view, stream, late, arrived)
             else:
-                handled, at = [], order.start
-                while at in events:
-                    handled.append(at)
-                    at += order.step
+                handled = self._chain(view, events)
             last = handled[-1] if handled else order.start - order.step
             waiting = set() if skips else events.keys() - set(handled)
             expected = self._expected(view, stream, tuple([events[at] for at in handled]))
@@ -74,6 +80,10 @@ class Audit:
             waiting -= set(dead)
             key = stream.encode()
             found = outputs.pop(key, [])
+            records = len(expected.outputs)
+            if isinstance(view.late, RebuildStream):
+                records = len(found)
+                found = last_epoch(found)
             if found != expected.outputs:
                 wrong += _differences(run, view, stream, found, expected.outputs)
             shared.expect(view, stream, expected)
@@ -91,13 +101,40 @@ class Audit:
                 counts.failed += len(expected.failed) - 1
                 counts.parked += len(waiting)
             counts.dead += len(dead)
-            counts.late += len(late)
-            counts.written += len(expected.outputs)
-            counts.skipped += (last - order.start + order.step) // order.step - len(handled)
+            counts.late += shared.late_records.pop((view.name, stream), 0) if once else len(late)
+            counts.written += records
+            if isinstance(order, Contiguous):
+                counts.skipped += (last - order.start + order.step) // order.step - len(handled)
         wrong += [f"{view.output}: stream {key!r} never came" for key in outputs]
         for partition, counts in enumerate(sums):
             wrong += state_errors(run, view, partition, counts, states[partition])
         return wrong
+
+    def _chain(self, view: View, events: Mapping[int, int]) -> list[int]:
+        """What is handled of a stream that waits for what is missing, by the plain rule."""
+        order, handled = view.of.sequence, []
+        if isinstance(order, Contiguous):
+            at = order.start
+            while at in events:
+                handled.append(at)
+                at += order.step
+            return handled
+        previous_of = view.ordering.previous
+        assert previous_of is not None
+        for at in sorted(events):
+            message = self._reader.messages[events[at]]
+            found = view.of.inspect(message)
+            assert found is not None
+            previous = previous_of(Event(*found, message))
+            if (
+                previous is None
+                if not handled
+                else previous is not None and previous <= handled[-1]
+            ):
+                handled.append(at)
+            else:
+                break
+        return handled
 
     def _expected(self, view: View, stream: str, numbers: tuple[int, ...]) -> Expected:
         """The fold of the messages with these numbers."""
@@ -113,6 +150,8 @@ def _dead_errors(
     view: View, stream: str, last: int, waiting: Collection[int], dead: Collection[int]
 ) -> list[str]:
     """What is dead although it was handled, or has its place in the ring."""
+    if not isinstance(view.of.sequence, Contiguous):
+        return []
     reach = last + view.buffer * view.of.sequence.step
     return [
         f"{view.name}: {stream} {sequence} is dead, though the stream is at {last}"
@@ -141,7 +180,7 @@ def _differences(
     if run.world.guarantee == "at_least_once":
         said: dict[int, bytes] = {}
         for sequence, value in found:
-            if isinstance(view.gap, Skip):
+            if hasty(view):
                 said.pop(sequence, None)
             elif said.get(sequence, value) != value:
                 return [f"{where} says {value!r} after {said[sequence]!r}"]
@@ -158,8 +197,13 @@ def _differences(
 
 def _early(view: View, stream: str, late: set[int], arrived: Arrived) -> list[str]:
     """What was given up before its time."""
-    assert isinstance(view.gap, Skip)
-    after, since, wrong = round(view.gap.least * 1000), arrived.since, []
+    order = view.of.sequence
+    if isinstance(order, Monotonic):
+        least = order.settle
+    else:
+        assert isinstance(view.gap, Skip)
+        least = view.gap.least
+    after, since, wrong = round(least * 1000), arrived.since, []
     for sequence in late:
         behind = [since[stream, at] for at in arrived.streams[stream] if at > sequence]
         if not behind or (stream, sequence) not in since:

@@ -12,7 +12,9 @@ from topology.audit import Report
 from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record
+from topology.history import Histories
 from topology.progress import Progress, last_of
+from topology.rebuild import arebuild, rebuild
 from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
@@ -222,12 +224,29 @@ class TopologyTestDriver:
             view.run(events, unit, horizon, back)
 
     def _finish(self, views: Iterable[ViewTask], horizon: int | None = None) -> None:
-        """Go on until no drain is unfinished."""
+        """Go on until no drain is unfinished, and no stream is to be rebuilt."""
         for view in views:
-            while view.unfinished:
+            while view.unfinished or view.rebuilds:
                 unit = CommitUnit(view.view.of.by_stream, 0, now=self.now)
-                self._run(view, [], unit, horizon)
+                if view.unfinished:
+                    self._run(view, [], unit, horizon)
+                else:
+                    self._rebuild(view, unit)
                 self._close(self._tasks[view.view.of.name], unit)
+
+    def _rebuild(self, view: ViewTask, unit: CommitUnit) -> None:
+        """Rebuild a stream from what was recorded."""
+        stream, declared = view.rebuilds[0], view.view
+        histories = Histories(view, [stream])
+        missed, inputs = self._missed[declared.name], self._kept.topics[declared.of.by_stream]
+        for record in inputs[: missed[0].offset if missed else len(inputs)]:
+            histories.message(record)
+        for record in self._kept.topics[declared.output]:
+            histories.output(record)
+        if declared.is_async:
+            _complete(arebuild(view, stream, histories.streams[stream], unit))
+        else:
+            rebuild(view, stream, histories.streams[stream], unit)
 
     def _catch_up(self, view: ViewTask) -> None:
         """Go on with what a command let go, and with what came while the view was halted."""

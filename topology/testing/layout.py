@@ -1,6 +1,7 @@
 """What simulations of one topology share and none of them changes, worked out once."""
 
 from topology.policies import Skip
+from topology.sequences import Monotonic
 from topology.source import Source
 from topology.testing.log import TopicPartition
 from topology.topology import Topology
@@ -40,6 +41,9 @@ class Layout:
         outputs = [view.output for view in topology.views.values()]
         changelogs = [topic for topic, _ in self.changelogs.values()]
         away = [view.redeliver_topic for view in topology.views.values()]
+        away += [view.commands_topic for view in topology.views.values()]
         self.own = frozenset((*sides, *by_stream, *outputs, *away, *changelogs))
         gaps = [view.gap.most for view in topology.views.values() if isinstance(view.gap, Skip)]
+        orders = [source.sequence for source in topology.sources.values()]
+        gaps += [order.settle for order in orders if isinstance(order, Monotonic)]
         self.leap = round(max(gaps, default=1) * 1500)

@@ -9,6 +9,7 @@ import orjson
 from topology.errors import Malformed
 from topology.event import Record
 from topology.inspectors import Inspector
+from topology.sequences import Contiguous, Linked
 from topology.source import Source
 from topology.topology import Topology
 from topology.unit import Out
@@ -89,6 +90,7 @@ class Delivery(NamedTuple):
 def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[[int], list[Sent]]:
     """Messages made up from the sources' inspectors: seed → numbered events of a few streams.
 
+    Those of a linked source name the one before; those of a monotonic one leave numbers out.
     Raises ValueError for a source whose inspector does not say what a body looks like.
     """
     sources = list(topology.sources.values())
@@ -103,9 +105,12 @@ def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[
             inspector, order = source.inspector, source.sequence
             assert isinstance(inspector, Inspector)
             stream = f"s{int(random() * streams)}"
-            at = last.get((source.name, stream), order.start - order.step) + order.step
+            before = last.get((source.name, stream))
+            at = _next(source, before, random)
             last[source.name, stream] = at
             body: dict[str, Any] = {}
+            if isinstance(order, Linked):
+                _put(body, str(order.previous), before)
             for path in inspector.stream:
                 _put(body, str(path), stream)
             _put(body, str(inspector.sequence), at)
@@ -118,11 +123,21 @@ def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[
     return messages
 
 
+def _next(source: Source, before: int | None, random: Callable[[], float]) -> int:
+    """The sequence behind `before`."""
+    order = source.sequence
+    if isinstance(order, Contiguous):
+        return order.start if before is None else before + order.step
+    return (before or 0) + 1 + int(random() * 3)
+
+
 def _kinds(topology: Topology, source: Source) -> list[str]:
     """The kinds that the source's views accept, and one more."""
     inspector = source.inspector
     if isinstance(inspector, Inspector):
         fields = [*inspector.stream, inspector.sequence, inspector.kind]
+        if isinstance(source.sequence, Linked):
+            fields.append(source.sequence.previous)  # type: ignore[arg-type]
         if all(field is None or (isinstance(field, str) and "[" not in field) for field in fields):
             accepts = [view.accepts or () for view in topology.views_of(source)]
             return ["other", *sorted({kind for kinds in accepts for kind in kinds})]

@@ -10,7 +10,10 @@ from itertools import islice
 from math import inf
 
 from topology.event import Event, Record
+from topology.history import Histories, History
 from topology.on_full import Redeliver
+from topology.on_late import RebuildStream
+from topology.rebuild import arebuild, rebuild
 from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
@@ -47,6 +50,7 @@ class PartitionRunner(Commits):
         self.unit: CommitUnit | None = None
         self.task: StreamTask | None = None
         self.redelivers: list[ViewTask] = []
+        self.rebuilders: list[ViewTask] = []
         self.rekey = None if by_stream else RekeyTask(world.topology, source)
         self.input = world.log.partition(place)
         self.position = 0
@@ -107,6 +111,10 @@ class PartitionRunner(Commits):
                 yield "computed"
                 yield from self.commit(unit)
                 continue
+            if self.rebuilders and (rebuilt := self.rebuild()) is not None:
+                yield "rebuilt"
+                yield from self.commit(rebuilt)
+                continue
             records = self.fetch()
             if records:
                 yield "fetched"
@@ -124,7 +132,8 @@ class PartitionRunner(Commits):
                 yield "fired"
                 yield from self.commit(fired)
             elif not records:
-                yield "waits" if due else "idle"
+                hidden = any(view.rebuilds for view in self.rebuilders)
+                yield "waits" if due or hidden else "idle"
 
     def start(self) -> Iterator[str]:
         """Fence, restore, find the committed offset: in this order, as each relies on the last."""
@@ -151,6 +160,7 @@ class PartitionRunner(Commits):
         task = StreamTask(world.topology, self.source, partition, self.tables)
         views = task.views.values()
         self.redelivers = [view for view in views if isinstance(view.view.full, Redeliver)]
+        self.rebuilders = [view for view in views if isinstance(view.view.late, RebuildStream)]
         if world.drain is not None:
             for view in task.views.values():
                 view.ordering = replace(view.ordering, drain=world.drain)
@@ -189,6 +199,12 @@ class PartitionRunner(Commits):
             if (out := records[at])
         ]
 
+    def record(self, at: int) -> Record:
+        """The record at an offset of the input."""
+        out = self.input.records[at]
+        assert out is not None
+        return Record(*self.place, at, out[0], out[1], out[3], out[2])
+
     def take(self, records: list[Record], horizon: int | None = None) -> CommitUnit:
         """The unit of a batch."""
         task, now = self.task, self.world.log.now
@@ -206,6 +222,43 @@ class PartitionRunner(Commits):
                 view.run(events, unit, horizon, back)
         task.finish(unit)
         return unit
+
+    # -- rebuilding
+
+    def rebuild(self) -> CommitUnit | None:
+        """The unit that rebuilds a stream; None if none is to be, or its outputs do not show."""
+        for view in self.rebuilders:
+            if not (streams := view.rebuilds):
+                continue
+            output = self.world.log.partition((view.view.output, self.place[1]))
+            if output.end < len(output.records):
+                continue
+            stream, unit = streams[0], CommitUnit(*self.place, now=self.world.log.now)
+            history = self.history(view, stream)
+            if view.view.is_async:
+                complete(arebuild(view, stream, history, unit))
+            else:
+                rebuild(view, stream, history, unit)
+            assert self.task is not None
+            self.task.finish(unit)
+            self.unit = unit
+            return unit
+        return None
+
+    def history(self, view: ViewTask, stream: str) -> History:
+        """What is recorded of a stream, up to where this partition has read."""
+        histories = Histories(view, [stream])
+        output = (view.view.output, self.place[1])
+        for place, end, take in (
+            (self.place, self.position, histories.message),
+            (output, None, histories.output),
+        ):
+            partition = self.world.log.partition(place)
+            found, _ = partition.read(0, 1 << 30, partition.end if end is None else end)
+            for at in found:
+                if (out := partition.records[at]) is not None:
+                    take(Record(*place, at, out[0], out[1], out[3], out[2]))
+        return histories.streams[stream]
 
     # -- redelivery
 

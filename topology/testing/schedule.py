@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import ClassVar
 
 from topology.testing.cluster import Cluster
 from topology.testing.messages import Arrivals
@@ -23,8 +24,11 @@ class Schedule(Cluster):
 
     crashed: the steps at which partitions were when their worker died. handled, failed: what the
     audit saw of events, over all views. zombies: whether a worker may go on with a partition that
-    it does not know is another's by now.
+    it does not know is another's by now. faults: what may go wrong, the likelier the more often it
+    is named.
     """
+
+    faults: ClassVar[tuple[Callable[..., None], ...]] = ()
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class Schedule(Cluster):
         random = self.world.chance.random
         for number, place in enumerate(self.places):
             self.start(self.workers[number % len(self.workers)], place)
-        quiet, faults = 1 - random() * 0.5, FAULTS
+        quiet, faults = 1 - random() * 0.5, self.faults
         last = len(self.arrivals)
         trace = self.trace
         while self.arrived < last or random() > 0.1:
@@ -232,3 +236,5 @@ FAULTS: tuple[Callable[[Schedule], None], ...] = (
     Schedule.clock, Schedule.broker, Schedule.broker, Schedule.compact, Schedule.heartbeat,
     Schedule.assign, Schedule.assign, Schedule.retry,
 )  # fmt: skip
+
+Schedule.faults = FAULTS

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from topology.testing.audit import Audit
+from topology.testing.halting import HaltingSchedule, ObeyingRunner
 from topology.testing.layout import Layout
 from topology.testing.log import FakeLog
 from topology.testing.messages import Arrivals, Delivery, Messages, written
@@ -95,7 +96,8 @@ class Simulator:
     step releases out of buffers, None for the engine's limit. delivery: how often messages are
     late, twice or lost. zombies: whether workers may go on with partitions that are others' by now;
     only a transaction can fence them, so at least once comes without them. runner: the protocol;
-    another one shows that a mistake in it would be found.
+    another one shows that a mistake in it would be found. halts: whether operators halt and resume
+    views meanwhile; exactly once only, and with neither redelivery nor rebuilds.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Simulator:
         delivery: Delivery | None = None,
         zombies: bool | None = None,
         runner: type[PartitionRunner] = PartitionRunner,
+        halts: bool = False,
     ) -> None:
         self.topology = topology
         self.guarantee: Guarantee = guarantee
@@ -120,7 +123,8 @@ class Simulator:
         self.drain = drain
         self.delivery = delivery or Delivery()
         self.zombies = guarantee == "exactly_once" if zombies is None else zombies
-        self.runner = runner
+        self.runner = ObeyingRunner if halts else runner
+        self._schedule = HaltingSchedule if halts else Schedule
         self._messages = messages
         self._written = None if callable(messages) else written(topology, messages)
         self._audit = Audit(topology)
@@ -148,7 +152,7 @@ class Simulator:
             self.drain,
         )
         arrivals = self.delivery.arrange(self._sent(seed), chance)
-        schedule = Schedule(
+        schedule = self._schedule(
             world, arrivals, self.workers, self.runner, zombies=self.zombies, verbose=verbose
         )
         try:

@@ -1,8 +1,8 @@
 """The scenarios of `scripts/bench spark`: modules with SCENARIO and GOALS, each named here."""
 
-from apps.bench.spark import batches, live, sinks
+from apps.bench.spark import batches, live, rebuild, sinks
 
-MODULES = (sinks, batches, live)
+MODULES = (sinks, batches, rebuild, live)
 
 SCENARIOS = {module.SCENARIO.name: module.SCENARIO for module in MODULES}
 GOALS = tuple(goal for module in MODULES for goal in module.GOALS)

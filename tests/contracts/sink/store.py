@@ -14,6 +14,8 @@ class Store:
     """Methods of the sink, in order, that a batch is written by."""
     atomic: ClassVar[bool] = True
     """Whether all that a batch writes is committed at once; otherwise the last step commits it."""
+    cut_off_at: ClassVar[Sequence[str] | None] = None
+    """The steps at which a batch is cut off that comes again in other batches; None for all."""
     examples: ClassVar[int] = 60
     """How many logs to make up."""
 

@@ -16,7 +16,9 @@ from topology import (
     advance,
     contiguous,
     halt,
+    late_topic,
     park,
+    rebuild_stream,
     redeliver,
     retry,
     skip,
@@ -115,8 +117,9 @@ def busy(draw: st.DrawFn) -> list[Step]:
 
 
 @st.composite
-def topologies(draw: st.DrawFn, *, talkative: bool = False) -> Topology:
-    """Two views, of any policies. talkative: all handlers write for each event."""
+def topologies(draw: st.DrawFn, *, talkative: bool = False, rebuilds: bool = False) -> Topology:
+    """Two views, of any policies. talkative: all handlers write for each event. rebuilds: a late
+    event may lead to a rebuild."""
     topology = Topology("shop")
     keyed = draw(st.booleans())
     start, step = draw(st.sampled_from([(1, 1), (0, 1), (2, 2)]))
@@ -133,6 +136,9 @@ def topologies(draw: st.DrawFn, *, talkative: bool = False) -> Topology:
             "gap": draw(st.sampled_from([wait(), skip(after=2), skip(after=8)])),
             "full": draw(st.sampled_from([spill(), halt(), redeliver(delay=0.5, limit=40)])),
             "error": draw(st.sampled_from(_ERRORS)),
+            "late": draw(st.sampled_from([late_topic(), rebuild_stream(), rebuild_stream(3)]))
+            if rebuilds
+            else late_topic(),
         }
         handlers: list[Any] = [talking] if talkative else [talking, reticent]
         topology.view(

@@ -14,7 +14,7 @@ def said(report: Report) -> list[str]:
     return [str(violation) for violation in report.violations]
 
 
-@given(topologies(), st.one_of(ORDERLY, busy()))
+@given(topologies(rebuilds=True), st.one_of(ORDERLY, busy()))
 def test_a_run_is_clean_and_every_message_found(topology: Topology, steps: list[Step]) -> None:
     driver = run(topology, steps)
     report = driver.audit()
@@ -32,12 +32,12 @@ def test_a_run_is_clean_and_every_message_found(topology: Topology, steps: list[
     assert source.read == arrived == source.events + source.malformed + source.unknown
 
 
-@given(topologies(), COMMANDED)
+@given(topologies(rebuilds=True), COMMANDED)
 def test_a_run_with_commands_is_clean(topology: Topology, steps: list[Step]) -> None:
     assert said(run(topology, steps).audit()) == []
 
 
-@given(topologies(), st.one_of(ORDERLY, busy()), st.data())
+@given(topologies(rebuilds=True), st.one_of(ORDERLY, busy()), st.data())
 def test_a_run_that_restarts_is_clean(
     topology: Topology, steps: list[Step], data: st.DataObject
 ) -> None:

@@ -1,4 +1,4 @@
-"""Views whose streams do not count from one start: their places are audited in sum."""
+"""Views whose streams begin anywhere, or end: their places are audited in sum."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,19 +12,14 @@ from topology import (
     TopologyTestDriver,
     contiguous,
     earliest_seen,
-    linked,
-    monotonic,
     skip,
 )
 from topology.counts import decode_counts, encode_counts
 from topology.rows import COUNTS
 
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "linked": (linked(previous="before"), {"gap": skip(after=4)}),
-    "monotonic": (monotonic(settle=2), {}),
     "midway": (contiguous(), {"gap": skip(after=4), "start": earliest_seen(after=1)}),
     "closing": (contiguous(), {"gap": skip(after=4), "closes": "End", "retention": 3}),
-    "lanes": (contiguous(), {"gap": skip(after=4), "lane": "part"}),
 }
 
 

@@ -1,10 +1,23 @@
 """The account of one stream: every situation that it can be in, and what would help."""
 
 import orjson
+import pytest
 
 from tests.topology.explain.durable import OWNER, explained, obeyed, send
 from tests.topology.handled import driver_of
-from topology import Event, TopologyTestDriver, halt, park, redeliver, retry, skip, spill
+from topology import (
+    Event,
+    Inspector,
+    Topology,
+    TopologyTestDriver,
+    halt,
+    park,
+    rebuild_stream,
+    redeliver,
+    retry,
+    skip,
+    spill,
+)
 from topology.explain import Arrival, Missing, account_text
 
 
@@ -222,3 +235,39 @@ def test_an_account_is_json() -> None:
     assert found["missing"] == [{"first": 1, "last": 1, "count": 1}]
     assert found["remedies"][0]["command"].startswith("faust")
     assert found["next"][1]["when"] == driver.now + 30_000
+
+
+def test_a_stream_that_is_to_be_rebuilt_and_one_that_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = driver_of(board, gap=skip(after=2), late=rebuild_stream())
+    send(driver, 1, 4)
+    driver.advance(2)
+    with monkeypatch.context() as held:
+        # A worker would be reading the history.
+        held.setattr("topology.view_task.ViewTask.rebuilds", [])
+        send(driver, 3, 2, 5)
+    found = explained(driver)
+    assert (found.situation, found.asked, found.waits) == ("rebuilding", (2, 3), (5,))
+    assert found.causes[0] == "2 events of it came late, and it waits until it is rebuilt"
+    assert found.next[0].what.startswith("it is rebuilt: its history is read again")
+    assert "to rebuild with 2, 3" in account_text(found)
+
+    driver.advance(1)
+    send(driver, 1)
+    found = explained(driver)
+    assert (found.situation, found.epoch, found.last) == ("in order", 1, 5)
+    assert "rebuilt         once" in account_text(found)
+
+
+def test_a_lane_is_named() -> None:
+    topology = Topology("shop")
+    topology.source("orders", inspector=Inspector("id", "n"))
+    topology.view("board", of="orders", handler=lambda event: None, lane="lane")
+    driver = TopologyTestDriver(topology)
+    for lane, n in (("EUR", 1), ("USD", 2)):
+        driver.pipe("orders", {"id": "a", "n": n, "lane": lane})
+    found = explained(driver, "a|USD")
+    assert (found.lane, found.situation) == ("USD", "waiting")
+    first = account_text(found).splitlines()[0]
+    assert first == (
+        "stream a, lane 'USD', in view board: sequence 1 is missing, and 1 wait behind"
+    )

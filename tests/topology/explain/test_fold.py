@@ -1,9 +1,18 @@
 """A changelog folded down to what a question needs."""
 
+from stores.memory import MemoryTable
 from tests.topology.explain.durable import send
 from tests.topology.handled import driver_of
 from topology import Event
-from topology.explain import Fold, of_counts, of_stream, of_waiting, waiting_rows
+from topology.explain import (
+    Fold,
+    lanes_of,
+    of_counts,
+    of_lanes,
+    of_stream,
+    of_waiting,
+    waiting_rows,
+)
 from topology.rows import COUNTS, buffer_key, decode_message, progress_key
 
 
@@ -67,3 +76,14 @@ def test_bodies_are_left_out_when_there_are_too_many_bytes() -> None:
     assert bodies[0]
     assert not bodies[-1]
     assert messages[-1][0].offset == 5
+
+
+def test_all_lanes_of_a_stream_are_kept() -> None:
+    names = ("b|", "b|x", "b|y", "bb|x", "a|b|x", "b%7Cx|z")
+    fold, table = Fold(of_lanes("b")), MemoryTable()
+    for name in names:
+        fold.take(progress_key(name), b"1")
+        fold.take(buffer_key(name, 3), b"[]\n")
+    table.write(sorted(fold.rows.items()))
+    assert lanes_of(table, "b") == ["b|", "b|x", "b|y"]
+    assert len(fold.rows) == 6

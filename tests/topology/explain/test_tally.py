@@ -8,7 +8,15 @@ from tests.topology.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip
 from topology.counts import Counts
-from topology.explain import Partition, brought, came_apart, of_counts, tally, tally_text
+from topology.explain import (
+    Partition,
+    brought,
+    came_apart,
+    came_since,
+    of_counts,
+    tally,
+    tally_text,
+)
 from topology.taken import Taken
 
 
@@ -72,6 +80,12 @@ def test_a_view_apart_has_received_what_came_before_its_own_position() -> None:
     assert came_apart(120, committed=100, events=90, between=15) == (105, 105)
     assert came_apart(120, committed=100, events=90, between=None) == (90, 110)
     assert came_apart(100, committed=100, events=90, between=None) == (90, 90)
+
+
+def test_a_view_that_began_later_has_received_what_came_since() -> None:
+    assert came_since(40, 100, low=90, high=90, seen=55) == (55, 55)
+    assert came_since(40, 100, low=90, high=90, seen=None) == (50, 60)
+    assert came_since(40, 45, low=4, high=4, seen=None) == (0, 4)
 
 
 def test_what_was_re_keyed_is_read_or_unread() -> None:

@@ -17,7 +17,18 @@ from tests.topology.inspectors.changes import (
     with_schema,
 )
 from tests.topology.inspectors.garbage import JSON, headers_of, spoilt, taken, written
-from topology import Debezium, DeclarationError, Inspected, Malformed, Record, Topology, header
+from topology import (
+    CloudEvents,
+    Debezium,
+    DeclarationError,
+    Inspected,
+    Malformed,
+    Record,
+    Topology,
+    first_of,
+    header,
+    monotonic,
+)
 from topology.testing import TopologyTestDriver
 
 SOURCES = [POSTGRESQL, MYSQL, MARIADB]
@@ -213,6 +224,18 @@ def test_mistakes_fail_at_declaration_and_are_named(arguments: Any, names: str) 
 def test_it_reads_like_its_declaration() -> None:
     assert repr(Debezium()) == "Debezium(stream=key, sequence=position)"
     assert repr(Debezium(("a", "b"), version="v")) == "Debezium(stream=a+b, sequence=v)"
+
+
+@pytest.mark.parametrize("inspector", [Debezium(), first_of(CloudEvents("subject"), Debezium())])
+def test_positions_that_are_declared_to_count_are_refused(inspector: Any) -> None:
+    topology = Topology("shop")
+    with pytest.raises(DeclarationError, match=r"which have holes; use sequence=monotonic"):
+        topology.source("customers", inspector=inspector)
+    topology.source("customers", inspector=inspector, sequence=monotonic(settle=1))
+    counted = Topology("counted")
+    counted.source("customers", inspector=Debezium(version="version"))
+    with pytest.raises(DeclarationError, match="would wait for ever at the first hole"):
+        counted.with_inspectors({"customers": inspector})
 
 
 def test_versions_of_a_row_are_put_in_order_and_its_tombstone_passes_by() -> None:

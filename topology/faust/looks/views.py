@@ -13,6 +13,7 @@ from topology.explain import (
     ViewTally,
     brought,
     came_apart,
+    came_since,
     of_counts,
     tally,
 )
@@ -132,6 +133,12 @@ async def _looked(
         position = own
         between = await _between(durable, view.of, source, own, after.offset)
         low, high = came_apart(own, after.offset, after.taken.events, between)
+    positions = task.positions
+    if positions.missed is not None:
+        low, high = low - positions.missed, high - positions.missed
+    elif positions.began is not None:
+        seen = await _between(durable, view.of, source, positions.began, position)
+        low, high = came_since(positions.began, position, low, high, seen)
     return Partition(
         number,
         task.counts,

@@ -1,0 +1,1 @@
+"""`scripts/bench delivery`: capture, relay and cursor, against PostgreSQL."""

@@ -1,0 +1,123 @@
+"""All the way: from the producer's commit to the consumer's, at a steady rate."""
+
+import statistics
+import time
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from apps.bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
+from stores.cursor import Cursor
+from stores.cursor_message import Message
+from stores.outbox import Outbox
+
+STREAMS = 200
+WARM = 50
+"""Messages before it is measured, so that everything is connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds from commit to commit; rate: transactions of one message each per second."""
+
+    messages: int
+    rate: float
+    p50: float
+    p99: float
+    most: float
+
+
+class _Consumer(Thread):
+    """Works the cursor off, a batch at a time, and notes when each was committed."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(daemon=True)
+        self.cursor = Cursor(engine, "bench")
+        self.ended = Event()
+        self.done: dict[tuple[str, int], float] = {}
+
+    def run(self) -> None:
+        while not self.ended.is_set():
+            try:
+                with self.cursor.engine.connect() as connection:
+                    self._deliver(connection)
+            except SQLAlchemyError:
+                time.sleep(0.1)
+
+    def _deliver(self, connection: Connection) -> None:
+        while not self.ended.is_set():
+            with self.cursor.batch(connection, 500) as messages:
+                if messages:
+                    connection.execute(_WRITE, [_row(message) for message in messages])
+            now = time.monotonic()
+            self.done.update({(m.stream, m.sequence): now for m in messages})
+            if not messages:
+                self.ended.wait(0.01)
+
+
+_WRITE = text("INSERT INTO consumed VALUES (:stream, :sequence, :content)")
+
+
+def _row(message: Message) -> dict[str, object]:
+    content = message.content.decode()
+    return {"stream": message.stream, "sequence": message.sequence, "content": content}
+
+
+def latency(stage: Stage, count: int, rate: int) -> Latency:
+    """Capture `count` messages at `rate` per second, deliver them by relay, Kafka and cursor."""
+    source, target, topic = stage.database("source"), stage.database("target"), stage.topic("lat")
+    engine, log = new_log(source)
+    log.create(engine)
+    consumers, _ = new_log(target)
+    with consumers.begin() as connection:
+        connection.execute(text("CREATE TABLE consumed (stream TEXT, sequence BIGINT, c TEXT)"))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE produced (n BIGINT)"))
+    consumer = _Consumer(consumers)
+    feed = ("apps.cursor", "feed", "--store", target, "--cursor", "bench", "--topic", topic,
+            "--broker", stage.broker.address)  # fmt: skip
+    with stage.process("relay-lat", *stage.relay(source)), stage.process("feed-lat", *feed):
+        consumer.start()
+        try:
+            committed = _produce(engine, Outbox(log), topic, WARM, 50)
+            until(lambda: len(consumer.done) >= WARM, 60, "the first messages came through")
+            begun = time.monotonic()
+            committed = _produce(engine, Outbox(log), topic, count, rate)
+            took = time.monotonic() - begun
+            until(
+                lambda: committed.keys() <= consumer.done.keys(), 120, "all messages came through"
+            )
+        finally:
+            consumer.ended.set()
+            consumer.join()
+    found = sorted((consumer.done[at] - when) * 1000 for at, when in committed.items())
+    engine.dispose()
+    consumers.dispose()
+    if not found:
+        raise Stalled("nothing was measured")
+    return Latency(
+        len(found),
+        len(found) / took,
+        max(0.0, statistics.median(found)),
+        max(0.0, found[min(len(found) - 1, int(len(found) * 0.99))]),
+        max(0.0, found[-1]),
+    )
+
+
+def _produce(
+    engine: Engine, outbox: Outbox, topic: str, count: int, rate: int
+) -> dict[tuple[str, int], float]:
+    """Transactions at a steady rate; (stream, sequence) → when it was committed."""
+    found: dict[tuple[str, int], float] = {}
+    content, began = b"x" * CONTENT, time.monotonic()
+    with engine.connect() as connection:
+        for at in range(count):
+            time.sleep(max(0.0, began + at / rate - time.monotonic()))
+            stream = f"stream-{at % STREAMS}"
+            with connection.begin():
+                connection.execute(text("INSERT INTO produced VALUES (:n)"), {"n": at})
+                sequence = outbox.capture(connection, topic, stream, "Made", content)
+            found[stream, sequence] = time.monotonic()
+    return found

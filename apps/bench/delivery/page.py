@@ -1,0 +1,111 @@
+"""Figures of a run as tables, on a terminal and as docs/benchmarks-delivery.md."""
+
+from textwrap import fill
+
+from apps.bench.capture import Rate
+from apps.bench.delivery.backlog import Backlog
+from apps.bench.delivery.latency import Latency
+from apps.bench.report import Grid, number
+
+FORMS = ("none", "one", "two")
+RATE, P99 = 20_000, 250
+"""Published figures of others: messages/s on four cores, and milliseconds."""
+
+
+def captures_grid(found: list[Rate]) -> Grid:
+    by_writers: dict[int, dict[str, float]] = {}
+    for each in found:
+        by_writers.setdefault(each.writers, {})[each.form] = each.per_second
+    rows = [
+        [
+            f"{writers} writer{'s' if writers > 1 else ''}",
+            *(number(rates[form], 0) for form in FORMS),
+            number(rates["one"] / rates["none"], 2),
+        ]
+        for writers, rates in by_writers.items()
+    ]
+    head = ["without capture", "with capture", "into another database", "with to without"]
+    return Grid(["transactions/s", *head], rows)
+
+
+def backlog_grid(found: Backlog) -> Grid:
+    row = [
+        f"{found.messages:,} messages",
+        number(found.rate, 0),
+        number(found.first, 0),
+        number(found.last, 0),
+        number(found.seconds, 1),
+    ]
+    return Grid(["messages/s", "over all", "first fifth", "last fifth", "seconds"], [row])
+
+
+def latency_grid(found: Latency) -> Grid:
+    row = [
+        f"{number(found.rate, 0)} transactions/s",
+        number(found.p50, 0),
+        number(found.p99, 0),
+        number(found.most, 0),
+    ]
+    return Grid(["ms from commit to commit", "p50", "p99", "longest"], [row])
+
+
+def goals_grid(backlog: Backlog, latency: Latency) -> Grid:
+    rate, slower = backlog.rate, backlog.last / backlog.first
+    rows = [
+        ["relay, messages/s", f"above {RATE:,}", number(rate, 0), _word(rate > RATE)],
+        ["commit to commit, p99 ms", f"below {P99}", number(latency.p99, 0),
+         _word(latency.p99 < P99)],
+        ["last fifth of the backlog to the first", "at least 0.8", number(slower, 2),
+         _word(slower >= 0.8)],
+    ]  # fmt: skip
+    return Grid(["goal", "bound", "measured", ""], rows)
+
+
+def _word(met: bool) -> str:
+    return "met" if met else "missed"
+
+
+def page(captures: list[Rate], backlog: Backlog, latency: Latency, facts: dict[str, str]) -> str:
+    """The whole page, in Markdown."""
+    machine = Grid(["machine and software", ""], [[name, fact] for name, fact in facts.items()])
+    parts = [
+        _HEAD,
+        "## Goals",
+        goals_grid(backlog, latency).markdown(),
+        "## Capture",
+        captures_grid(captures).markdown(),
+        _wrapped(
+            "A transaction inserts a row of 200 bytes and captures a message of the same, or none. "
+            "Writers are processes that share 100,000 streams; commits wait for the disk. Into "
+            "another database means by two-phase commit."
+        ),
+        "## A backlog",
+        backlog_grid(backlog).markdown(),
+        _wrapped(
+            "One relay moves a log that was filled before to a topic of 4 partitions, and deletes "
+            "what is acknowledged. The clock runs from the first message that Kafka has to the "
+            "empty log."
+        ),
+        "## All the way",
+        latency_grid(latency).markdown(),
+        _wrapped(
+            "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
+            "to a cursor, whose consumer writes a row. From when the producer's commit returned to "
+            "when the consumer's did; the clock is the same."
+        ),
+        "## Where",
+        machine.markdown(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _wrapped(prose: str) -> str:
+    return fill(prose, 100, break_long_words=False, break_on_hyphens=False)
+
+
+_HEAD = """\
+# Benchmarks of delivery
+
+Written by `scripts/bench delivery`, which measures [delivery](delivering.md) against a PostgreSQL
+and a Kafka broker on the same machine, all of them sharing its cores. `--n` sets the backlog. The
+figures to beat are those that others publish for this job on four cores."""

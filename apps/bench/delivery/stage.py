@@ -1,0 +1,137 @@
+"""What is measured on: a PostgreSQL server, a broker, and the processes of relay and feed."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from sqlalchemy import Engine, text
+
+from apps.local.broker import Broker
+from apps.local.postgres import Postgres
+from stores.engines import open_engine
+from stores.message import Draft
+from stores.message_log import MessageLog
+
+SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_prepared_transactions": "32"}
+"""Of the server; all else is as it comes, so commits wait for the disk."""
+PARTITIONS = 4
+STREAMS = 5_000
+CONTENT = 200
+"""Bytes of a message."""
+
+
+class Stalled(RuntimeError):
+    """Something went on no more; the text says how far it came."""
+
+
+class HasAddress(Protocol):
+    """A broker."""
+
+    @property
+    def address(self) -> str: ...
+
+
+class Stage:
+    """A server and a broker; each measurement has a database and a topic of its own."""
+
+    def __init__(self, server: Postgres, broker: HasAddress, folder: Path) -> None:
+        self.server, self.broker, self.folder = server, broker, folder
+        self._number = 0
+
+    def database(self, word: str) -> str:
+        """The URL of a new database."""
+        self._number += 1
+        return self.server.new_database(f"{word}_{self._number}_{uuid4().hex[:8]}")
+
+    def topic(self, word: str) -> str:
+        """A new topic."""
+        self._number += 1
+        name = f"{word}-{self._number}-{uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": self.broker.address})
+        for made in admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
+            made.result(30)
+        return name
+
+    def ends(self, topic: str) -> int:
+        """Offsets of a topic, all partitions together."""
+        consumer = Consumer({"bootstrap.servers": self.broker.address, "group.id": "bench"})
+        try:
+            return sum(
+                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+                for number in range(PARTITIONS)
+            )
+        finally:
+            consumer.close()
+
+    @contextmanager
+    def process(self, name: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A process of ours, ended in order afterwards."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            started = subprocess.Popen(
+                [sys.executable, "-m", *command], stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            yield started
+        finally:
+            started.terminate()
+            try:
+                started.wait(30)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+
+    def relay(self, url: str) -> tuple[str, ...]:
+        """The command of a relay of the log at `url`."""
+        return ("apps.relay", "kafka", "--log", url, "--broker", self.broker.address)
+
+
+@contextmanager
+def stage(folder: Path) -> Iterator[Stage]:
+    """Server and broker, in a folder, for as long as it takes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        server = stack.enter_context(Postgres(SETTINGS))
+        yield Stage(server, stack.enter_context(Broker(folder / "broker")), folder)
+
+
+def fill(engine: Engine, log: MessageLog, topic: str, count: int) -> None:
+    """Append `count` messages of 5,000 streams."""
+    log.create(engine)
+    content = b"x" * CONTENT
+    for first in range(0, count, 10_000):
+        drafts = [
+            Draft(topic, f"stream-{at % STREAMS}", "Filled", content)
+            for at in range(first, min(first + 10_000, count))
+        ]
+        with engine.begin() as connection:
+            log.append_many(connection, drafts)
+    with engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE"))
+
+
+def is_empty(engine: Engine, log: MessageLog) -> bool:
+    """Whether all of the log was acknowledged."""
+    with engine.connect() as connection:
+        return not log.read_after(connection, limit=1).messages
+
+
+def new_log(url: str, **settings: Any) -> tuple[Engine, MessageLog]:
+    """The engine of a database, and the log in it."""
+    return open_engine(url, **settings), MessageLog()
+
+
+def until(done: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait for a condition. Raises Stalled."""
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            raise Stalled(f"{what} not within {seconds:.0f} s")
+        time.sleep(0.05)

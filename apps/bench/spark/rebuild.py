@@ -1,0 +1,161 @@
+"""A rebuild of the flights, against the time that worker and materializer took for them."""
+
+import re
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from apps.bench.bench import PARTITIONS, Bench, Wrong, sample
+from apps.bench.goals import Goal, ratio
+from apps.bench.programs import Program, emptied, start, worker
+from apps.bench.results import Sample
+from apps.bench.scenarios.scenario import Column, Scenario
+from apps.flights.movements import Messages, movements, source_table
+from apps.flights.network import Network
+from apps.flights.topology import SOURCE
+from apps.local.process import tail
+
+VIEWS = ("departure_board", "aircraft", "carrier_delay")
+LIVE = "worker and materializer"
+CORES = {1: "rebuild, 1 core", 2: "rebuild, 2 cores"}
+PATIENCE = 1800.0
+_SECONDS = re.compile(r"view carrier_delay: [\d,]+ events of [\d,]+ streams in ([\d.]+) s:")
+_SAME = re.compile(r"table (\w+): .*, all the same$", re.MULTILINE)
+
+
+class Flights:
+    """Movements in a topic, what is made of them live, and rebuilds of that."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.folder = emptied(bench.folder / "data" / f"flights-{uuid4().hex[:8]}")
+        self.group = f"bench-{self.folder.name}"
+        self.url = f"sqlite:///{self.folder}/read.db"
+        table = source_table()
+        moves = movements(table, bench.events)
+        # Nothing is lost: the time that gaps are waited for is not what is measured.
+        delivery = Network(lost=0.0).deliver(table, moves)
+        messages = Messages(table, moves)
+        bench.cluster.create({SOURCE: PARTITIONS})
+        arrivals = zip(delivery.arrivals["index"], delivery.arrivals["station"], strict=True)
+        bench.cluster.fill(SOURCE, ((s.encode(), messages[int(i)]) for i, s in arrivals))
+        self.events = len(moves)
+        self.outputs = 2 * len(moves) + int((moves["kind"] == "OUT").sum())
+
+    def live(self) -> dict[str, float]:
+        """Everything at once through a worker and a materializer, from the first rows to the last.
+
+        The share that is there at the first look does not count.
+        """
+        command = [sys.executable, "-m", "apps.materializer"]
+        command += ["--topology", "apps.flights.topology:topology", "--store", self.url]
+        command += ["--broker", self.bench.cluster.broker]
+        command += ["--checkpoint", str(self.folder / "checkpoint")]
+        with (
+            self._program("materializer", command) as materializer,
+            self._program("worker", worker("apps.flights")) as engine,
+        ):
+            first, began = self._applied(1, materializer, engine)
+            done, ended = self._applied(self.outputs, materializer, engine)
+        share = (done - first) / self.outputs
+        return {"rate": self.events * share / max(ended - began, 1e-6)}
+
+    def rebuild(self, cores: int) -> dict[str, float]:
+        """A rebuild of all views that is compared, and then forgotten."""
+        command = [sys.executable, "-m", "apps.rebuild", "run", "--app", "apps.flights"]
+        command += [word for view in VIEWS for word in ("--view", view)]
+        command += ["--store", self.url, "--work", str(self.folder / "work")]
+        command += ["--cores", str(cores), "--switch", "no", "--fresh"]
+        began = time.monotonic()
+        with self._program(f"rebuild-{cores}", command) as program:
+            if not program.ended(began + PATIENCE):
+                raise TimeoutError(f"no rebuild in {PATIENCE:.0f} s: {tail(program.log)}")
+        whole = time.monotonic() - began
+        said = program.log.read_text(errors="replace")
+        seconds = _SECONDS.search(said)
+        if seconds is None or len(_SAME.findall(said)) != len(VIEWS):
+            raise Wrong(f"the rebuild is not as the live tables are: {tail(program.log)}")
+        return {"rate": self.events / float(seconds[1]), "whole": whole}
+
+    @contextmanager
+    def _program(self, name: str, command: list[str]) -> Iterator[Program]:
+        environment: Mapping[str, str] = {
+            "SEQUITUR_BROKER": self.bench.cluster.broker,
+            "SEQUITUR_GROUP": self.group,
+            "SEQUITUR_DATADIR": str(self.folder / name),
+        }
+        log = self.bench.folder / "logs" / f"{self.folder.name}-{name}.log"
+        program = start(name, command, log, environment)
+        try:
+            yield program
+        finally:
+            program.stop()
+
+    def _applied(self, number: int, *programs: Program) -> tuple[int, float]:
+        """(how many records are applied, when), once there are so many."""
+        deadline = time.monotonic() + PATIENCE
+        sql = "SELECT coalesce(sum(applied), 0) FROM _positions"
+        while time.monotonic() < deadline:
+            for program in programs:
+                program.check()
+            if Path(self.url.removeprefix("sqlite:///")).exists():
+                with (
+                    suppress(sqlite3.OperationalError),
+                    closing(sqlite3.connect(self.url.removeprefix("sqlite:///"))) as connection,
+                ):
+                    found = connection.execute(sql).fetchone()[0]
+                    if found >= number:
+                        return found, time.monotonic()
+            time.sleep(0.05)
+        raise TimeoutError(f"not {number:,} records in {PATIENCE:.0f} s: {tail(programs[0].log)}")
+
+    def forget(self) -> None:
+        """Delete the topics, and what was made."""
+        self.bench.cluster.delete("flights.")
+        self.bench.cluster.delete(self.group)
+        emptied(self.folder).rmdir()
+
+
+def run(bench: Bench) -> Iterator[Sample]:
+    """Live once, then each rebuild."""
+    flights = Flights(bench)
+    try:
+        live = sample(LIVE, flights.live)
+        yield live
+        if not live.problem:
+            for cores, subject in CORES.items():
+                yield sample(subject, partial(flights.rebuild, cores))
+    finally:
+        flights.forget()
+
+
+SCENARIO = Scenario(
+    "rebuild",
+    "Rebuilding the three views of the flights, events/s",
+    "The movements of aircraft are in their topic, some late, some twice, none lost. Live is one"
+    " worker and one materializer into SQLite, which share the machine with the broker; from the"
+    " first rows to the last. The rebuild reads the by-stream topic on so many Spark cores, writes"
+    " into a side of the same store, and is compared with the live tables row by row; a sample in"
+    " which a row differs is void. Its rate is without the start of Spark, which `whole command`"
+    " is with, as well as the comparing.",
+    (
+        Column("events/s", "rate"),
+        Column("× live", "rate", 2, LIVE),
+        Column("whole command, s", "whole", 1),
+    ),
+    run,
+)
+
+GOALS = (
+    Goal(
+        "rebuild of the flights on 2 cores, × live",
+        "rebuild",
+        ratio(CORES[2], LIVE, "rate"),
+        5,
+    ),
+)

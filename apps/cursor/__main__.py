@@ -1,0 +1,137 @@
+"""Fill a cursor from Kafka or over HTTP; look at it, and release what is parked.
+
+python -m apps.cursor serve --store sqlite:///warehouse.sqlite
+python -m apps.cursor feed --store postgresql://… --topic orders
+python -m apps.cursor parked --store … --cursor warehouse
+python -m apps.cursor redrive --store … --topic orders --stream A-17
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from apps.cursor.feed import Feed
+from apps.cursor.interpret import Interpret, inspected, output_records
+from apps.cursor.server import serve
+from apps.kafka_login import kafka_login
+from apps.running import run_until_stopped, token
+from stores.cursor import Cursor, CursorError
+from stores.cursor_commands import counts, gaps, parked, redrive, unpark
+from stores.engines import open_engine
+from topology.errors import DeclarationError
+from topology.fields import key
+from topology.inspectors import Headers
+
+logger = logging.getLogger(__name__)
+
+_HELP = {
+    "serve": "take messages in over HTTP",
+    "feed": "take messages in from Kafka",
+    "counts": "how much there is",
+    "gaps": "what is missing",
+    "parked": "the streams that were set aside",
+    "redrive": "deliver a parked stream again, from the failed message on",
+    "unpark": "go on with a parked stream without the failed message",
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m apps.cursor",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    made = {name: commands.add_parser(name, help=text) for name, text in _HELP.items()}
+    for command in made.values():
+        command.add_argument("--store", required=True, help="URL of the consumer's database")
+        command.add_argument("--cursor", default="default", help="its name (%(default)s)")
+    for name in ("redrive", "unpark"):
+        made[name].add_argument("--topic", required=True)
+        made[name].add_argument("--stream", required=True)
+    serving, feeding = made["serve"], made["feed"]
+    serving.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
+    serving.add_argument("--port", type=int, default=7070, help="default: %(default)s")
+    serving.add_argument("--room", type=int, default=10_000,
+                         help="messages behind a gap of a stream (%(default)s)")  # fmt: skip
+    feeding.add_argument("--topic", action="append", required=True, help="may be given again")
+    feeding.add_argument("--inspector", help="module:name; default: key and headers of the relay")
+    feeding.add_argument("--outputs", action="store_true", help="they are views' output topics")
+    feeding.add_argument("--ask", type=float, metavar="SECONDS",
+                         help="ask the relay for what is missing for so long")  # fmt: skip
+    feeding.add_argument("--broker", help="host:port; default: SEQUITUR_BROKER")
+    feeding.add_argument("--kafka-properties", type=Path, help="file of client properties")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    secret = token()
+    cursor = Cursor(open_engine(options.store), options.cursor, room=options.room)
+
+    async def work(stopped: asyncio.Event) -> None:
+        logger.info("cursor %s at http://%s:%d", cursor.name, options.host, options.port)
+        await serve(cursor, secret, options.host, options.port, stopped)
+
+    return run_until_stopped(work)
+
+
+def _feed(options: argparse.Namespace) -> int:
+    order = "growing" if options.outputs else "counting"
+    cursor = Cursor(open_engine(options.store), options.cursor, order=order)  # type: ignore[arg-type]
+    kafka = kafka_login(options.broker, options.kafka_properties)
+    inspector = options.inspector or Headers(key(), "sequitur-sequence", "sequitur-kind")
+    topics: dict[str, Interpret] = {
+        topic: output_records(topic) if options.outputs else inspected(inspector, topic)
+        for topic in options.topic
+    }
+
+    async def work(stopped: asyncio.Event) -> None:
+        await Feed(cursor, topics, kafka, ask=options.ask).run(stopped)
+
+    return run_until_stopped(work)
+
+
+def _tell(options: argparse.Namespace) -> int:
+    cursor = Cursor(open_engine(options.store), options.cursor)
+    match options.command:
+        case "counts":
+            print(counts(cursor))
+        case "gaps":
+            for gap in gaps(cursor):
+                since = datetime.fromtimestamp(gap.since / 1000, UTC)
+                print(
+                    f"{gap.topic} {gap.stream}: {gap.first} to {gap.last}, since {since:%F %T} UTC"
+                )
+        case "parked":
+            for each in parked(cursor):
+                print(
+                    f"{each.topic} {each.stream}: sequence {each.sequence} failed {each.attempts} "
+                    f"times, {each.messages} messages wait: {each.reason}"
+                )
+        case "redrive":
+            redrive(cursor, options.topic, options.stream)
+            print(f"{options.topic} {options.stream} is delivered again")
+        case "unpark":
+            sequence = unpark(cursor, options.topic, options.stream)
+            print(f"{options.topic} {options.stream} goes on behind {sequence}, which is dead")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit status."""
+    options = _parser().parse_args(arguments)
+    commands = {"serve": _serve, "feed": _feed}
+    try:
+        return commands.get(options.command, _tell)(options)
+    except (ValueError, OSError, CursorError, DeclarationError, SQLAlchemyError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

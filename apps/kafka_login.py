@@ -1,0 +1,41 @@
+"""How to reach Kafka, by SEQUITUR_BROKER and a file of settings; for processes beside workers."""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+_SETTINGS = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "client.id": "client_id",
+}
+
+
+def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str, Any]:
+    """The settings that aiokafka's clients take.
+
+    broker: host:port, or SEQUITUR_BROKER. file: `key=value` lines as librdkafka has them:
+    security.protocol, sasl.mechanism, sasl.username, sasl.password, ssl.ca.location. Raises
+    ValueError for a line that is none of these.
+    """
+    found: dict[str, Any] = {
+        "bootstrap_servers": broker or os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092")
+    }
+    authority = None
+    for line in file.read_text().splitlines() if file else ():
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not key or key.startswith("#"):
+            continue
+        if key == "ssl.ca.location":
+            authority = value
+        elif key in _SETTINGS and equals:
+            found[_SETTINGS[key]] = value
+        else:
+            known = ", ".join([*_SETTINGS, "ssl.ca.location"])
+            raise ValueError(f"{file}: the setting {key!r} is none of {known}")
+    if "SSL" in found.get("security_protocol", ""):
+        found["ssl_context"] = ssl.create_default_context(cafile=authority)
+    return found

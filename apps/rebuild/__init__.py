@@ -1,0 +1,1 @@
+"""Rebuilds views from history, beside the live ones, and puts them in their place."""

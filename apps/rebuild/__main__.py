@@ -1,0 +1,246 @@
+"""Rebuild views from history: beside the live tables, which are then replaced at one stroke.
+
+    python -m apps.rebuild run --app shop --view order_board --store sqlite:///shop.sqlite
+    python -m apps.rebuild drop --store sqlite:///shop.sqlite
+    spark-submit … apps/rebuild/__main__.py run …
+
+Workers and materializers run on meanwhile. A rebuild that was stopped or killed goes on when the
+same command is given again. SIGTERM and Ctrl-C end it with status 130, an error with status 1.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+from aiokafka.errors import KafkaError
+
+from apps.kafka_options import OptionError, kafka_options, without_secrets
+from stores.sink import OLD, StoreError
+from stores.sinks import open_sink
+from stores.urls import without_password
+from topology import DeclarationError
+from topology.rebuilding import CannotRebuild
+
+STOPPED = 130
+
+log = logging.getLogger("rebuild")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit status."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
+    for loud in ("aiokafka", "faust", "kafka"):
+        logging.getLogger(loud).setLevel(logging.WARNING)
+    commands = {"run": _run, "drop": _drop, "sides": _sides, "export": _export}
+    try:
+        return commands[options.command](options)
+    except KeyboardInterrupt:
+        return STOPPED
+    except (StoreError, OptionError, DeclarationError, CannotRebuild) as error:
+        log.error("%s", error)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("rebuild", description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    run = commands.add_parser("run", help="rebuild views, and put them in the live tables' place")
+    add = run.add_argument
+    add("--app", required=True, metavar="MODULE", help="of the worker, as in faust -A")
+    add("--view", action="append", required=True, help="may be repeated: all in one pass")
+    _store(run)
+    add("--work", type=Path, default=Path("rebuild"), metavar="DIR", help="(%(default)s)")
+    add(
+        "--history",
+        action="append",
+        metavar="WHAT",
+        help="by-stream (the default), sources, parquet:FOLDER or json:FOLDER; may be repeated",
+    )
+    add("--stream", action="append", default=[], help="only this stream; may be repeated")
+    add("--since", type=_time, help="only streams with a message from this time on (ISO 8601)")
+    add("--until", type=_time, help="only streams with a message before this time")
+    add("--switch", choices=("yes", "same", "no"), default="yes", help="(%(default)s)")
+    add("--incomplete", action="store_true", help="even if the history lacks events")
+    add("--emit", action="store_true", help="send what handlers emit once more")
+    add("--hashes", action="store_true", help="compare what each stream said with the output topic")
+    add("--fresh", action="store_true", help="do not go on with what was begun")
+    add("--slices", type=int, default=0, metavar="N", help="tasks (8 a core)")
+    add("--cores", type=int, metavar="N", help="of this machine (all), unless under spark-submit")
+    _kafka(run)
+
+    drop = commands.add_parser("drop", help="delete the tables that were replaced")
+    _store(drop)
+    drop.add_argument("--side", default=OLD, help="(%(default)s)")
+
+    sides = commands.add_parser("sides", help="list what lies beside the live tables")
+    _store(sides)
+
+    export = commands.add_parser("export", help="write a topic's messages to files")
+    add = export.add_argument
+    add("--broker", default=os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"))
+    add("--topic", required=True, action="append", help="may be repeated")
+    add("--to", required=True, metavar="FOLDER", help="which is not there yet")
+    add("--format", choices=("parquet", "json"), default="parquet", help="(%(default)s)")
+    _kafka(export)
+    return parser
+
+
+def _store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store", default="sqlite:///read.db", metavar="URL", help="the read store (%(default)s)"
+    )
+
+
+def _kafka(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kafka-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of Spark's Kafka source, such as kafka.security.protocol=SSL; may be repeated",
+    )
+    parser.add_argument(
+        "--kafka-properties",
+        type=Path,
+        metavar="FILE",
+        help="client properties, such as sasl.jaas.config=…: secrets are not for command lines",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    from apps.rebuild.apps import load_app
+    from apps.rebuild.build import BY_STREAM, Stopped, check_history
+    from apps.rebuild.job import Job
+    from apps.rebuild.plan import Request, WorkFolder, code_of
+    from apps.spark_session import SPARK_ERRORS
+    from topology.faust.snapshot import NoSnapshot
+
+    stop = Event()
+    _take_signals(stop)
+    kafka = kafka_options(options.kafka_option, options.kafka_properties)
+    app = load_app(options.app)
+    topology = app.engine.topology
+    names = list(dict.fromkeys(options.view))
+    for name in names:
+        if name not in topology.views:
+            known = ", ".join(map(repr, topology.views)) or "none"
+            raise OptionError(f"view {name!r} is not in {topology.name!r}; it has {known}")
+    views = [topology.views[name] for name in names]
+    request = Request(
+        views=tuple(names),
+        store=without_password(options.store),
+        history=tuple(check_history(entry) for entry in options.history or [BY_STREAM]),
+        streams=tuple(sorted(set(options.stream))),
+        since=options.since,
+        until=options.until,
+        emit=options.emit,
+        hashes=options.hashes,
+        slices=options.slices,
+        code=code_of(topology, views),
+    )
+    job = Job(
+        app=app,
+        request=request,
+        store=options.store,
+        folder=WorkFolder(options.work),
+        kafka=kafka,
+        stop=stop.is_set,
+        switch=options.switch,
+        incomplete=options.incomplete,
+        fresh=options.fresh,
+        cores=options.cores,
+        on_spark=lambda: _take_signals(stop),
+    )
+    try:
+        job.run()
+    except Stopped:
+        log.info("stopped; the same command goes on from here")
+        return STOPPED
+    except (NoSnapshot, KafkaError, OSError) as error:
+        log.error("%s", error)
+        return 1
+    except SPARK_ERRORS as error:
+        log.error("%s", without_secrets(_reason(error), kafka))
+        return 1
+    return 0
+
+
+def _drop(options: argparse.Namespace) -> int:
+    with open_sink(options.store) as sink:
+        if options.side not in (there := sink.sides()):
+            log.info("there is no side %s; there are: %s", options.side, ", ".join(there) or "none")
+        sink.drop(options.side)
+    return 0
+
+
+def _sides(options: argparse.Namespace) -> int:
+    with open_sink(options.store) as sink:
+        for side in sink.sides():
+            print(side)
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from apps.rebuild.export import export
+    from apps.spark_session import SPARK_ERRORS, spark_session
+
+    kafka = kafka_options(options.kafka_option, options.kafka_properties)
+    try:
+        spark = spark_session("export")
+        try:
+            number = export(spark, options.broker, options.topic, options.to, options.format, kafka)
+        finally:
+            with suppress(*SPARK_ERRORS):
+                spark.stop()
+    except SPARK_ERRORS as error:
+        log.error("%s", without_secrets(_reason(error), kafka))
+        return 1
+    log.info("%s messages are in %s", f"{number:,}", options.to)
+    return 0
+
+
+def _take_signals(stop: Event) -> None:
+    """Let SIGTERM and SIGINT set `stop`; who sends one often sends it twice."""
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        if not stop.is_set():
+            stop.set()
+            log.info("%s: stopping", signal.Signals(number).name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+
+
+def _time(text: str) -> int:
+    """A time as milliseconds; UTC unless it says otherwise."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return round(found.timestamp() * 1000)
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says, without the stacks of its JVM; of a task's failure, what the task said."""
+    text = str(error).partition("JVM stacktrace")[0].strip()
+    mark = f"{CannotRebuild.__module__}.{CannotRebuild.__name__}: "
+    for line in text.splitlines():
+        if mark in line:
+            return line.partition(mark)[2]
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
+    if "failOnDataLoss" in text:
+        text += "\nmessages were deleted by retention since this was begun; give --fresh"
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The plan of a rebuild, kept in its work folder from the first moment on.
+
+It says what is rebuilt from what, up to where, and how far that is; so a rebuild that was killed
+goes on with the same plan, and what it left is recognised.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from topology import Topology, View
+from topology.faust.snapshot import Snapshot, snapshot_from
+
+Stage = Literal["build", "follow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for. views: by name. history: where messages come from, see `build`.
+
+    streams, since, until: of a rebuild of some streams only; times are in ms. code: a hash of the
+    files that handlers and inspectors are in.
+    """
+
+    views: tuple[str, ...]
+    store: str
+    history: tuple[str, ...]
+    streams: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    emit: bool = False
+    hashes: bool = False
+    slices: int = 0
+    code: str = ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some streams are rebuilt."""
+        return bool(self.streams) or self.since is not None or self.until is not None
+
+
+@dataclass(slots=True)
+class Plan:
+    """side: of the read store. fold: whether each stream's changes are made one record."""
+
+    request: Request
+    snapshot: Snapshot
+    side: str = field(default_factory=lambda: f"rebuild_{uuid4().hex[:8]}")
+    stage: Stage = "build"
+    fold: bool = True
+
+
+class WorkFolder:
+    """A folder for one rebuild at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.plan_file = self.path / "plan.json"
+        self.slices = self.path / "slices"
+
+    def load(self) -> Plan | None:
+        """The plan that was left here, None if there is none."""
+        try:
+            kept = json.loads(self.plan_file.read_text())
+        except (OSError, ValueError):
+            return None
+        asked: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in kept["request"].items()
+        }
+        return Plan(
+            Request(**asked),
+            snapshot_from(kept["snapshot"]),
+            kept["side"],
+            kept["stage"],
+            kept["fold"],
+        )
+
+    def save(self, plan: Plan) -> None:
+        """Keep a plan; all of it or nothing."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        kept: dict[str, Any] = {
+            "request": asdict(plan.request),
+            "snapshot": plan.snapshot.as_dict(),
+            "side": plan.side,
+            "stage": plan.stage,
+            "fold": plan.fold,
+        }
+        new = self.plan_file.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump(kept, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.plan_file)
+
+    def clear(self) -> None:
+        """Forget the plan and all that was built; the plan last, so that nothing is mistaken."""
+        shutil.rmtree(self.slices, ignore_errors=True)
+        self.plan_file.unlink(missing_ok=True)
+
+
+def code_of(topology: Topology, views: Iterable[View]) -> str:
+    """A hash of the files in which handlers and inspectors are defined."""
+    names = set()
+    for view in views:
+        names.add(getattr(view.handler, "__module__", ""))
+        inspector = view.of.inspector
+        names.add(getattr(inspector, "__module__", "") or type(inspector).__module__)
+    found = hashlib.blake2b(topology.name.encode(), digest_size=16)
+    for name in sorted(names):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None:
+            found.update(Path(file).read_bytes())
+    return found.hexdigest()

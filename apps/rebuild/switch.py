@@ -1,0 +1,101 @@
+"""Lets a side follow the live outputs, and puts it in the place of the live tables."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from apps.rebuild.plan import Plan
+from apps.rebuild.progress import Progress
+from stores.sink import Position, Sink, StoreError
+from topology.faust.follower import Follower
+
+PATIENCE = 300.0
+"""Seconds to try to be as far as the live tables at one moment."""
+BEHIND = 2_000
+"""Offsets behind which a side is as good as caught up."""
+
+log = logging.getLogger("rebuild")
+
+
+class Follow:
+    """The side on its way behind the output topics. check: what it raises ends it."""
+
+    def __init__(
+        self, app: Any, plan: Plan, live: Sink, side: Sink, check: Callable[[], None]
+    ) -> None:
+        self.plan, self.live, self.side, self._check = plan, live, side, check
+        self.records = 0
+        start = _offsets(plan)
+        for position in side.progress():
+            at = position.topic, position.partition
+            if at in start:
+                start[at] = max(start[at], position.next_offset)
+        self._follower = Follower(app, start)
+        for topic, number in self._follower.lost():
+            self._follower.close()
+            raise StoreError(
+                f"topic {topic!r} partition {number} has lost outputs by retention that were still "
+                "to be followed; begin anew with --fresh"
+            )
+
+    def __enter__(self) -> "Follow":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._follower.close()
+
+    def catch_up(self) -> None:
+        """Follow until little is left; what is left at last comes before the switch."""
+        behind = first = self._follower.behind()
+        progress = Progress("following the output topics")
+        while behind > BEHIND:
+            self.step()
+            behind = min(behind, self._follower.behind())
+            progress.tell(max(0, first - behind), max(1, first), f"{behind:,} offsets behind")
+        self.drain()
+
+    def step(self) -> int:
+        """Apply what there is. Returns how many records that were."""
+        self._check()
+        records = self._follower.take()
+        if records:
+            self.side.apply(records)
+            self.records += len(records)
+        return len(records)
+
+    def drain(self) -> None:
+        """Apply all that there is now, or will be while it goes on, for some time."""
+        until = time.monotonic() + 10
+        while self.step() and time.monotonic() < until:
+            pass
+
+    def switch(self) -> None:
+        """Put the side in the live tables' place, at a moment at which it is as far as they are.
+
+        Raises StoreError if there is no such moment for long.
+        """
+        topics = sorted(self.plan.snapshot.outputs)
+        until = time.monotonic() + PATIENCE
+        while True:
+            self.step()
+            try:
+                self._check()
+                self.live.switch(self.plan.side, topics)
+                return
+            except StoreError as error:
+                if "not caught up" not in str(error) or time.monotonic() > until:
+                    raise
+
+
+def begin_following(side: Sink, plan: Plan) -> None:
+    """From now on a side that was filled with what was rebuilt goes by the output topics."""
+    side.seek(Position(topic, number, offset) for (topic, number), offset in _offsets(plan).items())
+
+
+def _offsets(plan: Plan) -> dict[tuple[str, int], int]:
+    return {
+        (topic, number): offset
+        for topic, partitions in plan.snapshot.outputs.items()
+        for number, offset in partitions.items()
+    }

@@ -1,0 +1,133 @@
+"""Move a message log to Kafka, or over HTTP to a cursor.
+
+    python -m apps.relay kafka --log postgresql://orders@db.example.com/orders
+    python -m apps.relay http --log sqlite:///orders.sqlite --to http://127.0.0.1:7070
+    python -m apps.relay void --log … --topic orders --stream A-17 --first 4 --reason "…"
+
+Several may run beside each other: one leads, and another takes over when it ends. SIGTERM and
+Ctrl-C end it with status 0.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from apps.kafka_login import kafka_login
+from apps.relay.http_link import HttpLink
+from apps.relay.kafka_link import KafkaLink
+from apps.relay.link import Link
+from apps.relay.relay import Relay
+from apps.relay.requests import requests
+from apps.relay.turn import Pace
+from apps.running import run_until_stopped, token
+from stores.engines import open_engine
+from stores.lease import Lease
+from stores.message import MessageLogError
+from stores.message_log import MessageLog
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m apps.relay",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    kafka = commands.add_parser("kafka", help="move the log to Kafka")
+    http = commands.add_parser("http", help="move the log to a cursor over HTTP")
+    void = commands.add_parser("void", help="declare that messages never come")
+    for command in (kafka, http, void):
+        add = command.add_argument
+        add("--log", required=True, help="URL of the log's database: sqlite:///… or postgresql://…")
+        add("--name", default="sequitur", help="of the log (default: %(default)s)")
+        add("--schema", help="of the log, in PostgreSQL")
+    for command in (kafka, http):
+        add = command.add_argument
+        add("--relay", help="name of the relays that stand in for each other; default: the log's")
+        add("--lease", type=float, default=5.0, help="seconds that a lease holds (%(default)s)")
+        add("--page", type=int, default=4000, help="messages at a time (%(default)s)")
+        add("--acknowledged", type=float, default=20.0, help="seconds to wait for (%(default)s)")
+        add("--keep", type=float, default=0.0, help="seconds to keep what is acknowledged (0)")
+    kafka.add_argument("--broker", help="host:port; default: SEQUITUR_BROKER")
+    kafka.add_argument("--kafka-properties", type=Path, help="file of client properties")
+    kafka.add_argument("--requests", action="append", default=[], metavar="TOPIC",
+                       help="answer requests for messages of it, from TOPIC.resend")  # fmt: skip
+    http.add_argument("--to", required=True, help="URL of the cursor; its token: DELIVERY_TOKEN")
+    for name in ("--topic", "--stream", "--reason"):
+        void.add_argument(name, required=True)
+    void.add_argument("--first", type=int, required=True, help="sequence")
+    void.add_argument("--last", type=int, help="sequence; default: the first")
+    return parser
+
+
+def _relay(options: argparse.Namespace, link: Link) -> Relay:
+    engine = open_engine(options.log)
+    log = MessageLog(options.name, schema=options.schema)
+    holder = f"{socket.gethostname()}/{os.getpid()}"
+    lease = Lease(engine, f"relay {_name(options)}", holder, options.lease)
+    return Relay(engine, log, link, lease, keep=options.keep, pace=Pace(page=options.page))
+
+
+def _name(options: argparse.Namespace) -> str:
+    return str(options.relay or options.name)
+
+
+def _link(options: argparse.Namespace, kafka: dict[str, Any]) -> Link:
+    if options.command == "kafka":
+        return KafkaLink(_name(options), kafka, acknowledged=options.acknowledged)
+    return HttpLink(_name(options), options.to, token(), acknowledged=options.acknowledged)
+
+
+def _run(options: argparse.Namespace) -> int:
+    kafka: dict[str, Any] = {}
+    if options.command == "kafka":
+        kafka = kafka_login(options.broker, options.kafka_properties)
+
+    async def work(stopped: asyncio.Event) -> None:
+        relay = _relay(options, _link(options, kafka))
+        asked = None
+        if options.command == "kafka" and options.requests:
+            asked = asyncio.create_task(requests(options.requests, kafka, relay.missing))
+        try:
+            await relay.run(stopped)
+        finally:
+            if asked is not None:
+                asked.cancel()
+                with suppress(asyncio.CancelledError):
+                    await asked
+
+    return run_until_stopped(work)
+
+
+def _void(options: argparse.Namespace) -> int:
+    log = MessageLog(options.name, schema=options.schema)
+    last = options.first if options.last is None else options.last
+    with open_engine(options.log).begin() as connection:
+        deleted = log.declare_void(
+            connection, options.topic, options.stream, options.first, last, options.reason
+        )
+    print(
+        f"{options.topic} {options.stream}: {options.first} to {last} are void; {deleted} deleted"
+    )
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _void(options) if options.command == "void" else _run(options)
+    except (ValueError, OSError, MessageLogError, SQLAlchemyError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""To Kafka: a batch is a transaction, and a relay that was replaced cannot write any more.
+
+The transactional id is the relay's name: who opens the link is given the next epoch by the broker,
+which aborts what an earlier one had begun and refuses what it still sends. Read the topics with
+isolation.level=read_committed.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    KafkaConnectionError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+    RecordTooLargeError,
+)
+from aiokafka.partitioner import murmur2
+from aiokafka.producer import sender
+
+from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
+from apps.relay.records import SEQUENCE, VOID, headers_of
+from stores.message import Message
+from topology.command import Command, encode_command
+
+BATCH_BYTES = 1 << 20
+RETRY = 0.003
+"""Seconds before a step of a transaction that the broker is not ready for is tried again. One that
+follows another closely is asked to wait, and aiokafka's own 20 ms are most of what it takes."""
+sender.BACKOFF_OVERRIDE = RETRY
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError)
+
+Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
+
+
+class KafkaLink:
+    """settings: of `AIOKafkaProducer`, bootstrap_servers among them. acknowledged: seconds within
+    which a transaction has to be done; else it is aborted and its messages are sent again."""
+
+    def __init__(self, name: str, settings: dict[str, Any], *, acknowledged: float = 20.0) -> None:
+        self.name, self._settings, self._acknowledged = name, settings, acknowledged
+        self._producer: AIOKafkaProducer | None = None
+        self._counts: dict[str, int] = {}
+
+    async def open(self) -> None:
+        await self.close()
+        producer = AIOKafkaProducer(
+            **{
+                "transactional_id": f"sequitur-relay-{self.name}",
+                "acks": "all",
+                "max_batch_size": BATCH_BYTES,
+                "max_request_size": 16 << 20,
+                "request_timeout_ms": 10_000,
+                "retry_backoff_ms": 10,
+                "transaction_timeout_ms": 60_000,
+                **self._settings,
+            }
+        )
+        try:
+            async with asyncio.timeout(30):
+                await producer.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            await _stop(producer)
+            raise Unavailable(f"Kafka cannot be reached: {error!r}") from error
+        self._producer = producer
+
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+        if self._producer is None:
+            await self.open()
+        try:
+            return await self._transact(messages, answers)
+        except _TOO_LARGE as error:
+            await self.close()
+            if len(messages) == 1:
+                return Sent(messages, reason=f"its topic does not take it: {error!r}")
+        # One of them is larger than its topic's max.message.bytes: look for it.
+        half = max(1, len(messages) // 2)
+        found = await self.send(messages[:half], answers if len(messages) < 2 else ())
+        stuck = {(message.topic, message.stream) for message in found.refused}
+        behind = [m for m in messages[half:] if (m.topic, m.stream) in stuck]
+        rest = [m for m in messages[half:] if (m.topic, m.stream) not in stuck]
+        if rest:
+            more = await self.send(rest)
+            return Sent(
+                [*found.refused, *behind, *more.refused], reason=found.reason or more.reason
+            )
+        return Sent([*found.refused, *behind], reason=found.reason)
+
+    async def _transact(self, messages: Sequence[Message], answers: Sequence[Answer]) -> Sent:
+        producer = self._producer
+        assert producer is not None
+        try:
+            async with asyncio.timeout(self._acknowledged):
+                unknown = await self._unknown({m.topic for m in messages})
+                refused = [message for message in messages if message.topic in unknown]
+                rest = [message for message in messages if message.topic not in unknown]
+                others = [a for a in answers if not await self._unknown({a.topic})]
+                if rest or others:
+                    async with producer.transaction():
+                        for sent in await self._pack(rest, others):
+                            await sent
+        except (ProducerFenced, InvalidProducerEpoch) as error:
+            await self.close()
+            raise Superseded(f"relay {self.name}: Kafka has fenced it: {error!r}") from error
+        except _TOO_LARGE:
+            raise
+        except (KafkaError, OSError, TimeoutError) as error:
+            # Whether it is there is not known; who opens the link ends it one way or the other.
+            await self.close()
+            raise Unavailable(f"Kafka did not acknowledge: {error!r}") from error
+        except BaseException:
+            await self.close()
+            raise
+        reason = f"these topics do not exist: {', '.join(sorted(unknown))}" if unknown else ""
+        return Sent(refused, reason=reason)
+
+    async def _unknown(self, topics: set[str]) -> set[str]:
+        """Those of the topics that the broker does not know. Raises KafkaError."""
+        assert self._producer is not None
+        unknown: set[str] = set()
+        for topic in topics:
+            if topic in self._counts:
+                continue
+            client = self._producer.client
+            await client.add_topic(topic)
+            found = client.cluster.partitions_for_topic(topic)
+            if not found and not await client.force_metadata_update():
+                raise KafkaConnectionError("no broker answers")
+            found = client.cluster.partitions_for_topic(topic)
+            if found:
+                self._counts[topic] = len(found)
+            else:
+                unknown.add(topic)
+        return unknown
+
+    async def _pack(self, messages: Sequence[Message], answers: Sequence[Answer]) -> list[Any]:
+        by_partition: dict[tuple[str, int], list[Out]] = defaultdict(list)
+        for message in messages:
+            key = message.stream.encode()
+            at = (message.topic, _hash(key) % self._counts[message.topic])
+            stamp = int(message.captured_at * 1000)
+            by_partition[at].append((key, message.content, stamp, headers_of(message)))
+        for answer in answers:
+            count = self._counts[answer.topic]
+            number = _hash(answer.key) if answer.partition is None else answer.partition
+            out: Out = (answer.key, answer.value, int(time.time() * 1000), list(answer.headers))
+            by_partition[answer.topic, number % count].append(out)
+        sent: list[Any] = []
+        for (topic, partition), records in by_partition.items():
+            sent += await self._send(topic, partition, records)
+        return sent
+
+    async def _send(self, topic: str, partition: int, records: list[Out]) -> list[Any]:
+        assert self._producer is not None
+        producer, sent = self._producer, []
+        batch = producer.create_batch()
+        for key, value, stamp, headers in records:
+            given = {"key": key, "value": value, "timestamp": stamp, "headers": headers}
+            if batch.append(**given) is None:
+                batch.close()
+                sent.append(await producer.send_batch(batch, topic, partition=partition))
+                batch = producer.create_batch()
+                batch.append(**given)
+        batch.close()
+        sent.append(await producer.send_batch(batch, topic, partition=partition))
+        return sent
+
+    async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
+        key = missing.stream.encode()
+        if not missing.commands:
+            headers = (VOID, b"1")
+            return [
+                Answer(f"{missing.topic}.void", key, b"", ((SEQUENCE, b"%d" % at), headers))
+                for at in range(first, last + 1)
+            ]
+        who = f"relay {self.name}, whose log says that it is void"
+        return [
+            Answer(
+                missing.commands,
+                key,
+                encode_command(Command("skip", missing.view, missing.stream, at, who)),
+                partition=missing.partition,
+            )
+            for at in range(first, last + 1)
+        ]
+
+    async def close(self) -> None:
+        producer, self._producer = self._producer, None
+        self._counts = {}
+        if producer is not None:
+            await _stop(producer)
+
+
+@lru_cache(100_000)
+def _hash(key: bytes) -> int:
+    """As Java's clients and aiokafka place keys."""
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+async def _stop(producer: AIOKafkaProducer) -> None:
+    with suppress(Exception):
+        async with asyncio.timeout(5):
+            await producer.stop()

@@ -1,0 +1,274 @@
+"""The relay: reads a log, sends, and deletes what is acknowledged; each of these for itself.
+
+One at a time leads: it holds the lease, whose epoch is checked in every transaction that deletes,
+and it alone can write to Kafka. What was sent and not acknowledged comes again, so receivers see
+each message at least once, and each stream in order; what comes twice has its sequence.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from apps.relay.answers import Answering
+from apps.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
+from apps.relay.turn import Moved, Pace, Turn
+from stores.lease import Lease, LeaseLost
+from stores.message import START, Message, Page, Position
+from stores.message_bell import Bell
+from stores.message_kept import Kept
+from stores.message_log import MessageLog
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PAGE_BYTES = 16 << 20
+"""Content that a page should have at most, as far as the one before tells."""
+HELD_BYTES = 64 << 20
+HELD = 100_000
+"""Messages, and bytes of them, that may wait behind refused ones before no more is read."""
+
+
+class Relay:
+    """Moves `log`, in the database of `engine`, by `link`. keep: seconds that what is acknowledged
+    is kept for requests to send it again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        log: MessageLog,
+        link: Link,
+        lease: Lease,
+        *,
+        keep: float = 0.0,
+        pace: Pace | None = None,
+    ) -> None:
+        self.moved = Moved()
+        self.leading = asyncio.Event()
+        self._engine, self._log, self._link, self._lease = engine, log, link, lease
+        self._kept = Kept(engine, log, keep) if keep else None
+        self._pace = pace or Pace()
+        self._answering = Answering(engine, log, self._kept)
+        self._turn: Turn | None = None
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Wait for the lease and lead, again and again, until it is told to stop."""
+        lead = asyncio.create_task(self._run())
+        stop = asyncio.create_task(stopped.wait())
+        try:
+            await asyncio.wait({lead, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if lead.done():
+                lead.result()
+        finally:
+            for task in (lead, stop):
+                task.cancel()
+            await asyncio.gather(lead, stop, return_exceptions=True)
+            await self._link.close()
+
+    def missing(self, missing: Sequence[Missing]) -> None:
+        """Somebody misses messages: answer with the next batch, if this relay leads."""
+        if self._turn is not None:
+            self._answer_later(self._turn, missing)
+
+    async def _run(self) -> None:
+        await self._patiently(self._make)
+        while True:
+            epoch = await self._patiently(self._lease.acquire)
+            if epoch is None:
+                await asyncio.sleep(min(self._pace.poll, self._lease.seconds / 3))
+                continue
+            logger.info("relay %s leads, in turn %d", self._lease.name, epoch)
+            try:
+                await self._lead(Turn(epoch))
+            finally:
+                self.leading.clear()
+                self._turn = None
+                with suppress(SQLAlchemyError):
+                    await asyncio.shield(asyncio.to_thread(self._lease.release, epoch))
+
+    def _make(self) -> None:
+        self._log.create(self._engine)
+        self._lease.make()
+        if self._kept is not None:
+            with self._engine.begin() as connection:
+                self._kept.make(connection)
+
+    async def _lead(self, turn: Turn) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._renew(turn))
+                await self._open(turn)
+                self._turn = turn
+                self.leading.set()
+                for work in (self._read, self._send, self._delete):
+                    group.create_task(work(turn))
+        except* LeaseLost as lost:
+            logger.warning("%s", lost.exceptions[0])
+
+    async def _open(self, turn: Turn) -> None:
+        """Shut an earlier relay out, and see that this one was not replaced meanwhile: then it
+        would have shut out its own successor, which notices and comes back."""
+        while True:
+            try:
+                await self._link.open()
+                break
+            except (Unavailable, Superseded) as error:
+                logger.warning("relay %s: %s", self._lease.name, error)
+                await asyncio.sleep(self._pace.retry)
+        await self._patiently(partial(self._lease.renew, turn.epoch))
+
+    async def _renew(self, turn: Turn) -> None:
+        while True:
+            await self._patiently(partial(self._lease.renew, turn.epoch))
+            if self._kept is not None:
+                await self._patiently(self._expire)
+            await asyncio.sleep(self._lease.seconds / 3)
+
+    def _expire(self) -> None:
+        assert self._kept is not None
+        for _ in range(100):
+            with self._engine.begin() as connection:
+                if not self._kept.expire(connection):
+                    return
+
+    # -- read
+
+    async def _read(self, turn: Turn) -> None:
+        position, limit = START, 100
+        bell = Bell(self._engine, self._log)
+        waiting: asyncio.Future[None] | None = None
+        try:
+            while True:
+                if len(turn.outstanding) > HELD or turn.outstanding.bytes > HELD_BYTES:
+                    await asyncio.sleep(self._pace.retry)
+                    continue
+                look = partial(self._page, position, limit)
+                page = await self._patiently(look)
+                if not page.messages:
+                    idle = partial(_is_empty, look)
+                    thread = asyncio.to_thread(bell.wait, self._pace.poll, idle)
+                    waiting = asyncio.ensure_future(thread)
+                    await asyncio.shield(waiting)
+                    continue
+                position = page.position
+                size = sum(len(message.content) for message in page.messages)
+                fits = PAGE_BYTES * len(page.messages) // max(1, size)
+                limit = max(1, min(self._pace.page, fits, limit * 4))
+                await turn.pages.put(page.messages)
+                turn.woken.set()
+        finally:
+            if waiting is not None:
+                # The bell is one thread's at a time.
+                await asyncio.wait([waiting])
+            bell.close()
+
+    def _page(self, position: Position, limit: int) -> Page:
+        with self._engine.connect() as connection:
+            return self._log.read_after(connection, position, limit)
+
+    # -- send
+
+    async def _send(self, turn: Turn) -> None:
+        asked = time.monotonic()
+        while True:
+            now = time.monotonic()
+            await self._take_answers(turn)
+            messages = turn.outstanding.take(now, self._pace.page)
+            again = len(messages)
+            if not messages and turn.again:
+                messages, turn.again = turn.again, []
+                again = len(messages)
+            if not messages and not turn.pages.empty():
+                messages = turn.outstanding.admit(turn.pages.get_nowait())
+            if not messages and not turn.answers and now - asked < self._pace.ask:
+                await self._wait(turn)
+                continue
+            if not messages:
+                asked = now
+            answers, turn.answers = turn.answers, []
+            sent = await self._transfer(turn, messages, answers)
+            refused = {message.id for message in sent.refused}
+            taken = [message for message in messages if message.id not in refused]
+            if refused:
+                logger.warning("%d messages wait, to be sent again: %s", len(refused), sent.reason)
+                turn.outstanding.refuse(sent.refused, time.monotonic())
+            turn.outstanding.settle(taken)
+            self.moved.sent += len(taken)
+            self.moved.again += again
+            self.moved.voids += len(answers)
+            self._answer_later(turn, sent.missing)
+            if taken:
+                await turn.done.put(taken)
+
+    async def _wait(self, turn: Turn) -> None:
+        """Wait for something to send."""
+        seconds = min(self._pace.ask, turn.outstanding.next - time.monotonic())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await turn.woken.wait()
+        turn.woken.clear()
+
+    async def _transfer(
+        self, turn: Turn, messages: Sequence[Message], answers: Sequence[Answer]
+    ) -> Sent:
+        """Send until it is acknowledged: nothing of these streams may overtake it."""
+        while True:
+            try:
+                return await self._link.send(messages, answers)
+            except Unavailable as error:
+                logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
+                await asyncio.sleep(self._pace.retry)
+            except Superseded as error:
+                logger.warning("%s", error)
+            self.moved.again += len(messages)
+            await self._open(turn)
+
+    def _answer_later(self, turn: Turn, missing: Sequence[Missing]) -> None:
+        self._answering.ask(missing)
+        if missing:
+            turn.woken.set()
+
+    async def _take_answers(self, turn: Turn) -> None:
+        if not self._answering.asked:
+            return
+        for asked, known in await self._patiently(self._answering.look):
+            turn.again += known.messages
+            for first, last in known.voids:
+                turn.answers += await self._link.void(asked, first, last)
+
+    # -- delete
+
+    async def _delete(self, turn: Turn) -> None:
+        while True:
+            ids = [message.id for message in await turn.done.get()]
+            while len(ids) < self._pace.page and not turn.done.empty():
+                ids += [message.id for message in turn.done.get_nowait()]
+            self.moved.deleted += await self._patiently(partial(self._forget, turn, ids))
+
+    def _forget(self, turn: Turn, ids: list[int]) -> int:
+        with self._engine.begin() as connection:
+            self._lease.check(connection, turn.epoch)
+            if self._kept is not None:
+                self._kept.keep(connection, ids)
+            return self._log.delete(connection, ids)
+
+    async def _patiently(self, work: Callable[[], T]) -> T:
+        """Do something with the database, in a thread, and try again while it is away."""
+        while True:
+            try:
+                return await asyncio.to_thread(work)
+            except SQLAlchemyError as error:
+                reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+                logger.warning("relay %s: the log's database: %s", self._lease.name, reason[:1])
+                await asyncio.sleep(self._pace.retry)
+
+
+def _is_empty(look: Callable[[], Page]) -> bool:
+    return not look().messages

@@ -1,0 +1,44 @@
+"""What a relay goes by, what it has done, and what it has in hand while it leads."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from apps.relay.link import Answer
+from apps.relay.outstanding import Outstanding
+from stores.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """page: messages read, sent and deleted at a time. poll: seconds after which it is looked for
+    new messages, and for the lease, though nobody woke it. ask: seconds between questions for what
+    receivers miss. retry: seconds until it is tried again where something is away."""
+
+    page: int = 4_000
+    poll: float = 0.5
+    ask: float = 5.0
+    retry: float = 0.5
+
+
+@dataclass(slots=True)
+class Moved:
+    """How much was done. sent: messages acknowledged, again ones too. deleted: from the log."""
+
+    sent: int = 0
+    deleted: int = 0
+    again: int = 0
+    voids: int = 0
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one turn as the leader has in hand."""
+
+    epoch: int
+    pages: asyncio.Queue[Sequence[Message]] = field(default_factory=lambda: asyncio.Queue(1))
+    done: asyncio.Queue[Sequence[Message]] = field(default_factory=lambda: asyncio.Queue(4))
+    again: list[Message] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    outstanding: Outstanding = field(default_factory=Outstanding)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)

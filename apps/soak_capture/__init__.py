@@ -1,0 +1,1 @@
+"""Harm to producers that capture, and to their databases, which must agree afterwards."""

@@ -1,0 +1,235 @@
+"""The processes of a soak between two databases, and how they are started, killed and compared."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from sqlalchemy import Engine, func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from apps.local.broker import Broker
+from apps.local.home import LocalError
+from apps.local.kafka_probe import answers
+from apps.local.ports import HOST, free_port
+from apps.local.postgres import Postgres
+from apps.running import TOKEN
+from apps.soak_delivery.part import CURSOR, SEEN, make, seen
+from apps.warehouse import stock
+from apps.warehouse.orders import TOPIC, Orders
+from stores.cursor import Cursor
+from stores.cursor_commands import counts
+from stores.engines import open_engine
+
+LEASE = 2.0
+YOUNG = 15.0
+"""Seconds within which a process begins, on a machine that is busy."""
+PARTITIONS = 3
+PRODUCERS = ("producer 1", "producer 2")
+RELAYS = ("relay 1", "relay 2")
+CONSUMERS = ("consumer 1", "consumer 2")
+RECEIVER = "receiver"
+PARTS = (*PRODUCERS, *RELAYS, RECEIVER, *CONSUMERS)
+ORDERS_SERVER, WAREHOUSE_SERVER = "orders database", "warehouse database"
+
+
+class Fleet:
+    """Everything of one soak, in `folder`. servers: the databases' own, by name; none for SQLite.
+
+    broker: of the way by Kafka; without one the way is HTTP.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        broker: Broker | None = None,
+        servers: dict[str, Postgres] | None = None,
+    ) -> None:
+        self.folder, self.seed, self.broker = folder, seed, broker
+        self.servers = servers or {}
+        self.parts: dict[str, subprocess.Popen[bytes]] = {}
+        self._port = free_port()
+        self._began = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self.urls = {name: self._url(name) for name in (ORDERS_SERVER, WAREHOUSE_SERVER)}
+        self._engines = {name: open_engine(url) for name, url in self.urls.items()}
+        self._warehouse = self.engine(WAREHOUSE_SERVER)
+        self._ages: dict[str, float] = {}
+
+    def _url(self, name: str) -> str:
+        server = self.servers.get(name)
+        if server is None:
+            return f"sqlite:///{self.folder}/{name.replace(' ', '-')}.sqlite"
+        return server.new_database(f"soak_{self.seed}_{time.time_ns()}")
+
+    def engine(self, name: str) -> Engine:
+        """The engine of a database."""
+        return self._engines[name]
+
+    def begin(self) -> None:
+        """Make the tables and the topic, start all parts, and wait until they work."""
+        Orders(self.engine(ORDERS_SERVER)).make()
+        make(self.engine(WAREHOUSE_SERVER))
+        Cursor(self.engine(WAREHOUSE_SERVER), CURSOR)
+        if self.broker is not None:
+            self._make_topic(self.broker)
+        for name in PARTS:
+            self.start(name)
+        if not self.progress(90):
+            raise RuntimeError(f"nothing was delivered; see the logs in {self.folder}")
+
+    def _make_topic(self, broker: Broker) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+            made.result()
+
+    def start(self, name: str) -> None:
+        """Start a part, or start it again."""
+        self._began += 1
+        self._ages[name] = time.monotonic()
+        environment = {**os.environ, TOKEN: f"soak-{self.seed}-0123456789"}
+        if self.broker is not None:
+            environment["SEQUITUR_BROKER"] = self.broker.address
+        with (self.folder / f"{name.replace(' ', '-')}.log").open("ab") as log:
+            self.parts[name] = subprocess.Popen(
+                [sys.executable, "-m", *self._command(name)],
+                env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def _command(self, name: str) -> list[str]:
+        orders, warehouse = self.urls[ORDERS_SERVER], self.urls[WAREHOUSE_SERVER]
+        part, kafka = "apps.soak_delivery.part", self.broker is not None
+        if name in PRODUCERS:
+            return [part, "produce", orders, f"{self.seed}-{name}-{self._began}"]
+        if name in CONSUMERS:
+            return [part, "consume", warehouse, "1" if name == CONSUMERS[0] else "20"]
+        if name in RELAYS:
+            way = ["kafka"] if kafka else ["http", "--to", f"http://{HOST}:{self._port}"]
+            options = ["--lease", f"{LEASE}", "--acknowledged", "10", "--page", "300"]
+            return ["apps.relay", *way, "--log", orders, *options]
+        way = ["feed", "--topic", TOPIC] if kafka else ["serve", "--port", str(self._port)]
+        return ["apps.cursor", *way, "--store", warehouse, "--cursor", CURSOR]
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        part = self.parts.pop(name, None)
+        if part is not None:
+            part.kill()
+            part.wait()
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; returns the exit status. Raises RuntimeError where it does not end."""
+        part = self.parts.pop(name)
+        part.terminate()
+        try:
+            status = part.wait(30)
+            # One that has hardly begun does not listen to signals yet, and has nothing to end.
+            young = time.monotonic() - self._ages[name] < YOUNG
+            return 0 if young and status == -signal.SIGTERM else status
+        except subprocess.TimeoutExpired:
+            part.kill()
+            part.wait()
+            raise RuntimeError(f"{name} did not end within 30 s of SIGTERM") from None
+
+    def pause(self, name: str, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT later: whoever took over is not known to it."""
+        part = self.parts[name]
+        part.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        part.send_signal(signal.SIGCONT)
+
+    def kill_server(self, name: str) -> None:
+        """SIGKILL a database's server, and start it again."""
+        server = self.servers[name]
+        server.kill()
+        for _ in range(20):
+            # What is left of it may hold its memory for a moment.
+            with suppress(LocalError):
+                server.start()
+                return
+            time.sleep(0.5)
+        server.start()
+
+    def kill_broker(self) -> None:
+        """SIGKILL the broker, and start it again."""
+        assert self.broker is not None
+        self.broker.kill()
+        self.broker.start()
+        assert answers(HOST, self.broker.port)
+
+    def supervise(self) -> None:
+        """Start what ended, as whoever runs them would: a part whose database was away ends."""
+        for name, part in list(self.parts.items()):
+            if part.poll() is not None:
+                self.start(name)
+
+    def settle(self, seconds: float) -> list[str]:
+        """Stop the producers, wait until all is delivered, stop; returns what is wrong then."""
+        for name in PRODUCERS:
+            if name in self.parts:
+                self.stop(name)
+        until = time.monotonic() + seconds
+        wrong = ["nothing was compared"]
+        while wrong and time.monotonic() < until:
+            self.supervise()
+            time.sleep(0.3)
+            try:
+                wrong = self.wrong()
+            except SQLAlchemyError as error:
+                wrong = [str(error)]
+        ended = {name: self.stop(name) for name in list(self.parts)}
+        wrong = wrong or self.wrong()
+        return wrong + [f"{name} ended with {status}" for name, status in ended.items() if status]
+
+    def wrong(self) -> list[str]:
+        """How the two databases differ, in words."""
+        orders = Orders(self.engine(ORDERS_SERVER)).all()
+        warehouse = self.engine(WAREHOUSE_SERVER)
+        found = stock.differences(orders, warehouse)
+        processed = seen(warehouse)
+        for order, (_, _, changes) in orders.items():
+            came = processed.get(order, [])
+            if came != list(range(1, changes + 1)):
+                found.append(f"order {order}: of 1 to {changes} came {came}")
+        left = counts(Cursor(warehouse, CURSOR))
+        if left.messages or left.parked or left.dead:
+            found.append(f"the cursor is not empty: {left}")
+        if rest := self._rest():
+            found.append(f"{rest} messages are in the log that were delivered")
+        return found
+
+    def _rest(self) -> int:
+        orders = Orders(self.engine(ORDERS_SERVER))
+        with orders.engine.connect() as connection:
+            return len(orders.log.read_after(connection).messages)
+
+    def messages(self) -> int:
+        """How many were processed; -1 while the database is away."""
+        with suppress(SQLAlchemyError), self._warehouse.connect() as connection:
+            return connection.execute(select(func.count()).select_from(SEEN)).scalar_one()
+        return -1
+
+    def progress(self, seconds: float) -> bool:
+        """Wait until more messages are processed than now; whether there were."""
+        before, until = self.messages(), time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            if self.messages() > max(before, 0):
+                return True
+            self.supervise()
+        return False
+
+    def close(self) -> None:
+        """Kill what runs."""
+        for name in list(self.parts):
+            with suppress(ProcessLookupError):
+                self.parts[name].send_signal(signal.SIGCONT)
+            self.kill(name)
+        for engine in self._engines.values():
+            engine.dispose()

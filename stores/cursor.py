@@ -1,0 +1,197 @@
+"""The cursor: a durable inbox beside the consumer's data, which delivers each message once.
+
+What comes in is kept until it is processed; what came in already is discarded, for ever, at the
+cost of two lines per stream. A delivery is a transaction of the consumer's own database in which a
+message leaves the cursor together with what its processing changes, or neither happens.
+
+    cursor = Cursor(engine, "warehouse")
+    cursor.receive(messages)
+    with engine.connect() as connection, cursor.delivery(connection) as message:
+        if message is not None:
+            connection.execute(…)
+
+SQLite and PostgreSQL. In PostgreSQL any number of consumers deliver at once, each of other streams.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from sqlalchemy import Connection, Engine, Transaction, select
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from stores.cursor_delivery import Delivering, Delivery
+from stores.cursor_message import CursorError, Message, Received
+from stores.cursor_order import Order
+from stores.cursor_receive import Partition, Read, Receiving
+from stores.cursor_tables import OFFSETS, make
+
+__all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
+
+LOOKS = 100
+"""How often to look again where what was found was void."""
+
+
+class Cursor:
+    """A cursor in the database of `engine`; its tables are made where they are not there.
+
+    name: of the consumer; each has all that it receives to itself. order: 'counting' for sequences
+    from 1 without a gap, 'growing' for the records of an output topic. attempts: how often a
+    message may fail before its stream is parked. backoff: seconds until it comes again, twice as
+    long after each failure. room: how far beyond its stream's gap a message may be to be taken in,
+    None for any distance.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str = "default",
+        *,
+        order: Order = "counting",
+        attempts: int = 5,
+        backoff: float = 1.0,
+        room: int | None = None,
+    ) -> None:
+        if attempts < 1 or backoff < 0 or (room is not None and room < 1):
+            raise CursorError(
+                f"cursor {name!r}: attempts={attempts}, backoff={backoff}, room={room}; attempts "
+                "and room must be at least 1, backoff at least 0"
+            )
+        self.engine = engine
+        self.name = name
+        self.order = order
+        self.receiving = Receiving(name, order, room)
+        self.delivering = Delivering(name, attempts, backoff)
+        self._careful = 0
+        """Messages to be delivered one by one, since one among them fails."""
+        with engine.begin() as connection:
+            make(connection)
+
+    def receive(
+        self,
+        messages: Iterable[Message],
+        *,
+        read: Mapping[Partition, Read] | None = None,
+        malformed: Sequence[tuple[str, bytes | None]] = (),
+    ) -> Received:
+        """Take messages in, in one transaction, in whatever order they come and however often.
+
+        When it returns they are durable: acknowledge all but the refused ones. read: from where to
+        where partitions were read for this, kept in the same transaction. malformed: (reason,
+        bytes) of what is no message, kept among the dead. Raises SQLAlchemyError, and Fenced where
+        somebody else has read these partitions.
+        """
+        with self.engine.begin() as connection:
+            return self.receiving.receive(connection, messages, read, malformed)
+
+    def offsets(self) -> dict[Partition, int]:
+        """The next offset of every partition that was read into the cursor."""
+        found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
+        with self.engine.connect() as connection:
+            rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))
+            return {(topic, partition): offset for topic, partition, offset in rows}
+
+    @contextmanager
+    def delivery(self, connection: Connection) -> Iterator[Message | None]:
+        """A transaction on `connection` with the next message, None if there is none.
+
+        It is committed at the end, with what was done on the connection and without the message in
+        the cursor. If the block raises, all of it is rolled back, the failure is noted, and raised
+        on: the message comes again when its backoff is over, before any later one of its stream;
+        after the last attempt the stream is parked.
+        """
+        with self._deliver(connection, 1, 1) as messages:
+            yield messages[0] if messages else None
+
+    @contextmanager
+    def batch(self, connection: Connection, messages: int = 500) -> Iterator[list[Message]]:
+        """The same for up to so many messages at once, in order per stream; empty if none is there.
+
+        If the block raises, what it had comes again one by one, from whichever consumer of this
+        object, so that the failure is noted for the message whose it is.
+        """
+        limit = 1 if self._careful else messages
+        with self._deliver(connection, limit, limit) as found:
+            yield found
+        self._careful = max(0, self._careful - 1)
+
+    @contextmanager
+    def _deliver(self, connection: Connection, limit: int, streams: int) -> Iterator[list[Message]]:
+        transaction, delivery = self.begin(connection, limit, streams)
+        if transaction is None or delivery is None:
+            yield []
+            return
+        try:
+            yield delivery.messages
+            if not transaction.is_active:
+                raise CursorError(
+                    "the transaction of a delivery was ended within its block; leave commit and "
+                    "rollback to the delivery, and raise an exception to have it rolled back"
+                )
+            self.delivering.settle(connection, delivery)
+            transaction.commit()
+        except Exception as error:
+            self.failed(connection, delivery, error)
+            raise
+        except BaseException:
+            transaction.rollback()
+            raise
+
+    def begin(
+        self, connection: Connection, limit: int, streams: int
+    ) -> tuple[Transaction | None, Delivery | None]:
+        """Open a delivery's transaction; (None, None) if there is nothing to deliver."""
+        if connection.in_transaction():
+            raise CursorError(
+                "the connection is in a transaction already; a delivery begins and ends its own: "
+                "commit or roll back before, or use a new connection"
+            )
+        for _ in range(LOOKS):
+            transaction = connection.begin()
+            try:
+                found = self.delivering.take(connection, limit, streams)
+                if found is not None and found.messages:
+                    return transaction, found
+                if found is not None:
+                    self.delivering.settle(connection, found)
+                transaction.commit()
+            except BaseException:
+                with suppress(SQLAlchemyError):
+                    transaction.rollback()
+                raise
+            if found is None:
+                break
+        return None, None
+
+    def failed(
+        self,
+        connection: Connection,
+        delivery: Delivery,
+        error: Exception,
+    ) -> None:
+        """Roll a delivery back, and note the failure in a transaction of its own."""
+        with suppress(SQLAlchemyError):
+            if (current := connection.get_transaction()) is not None:
+                current.rollback()
+            # A commit that SQLite has refused leaves its transaction open.
+            connection.connection.rollback()
+        if len(delivery.messages) > 1:
+            self._careful = len(delivery.messages)
+            return
+        if not counts(error):
+            return
+        # Where the database is away it cannot be noted, and nothing is lost by that.
+        with suppress(SQLAlchemyError), connection.begin():
+            self.delivering.failed(connection, delivery, f"{type(error).__name__}: {error}")
+
+
+def counts(error: Exception) -> bool:
+    """Whether it is the message's doing, rather than that of the database or of who else uses it.
+
+    What the database says of the data does count, deferred constraints too; that it is away, that
+    transactions got in each other's way, and how the caller used the connection does not.
+    """
+    if isinstance(error, DBAPIError):
+        return isinstance(error, IntegrityError) or not (
+            error.connection_invalidated or type(error).__name__ in ("OperationalError",)
+        )
+    return not isinstance(error, CursorError)

@@ -1,0 +1,162 @@
+"""What an operator asks of a cursor and tells it: gaps, parked streams, redrive, unpark."""
+
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, delete, func, select, update
+
+from stores.clock import Now
+from stores.cursor import Cursor
+from stores.cursor_message import CursorError, Gap, Parked
+from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS, begin_writing
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """streams: known. messages: in the cursor, of which `behind_gaps` cannot be delivered yet."""
+
+    streams: int
+    messages: int
+    behind_gaps: int
+    parked: int
+    dead: int
+
+
+def counts(cursor: Cursor) -> Counts:
+    """How much there is."""
+    columns = STREAMS.c
+    mine = columns.cursor == cursor.name
+    streams = select(
+        func.count(), func.coalesce(func.sum(columns.waiting), 0), func.count(columns.parked)
+    ).where(mine)
+    messages = (
+        select(func.count())
+        .select_from(MESSAGES.join(STREAMS, columns.id == MESSAGES.c.stream_id))
+        .where(mine)
+    )
+    dead = select(func.count()).select_from(DEAD).where(DEAD.c.cursor == cursor.name)
+    with cursor.engine.connect() as connection:
+        known, behind, parked = connection.execute(streams).one()
+        return Counts(
+            known,
+            connection.execute(messages).scalar_one(),
+            int(behind),
+            parked,
+            connection.execute(dead).scalar_one(),
+        )
+
+
+def gaps(cursor: Cursor, limit: int = 100) -> list[Gap]:
+    """The streams that wait for something, the oldest gap first; of each the first gap."""
+    columns = STREAMS.c
+    waiting = (
+        select(columns.id, columns.topic, columns.stream, columns.received, columns.since)
+        .where(columns.cursor == cursor.name, columns.waiting > 0)
+        .order_by(columns.since, columns.id)
+        .limit(limit)
+        .subquery()
+    )
+    found = (
+        select(waiting.c.topic, waiting.c.stream, waiting.c.received, waiting.c.since)
+        .add_columns(func.min(MESSAGES.c.sequence))
+        .join(MESSAGES, MESSAGES.c.stream_id == waiting.c.id)
+        .where(MESSAGES.c.sequence > waiting.c.received)
+        .group_by(*waiting.c)
+        .order_by(waiting.c.since, waiting.c.id)
+    )
+    with cursor.engine.connect() as connection:
+        return [
+            Gap(topic, stream, received + 1, lowest - 1, since)
+            for topic, stream, received, since, lowest in connection.execute(found)
+        ]
+
+
+def parked(cursor: Cursor, limit: int = 100) -> list[Parked]:
+    """The streams that were set aside, by id."""
+    columns = STREAMS.c
+    found = (
+        select(columns.topic, columns.stream, func.min(MESSAGES.c.sequence))
+        .add_columns(DELIVERIES.c.attempts, columns.parked, func.count())
+        .join(DELIVERIES, DELIVERIES.c.stream_id == columns.id)
+        .join(MESSAGES, MESSAGES.c.stream_id == columns.id)
+        .where(columns.cursor == cursor.name, columns.parked.is_not(None))
+        .group_by(columns.id, columns.topic, columns.stream, DELIVERIES.c.attempts)
+        .group_by(columns.parked)
+        .order_by(columns.id)
+        .limit(limit)
+    )
+    with cursor.engine.connect() as connection:
+        return [Parked(*row) for row in connection.execute(found)]
+
+
+def redrive(cursor: Cursor, topic: str, stream: str) -> None:
+    """Deliver a parked stream again, from the failed message on. Raises CursorError."""
+    with cursor.engine.begin() as connection:
+        _release(connection, _parked(connection, cursor, topic, stream))
+
+
+def unpark(cursor: Cursor, topic: str, stream: str) -> int:
+    """Go on with a parked stream without the failed message, which is kept among the dead.
+
+    Returns its sequence. Raises CursorError.
+    """
+    with cursor.engine.begin() as connection:
+        of = _parked(connection, cursor, topic, stream)
+        columns = MESSAGES.c
+        head = connection.execute(
+            select(columns.epoch, columns.sequence, columns.kind, columns.content)
+            .where(columns.stream_id == of)
+            .order_by(columns.epoch, columns.sequence)
+            .limit(1)
+        ).one()
+        epoch, sequence, kind, content = head
+        reason = connection.execute(select(STREAMS.c.parked).where(STREAMS.c.id == of)).scalar_one()
+        connection.execute(
+            DEAD.insert().values(
+                cursor=cursor.name,
+                at=int(time.time() * 1000),
+                reason=reason,
+                topic=topic,
+                stream=stream,
+                sequence=sequence,
+                kind=kind,
+                content=content,
+            )
+        )
+        connection.execute(
+            delete(MESSAGES).where(
+                columns.stream_id == of, columns.epoch == epoch, columns.sequence == sequence
+            )
+        )
+        connection.execute(
+            update(DELIVERIES).where(DELIVERIES.c.stream_id == of).values(delivered=sequence)
+        )
+        _release(connection, of)
+        return int(sequence)
+
+
+def _parked(connection: Connection, cursor: Cursor, topic: str, stream: str) -> int:
+    """The id of a parked stream, both of its lines locked, in the order that deliveries do."""
+    begin_writing(connection)
+    found: ColumnElement[bool] = (
+        (STREAMS.c.cursor == cursor.name)
+        & (STREAMS.c.topic == topic)
+        & (STREAMS.c.stream == stream)
+    )
+    of = connection.execute(select(STREAMS.c.id).where(found)).scalar_one_or_none()
+    if of is None:
+        raise CursorError(
+            f"cursor {cursor.name}: there is no stream {stream!r} of {topic!r}; look for it among "
+            "the parked ones"
+        )
+    lock = select(DELIVERIES.c.stream_id).where(DELIVERIES.c.stream_id == of)
+    connection.execute(lock.with_for_update()).all()
+    line = select(STREAMS.c.parked).where(STREAMS.c.id == of).with_for_update()
+    if connection.execute(line).scalar_one() is None:
+        raise CursorError(f"cursor {cursor.name}: stream {stream!r} of {topic!r} is not parked")
+    return int(of)
+
+
+def _release(connection: Connection, of: int) -> None:
+    connection.execute(update(DELIVERIES).where(DELIVERIES.c.stream_id == of).values(attempts=0))
+    connection.execute(update(STREAMS).where(STREAMS.c.id == of).values(parked=None, due=Now()))

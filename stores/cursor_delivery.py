@@ -1,0 +1,203 @@
+"""Delivering: a transaction in which messages leave the cursor together with what they cause."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from stores.clock import Now
+from stores.cursor_message import Message, shown
+from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
+
+VOIDS = 1_000
+"""Void messages of a stream that are passed in one transaction."""
+
+_IN_ORDER = or_(
+    MESSAGES.c.epoch < STREAMS.c.epoch,
+    and_(MESSAGES.c.epoch == STREAMS.c.epoch, MESSAGES.c.sequence <= STREAMS.c.received),
+)
+"""That a message is not behind a gap of its stream."""
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Messages that a transaction has taken out, in order per stream.
+
+    ids: of all the streams that it has locked. heads: stream's id → its first message.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    heads: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivering:
+    """What delivering goes by; see `Cursor`. Each method runs in a transaction of the caller."""
+
+    cursor: str
+    attempts: int
+    backoff: float
+
+    def take(self, connection: Connection, limit: int, streams: int) -> Delivery | None:
+        """Lock streams that nobody else delivers of, and take messages of them out.
+
+        limit: the most messages. streams: the most streams. None if there is nothing to deliver;
+        no messages if all that was found is void, or somebody else took it at this moment.
+        """
+        begin_writing(connection)
+        ids = self._lock(connection, streams)
+        if not ids:
+            return None
+        found = Delivery(ids)
+        rows = self._heads(connection, ids, limit)
+        if limit == 1 and rows and rows[0][1].void:
+            # Void messages come in long runs: pass what leads, rather than one by one.
+            rows = list(takewhile(_is_void, self._heads(connection, ids, VOIDS)))
+        for of, message in rows:
+            found.heads.setdefault(of, (message.epoch, message.sequence))
+            if not message.void:
+                found.messages.append(message)
+        if rows:
+            remove(connection, [(of, m.epoch, m.sequence) for of, m in rows])
+        return found
+
+    def is_due(self, connection: Connection) -> bool:
+        """Whether something may be there to deliver; locks nothing."""
+        found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
+        return connection.execute(found.limit(1)).first() is not None
+
+    def _lock(self, connection: Connection, streams: int) -> list[int]:
+        found = (
+            select(DELIVERIES.c.stream_id)
+            .join(STREAMS, STREAMS.c.id == DELIVERIES.c.stream_id)
+            .where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
+            .order_by(STREAMS.c.due, STREAMS.c.id)
+            .limit(streams)
+            .with_for_update(of=DELIVERIES, skip_locked=True)
+        )
+        return sorted(connection.execute(found).scalars())
+
+    def _heads(
+        self, connection: Connection, ids: Sequence[int], limit: int
+    ) -> list[tuple[int, Message]]:
+        """The first messages of streams, asked anew: only now are they locked."""
+        columns = MESSAGES.c
+        found = (
+            select(columns.stream_id, STREAMS.c.topic, STREAMS.c.stream, columns.sequence)
+            .add_columns(columns.kind, columns.content, columns.headers)
+            .add_columns(columns.epoch, columns.void)
+            .join(STREAMS, STREAMS.c.id == columns.stream_id)
+            .where(columns.stream_id.in_(ids), STREAMS.c.due <= Now(), _IN_ORDER)
+            .order_by(columns.stream_id, columns.epoch, columns.sequence)
+            .limit(limit)
+        )
+        return [(of, _message(*values)) for of, *values in connection.execute(found)]
+
+    def settle(self, connection: Connection, delivery: Delivery) -> None:
+        """Say of the streams whether there is more to deliver; the last thing to do.
+
+        The streams' lines are locked first: what is being received is seen, or sees this.
+        """
+        ids = delivery.ids
+        locked = select(STREAMS.c.id).where(STREAMS.c.id.in_(ids)).order_by(STREAMS.c.id)
+        connection.execute(locked.with_for_update()).all()
+        more = exists().where(MESSAGES.c.stream_id == STREAMS.c.id, _IN_ORDER)
+        connection.execute(
+            update(STREAMS)
+            .where(STREAMS.c.id.in_(ids), STREAMS.c.parked.is_(None))
+            # What failed at another consumer meanwhile keeps its time.
+            .values(due=case((~more, None), (STREAMS.c.due > Now(), STREAMS.c.due), else_=Now()))
+        )
+
+    def failed(self, connection: Connection, delivery: Delivery, reason: str) -> None:
+        """Note that the one message of a delivery failed; the delivery is rolled back by now."""
+        begin_writing(connection)
+        ((of, head),) = delivery.heads.items()
+        row = connection.execute(
+            select(DELIVERIES.c.attempts).where(DELIVERIES.c.stream_id == of).with_for_update()
+        ).scalar_one()
+        still = select(MESSAGES.c.sequence).where(
+            MESSAGES.c.stream_id == of,
+            MESSAGES.c.epoch == head[0],
+            MESSAGES.c.sequence == head[1],
+        )
+        if connection.execute(still).first() is None:
+            return  # another consumer has delivered it meanwhile
+        attempts = row + 1
+        connection.execute(
+            update(DELIVERIES).where(DELIVERIES.c.stream_id == of).values(attempts=attempts)
+        )
+        values: dict[str, Any] = {"due": None, "parked": shown(reason)}
+        if attempts < self.attempts:
+            wait = min(self.backoff * 2 ** (attempts - 1), 3600.0)
+            values = {"due": Now() + round(wait * 1000)}
+        stream = update(STREAMS).where(STREAMS.c.id == of, STREAMS.c.parked.is_(None))
+        connection.execute(stream.values(**values))
+
+
+def remove(connection: Connection, rows: Sequence[tuple[int, int, int]]) -> None:
+    """Take messages out: (stream's id, epoch, sequence), in order per stream."""
+    last = {of: sequence for of, _, sequence in rows}
+    if connection.dialect.name == "postgresql":
+        ids, epochs, sequences = map(list, zip(*rows, strict=True))
+        connection.execute(_REMOVE, {"ids": ids, "epochs": epochs, "sequences": sequences})
+        connection.execute(_PASS, {"ids": [*last], "sequences": [*last.values()]})
+    else:
+        names = ("of", "at_epoch", "at")
+        connection.execute(_REMOVE_ONE, [dict(zip(names, row, strict=True)) for row in rows])
+        connection.execute(_PASS_ONE, [{"of": of, "at": at} for of, at in last.items()])
+
+
+_REMOVE = text(
+    "DELETE FROM sequitur_cursor_messages AS m USING unnest(CAST(:ids AS bigint[]), "
+    "CAST(:epochs AS bigint[]), CAST(:sequences AS bigint[])) AS n (id, epoch, sequence) "
+    "WHERE m.stream_id = n.id AND m.epoch = n.epoch AND m.sequence = n.sequence"
+)
+_PASS = text(
+    "UPDATE sequitur_cursor_deliveries AS d SET delivered = n.sequence, attempts = 0 "
+    "FROM unnest(CAST(:ids AS bigint[]), CAST(:sequences AS bigint[])) AS n (id, sequence) "
+    "WHERE d.stream_id = n.id"
+)
+_REMOVE_ONE = delete(MESSAGES).where(
+    MESSAGES.c.stream_id == bindparam("of"),
+    MESSAGES.c.epoch == bindparam("at_epoch"),
+    MESSAGES.c.sequence == bindparam("at"),
+)
+_PASS_ONE = (
+    update(DELIVERIES)
+    .where(DELIVERIES.c.stream_id == bindparam("of"))
+    .values(delivered=bindparam("at"), attempts=0)
+)
+
+
+def _is_void(row: tuple[int, Message]) -> bool:
+    return row[1].void
+
+
+def _message(
+    topic: str,
+    stream: str,
+    sequence: int,
+    kind: str | None,
+    content: bytes,
+    headers: str | None,
+    epoch: int,
+    void: bool,
+) -> Message:
+    given = orjson.loads(headers) if headers else {}
+    return Message(topic, stream, sequence, kind, bytes(content), given, epoch, bool(void))

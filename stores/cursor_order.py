@@ -1,0 +1,108 @@
+"""In which order a stream's messages are taken in; for those that count, the sequencer decides."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from stores.cursor_message import Message
+from topology.event import Event, Record
+from topology.progress import Progress, last_of
+from topology.sequencer import Ordering, step
+from topology.timers import Timers
+
+Order = Literal["counting", "growing"]
+"""counting: sequences count from 1 without a gap, and messages wait for those that are missing.
+growing: (epoch, sequence) merely grows, as in an output topic, and what does not is a duplicate."""
+
+FIRST: Mapping[Order, int] = {"counting": 1, "growing": -(2**63) + 1}
+"""The lowest sequence."""
+
+RING = 1024
+"""Waiting messages of a stream that are looked up at a time."""
+
+_COUNTING = Ordering(size=RING, drain=2**62)
+
+Stored = Callable[[str, int, int], Iterable[tuple[int, bytes]]]
+"""(stream, first, last) → (sequence, content) of the messages that wait in the database."""
+
+
+class At(NamedTuple):
+    """How far a stream is: `waiting` messages wait behind a gap since `since` (ms)."""
+
+    epoch: int
+    received: int
+    waiting: int = 0
+    since: int = 0
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of messages. new: to be stored. changed: streams → how far they are now.
+
+    ready: streams that have more to deliver.
+    """
+
+    new: list[Message] = field(default_factory=list)
+    changed: dict[str, At] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    duplicates: int = 0
+    conflicts: int = 0
+
+
+@dataclass(slots=True)
+class _State:
+    """What the sequencer reads of streams."""
+
+    at: Mapping[str, At]
+    stored: Stored
+
+    def progress(self, stream: str) -> int | Progress:
+        at = self.at[stream]
+        if not at.waiting:
+            return at.received
+        return Progress(at.received, spilled=at.waiting, since=at.since, loaded=at.received)
+
+    def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
+        for sequence, content in self.stored(stream, first, last):
+            yield Event(stream, sequence, None, None, Record("", 0, 0, None, content))
+
+
+def take_counting(
+    messages: Iterable[Message], at: Mapping[str, At], stored: Stored, now: int
+) -> Taken:
+    """Take in messages of one topic; at: how far each of their streams is, from 0 on."""
+    found = Taken()
+    events = [_event(message, now) for message in messages]
+    result = step(_COUNTING, _State(at, stored), Timers(), events)
+    new = {id(event): event for event in (*result.buffered, *result.ready)}
+    # What waited in the database already came with the content alone.
+    found.new = [e.content for e in new.values() if e.content is not None]
+    for stream, progress in result.changed.items():
+        last = last_of(progress)
+        if isinstance(progress, Progress) and progress.waiting:
+            found.changed[stream] = At(0, last, progress.waiting, progress.since)
+        else:
+            found.changed[stream] = At(0, last)
+    found.ready = {event.stream for event in result.ready}
+    found.duplicates = result.duplicates
+    found.conflicts = len(result.conflicts)
+    return found
+
+
+def take_growing(messages: Iterable[Message], at: Mapping[str, At]) -> Taken:
+    """Take in messages of one topic that come in order, of which some come again."""
+    found = Taken()
+    for message in messages:
+        last = found.changed.get(message.stream) or at[message.stream]
+        if (message.epoch, message.sequence) <= (last.epoch, last.received):
+            found.duplicates += 1
+            continue
+        found.changed[message.stream] = At(message.epoch, message.sequence)
+        found.ready.add(message.stream)
+        found.new.append(message)
+    return found
+
+
+def _event(message: Message, now: int) -> Event:
+    record = Record(message.topic, 0, 0, None, message.content)
+    return Event(message.stream, message.sequence, message.kind, message, record, now)

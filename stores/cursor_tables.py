@@ -1,0 +1,140 @@
+"""The tables of cursors, and how a database says what databases say differently.
+
+A stream has two lines. `sequitur_cursor_streams` is what receiving knows of it, and is locked only
+for the moment in which messages are put in or the next delivery is decided on;
+`sequitur_cursor_deliveries` is locked while one of its messages is being processed. So a slow
+consumer does not hold up what comes in.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what is INTEGER
+_METADATA = MetaData()
+
+STREAMS = Table(
+    "sequitur_cursor_streams",
+    _METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=True),
+    Column("cursor", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    # The last message up to which all have been received.
+    Column("epoch", BigInteger, nullable=False),
+    Column("received", BigInteger, nullable=False),
+    # How many are there beyond a gap, and since when (ms).
+    Column("waiting", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    # When there is something to deliver (ms), NULL if there is nothing or the stream is parked.
+    Column("due", BigInteger),
+    Column("parked", Text),
+    UniqueConstraint("cursor", "topic", "stream"),
+)
+DUE = Index(
+    "sequitur_cursor_streams_due",
+    STREAMS.c.cursor,
+    STREAMS.c.due,
+    postgresql_where=STREAMS.c.due.is_not(None),
+    sqlite_where=STREAMS.c.due.is_not(None),
+)
+WAITING = Index(
+    "sequitur_cursor_streams_waiting",
+    STREAMS.c.cursor,
+    STREAMS.c.since,
+    postgresql_where=STREAMS.c.waiting > 0,
+    sqlite_where=STREAMS.c.waiting > 0,
+)
+DELIVERIES = Table(
+    "sequitur_cursor_deliveries",
+    _METADATA,
+    Column("stream_id", _NUMBER, primary_key=True, autoincrement=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+)
+MESSAGES = Table(
+    "sequitur_cursor_messages",
+    _METADATA,
+    Column("stream_id", _NUMBER, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, primary_key=True, autoincrement=False),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text),
+    Column("content", LargeBinary, nullable=False),
+    Column("headers", Text),
+    Column("void", Boolean, nullable=False),
+)
+DEAD = Table(
+    "sequitur_cursor_dead",
+    _METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=True),
+    Column("cursor", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("topic", Text),
+    Column("stream", Text),
+    Column("sequence", BigInteger),
+    Column("kind", Text),
+    Column("content", LargeBinary),
+)
+OFFSETS = Table(
+    "sequitur_cursor_offsets",
+    _METADATA,
+    Column("cursor", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("next_offset", BigInteger, nullable=False),
+)
+_MAKING = 0x5E901B  # any number that nobody else uses for a lock
+_BUSY = {STREAMS: 1000, DELIVERIES: 1000, MESSAGES: 10_000}
+"""Tables whose rows come and go → dead rows after which PostgreSQL tidies up, large table or not;
+without it what is looked for lies behind more and more that is gone."""
+
+
+def make(connection: Connection) -> None:
+    """Create what is missing; others may be doing so at this moment."""
+    on_server = connection.dialect.name == "postgresql"
+    if on_server:
+        # Two who CREATE TABLE IF NOT EXISTS at once get in each other's way in the catalogue.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
+    for table in _METADATA.sorted_tables:
+        connection.execute(CreateTable(table, if_not_exists=True))
+    for index in (DUE, WAITING):
+        connection.execute(CreateIndex(index, if_not_exists=True))
+    if on_server:
+        for table, rows in _BUSY.items():
+            connection.execute(text(
+                f'ALTER TABLE "{table.name}" SET (autovacuum_vacuum_scale_factor = 0.01, '
+                f"autovacuum_vacuum_threshold = {rows}, autovacuum_vacuum_cost_delay = 0)"
+            ))  # fmt: skip
+
+
+def insert(connection: Connection, table: Table) -> Any:
+    """The dialect's INSERT, which has ON CONFLICT."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
+
+
+def begin_writing(connection: Connection) -> None:
+    """In SQLite, be the one who writes from here on; elsewhere rows are locked one by one.
+
+    Else a transaction that has read could not go on to write where another one wrote since.
+    """
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        if not driver.in_transaction:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,82 @@
+"""Deliveries where the consumer's own tables are in another database than the cursor.
+
+    coordinator = Coordinator(cursor.engine, {"warehouse": warehouse_engine})
+    with two_phase_delivery(cursor, coordinator) as (message, connections):
+        if message is not None:
+            _, warehouse = connections
+            warehouse.execute(…)
+
+The message leaves the cursor and the updates are made by one two-phase transaction. Where its
+outcome is unknown for a time (`OutcomeUnknown`), it is one of both for the message too: recovery
+commits it, or rolls it back and the message comes again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from stores.cursor import Cursor, counts
+from stores.cursor_delivery import Delivery
+from stores.cursor_message import CursorError, Message
+from stores.two_phase import Coordinator
+from stores.two_phase_log import TwoPhaseError
+
+
+@contextmanager
+def two_phase_delivery(
+    cursor: Cursor, coordinator: Coordinator
+) -> Iterator[tuple[Message | None, tuple[Connection, ...]]]:
+    """As `Cursor.delivery`, in a transaction of `coordinator`, whose connections it gives.
+
+    (None, ()) if there is nothing to deliver. The cursor's database is that of the coordinator's
+    decisions, or one of its participants; the message is taken out by that connection, and a
+    failure is noted there once all is rolled back. Raises CursorError where it is none of them.
+    """
+    at = _place(cursor, coordinator)
+    while True:
+        if not _is_due(cursor):
+            yield None, ()
+            return
+        taken: Delivery | None = None
+        try:
+            with coordinator.transaction() as connections:
+                mine = connections[at]
+                taken = cursor.delivering.take(mine, 1, 1)
+                if taken is not None and taken.messages:
+                    yield taken.messages[0], connections
+                if taken is not None:
+                    cursor.delivering.settle(mine, taken)
+        except Exception as error:
+            if taken is not None and taken.messages:
+                _note(cursor, taken, error)
+            raise
+        if taken is None or taken.messages:
+            if taken is None:
+                yield None, ()
+            return
+
+
+def _note(cursor: Cursor, taken: Delivery, error: Exception) -> None:
+    if isinstance(error, TwoPhaseError) or not counts(error):
+        return
+    with suppress(SQLAlchemyError), cursor.engine.begin() as connection:
+        cursor.delivering.failed(connection, taken, f"{type(error).__name__}: {error}")
+
+
+def _is_due(cursor: Cursor) -> bool:
+    """A look that locks nothing, before databases are put to the trouble."""
+    with cursor.engine.connect() as connection:
+        return cursor.delivering.is_due(connection)
+
+
+def _place(cursor: Cursor, coordinator: Coordinator) -> int:
+    engines = [coordinator.decisions.engine, *coordinator.participants.values()]
+    for at, engine in enumerate(engines):
+        if engine is cursor.engine or engine.url == cursor.engine.url:
+            return at
+    raise CursorError(
+        f"cursor {cursor.name}: its database is none of the coordinator's; make the coordinator "
+        "with the cursor's engine for the decisions, or as a participant"
+    )

@@ -1,0 +1,162 @@
+"""A message of a log, before and after it has its number, and how far a reader of the log is."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+MAX_CONTENT = 1_000_000
+"""Bytes of a message's content; Kafka's own limit of a record is a little above."""
+MAX_STREAM = 1_000
+MAX_KIND = 200
+MAX_HEADERS = 16_000
+"""Bytes, each: of a stream, of a kind, and of the headers as JSON."""
+RESERVED = "sequitur-"
+"""How the headers begin that the transfer adds."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+StreamId = str | int | UUID
+
+
+class MessageLogError(RuntimeError):
+    """A message log cannot be used as it is; the text names the thing and the remedy."""
+
+
+class MessageRefused(ValueError):
+    """A message cannot be taken into a log; the text says what of it, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message before it has its number.
+
+    content: bytes as they are; anything else becomes JSON. headers: text by name.
+    """
+
+    topic: str
+    stream: StreamId
+    kind: str | None
+    content: Any
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a log.
+
+    id: ascending in the log, and with `sequence` in each stream; ids may be missing, and a lower
+    one may become visible after a higher one. sequence: 1, 2, 3 … within (topic, stream), none
+    missing. captured_at: seconds since 1970.
+    """
+
+    id: int
+    topic: str
+    stream: str
+    sequence: int
+    kind: str | None
+    content: bytes
+    headers: Mapping[str, str]
+    captured_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a reader is in a log; take it as it comes from `read_after`.
+
+    Everything up to `id` that `snapshot` sees has been read. What other transactions wrote up to
+    `id` without having ended by then is found later by the snapshot, however late they end. While
+    there are more of these than a read may return: those up to `behind`, of what `until` sees, have
+    been read.
+    """
+
+    id: int = 0
+    snapshot: str | None = None
+    behind: int = 0
+    until: str | None = None
+
+    def dumps(self) -> str:
+        return orjson.dumps([self.id, self.snapshot, self.behind, self.until]).decode()
+
+    @classmethod
+    def loads(cls, text: str) -> "Position":
+        return cls(*orjson.loads(text))
+
+
+START = Position()
+"""Before the first message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one read returned, and the position to read on from."""
+
+    messages: tuple[Message, ...]
+    position: Position
+
+
+def checked(draft: Draft, max_content: int = MAX_CONTENT) -> dict[str, Any]:
+    """The draft as the columns of a row. Raises MessageRefused."""
+    stream = draft.stream
+    if not isinstance(stream, str | int | UUID) or isinstance(stream, bool):
+        raise _refused(draft, f"its stream is a {type(stream).__name__}; give a str, int or UUID")
+    if not isinstance(draft.topic, str) or not _TOPIC.fullmatch(draft.topic):
+        raise _refused(draft, "a topic has 1 to 249 of the letters A-Z a-z 0-9 . _ -")
+    if stream == "":
+        raise _refused(draft, "its stream is empty")
+    if draft.kind is not None and not isinstance(draft.kind, str):
+        raise _refused(draft, f"its kind is a {type(draft.kind).__name__}; give a str or None")
+    _check_text(draft, "stream", str(stream), MAX_STREAM)
+    _check_text(draft, "kind", draft.kind or "", MAX_KIND)
+    content = _content(draft)
+    if len(content) > max_content:
+        raise _refused(draft, f"its content has {len(content)} bytes, {max_content} are the limit")
+    return {
+        "topic": draft.topic,
+        "stream": str(stream),
+        "kind": draft.kind,
+        "content": content,
+        "headers": _headers(draft),
+    }
+
+
+def _content(draft: Draft) -> bytes:
+    if isinstance(draft.content, bytes | bytearray | memoryview):
+        return bytes(draft.content)
+    try:
+        return orjson.dumps(draft.content)
+    except orjson.JSONEncodeError as error:
+        raise _refused(draft, f"its content is no JSON ({error}); give bytes") from error
+
+
+def _headers(draft: Draft) -> str | None:
+    if not draft.headers:
+        return None
+    for name, value in draft.headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise _refused(draft, f"header {name!r} is no text by a text")
+        if name.casefold().startswith(RESERVED):
+            raise _refused(draft, f"header {name!r}: names with {RESERVED} are the transfer's own")
+        _check_text(draft, "header", name + value, MAX_HEADERS)
+    text = orjson.dumps(dict(draft.headers)).decode()
+    _check_text(draft, "headers", text, MAX_HEADERS)
+    return text
+
+
+def _check_text(draft: Draft, what: str, text: str, limit: int) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise _refused(draft, f"its {what} is no UTF-8 ({error.reason})") from error
+    if size > limit:
+        raise _refused(draft, f"its {what} has {size} bytes, {limit} are the limit")
+    if "\0" in text:
+        raise _refused(draft, f"its {what} has a NUL, which PostgreSQL does not take")
+
+
+def _refused(draft: Draft, reason: str) -> MessageRefused:
+    stream = repr(draft.stream)
+    return MessageRefused(f"message for topic {draft.topic!r}, stream {stream[:80]}: {reason}")

@@ -1,0 +1,186 @@
+"""A message log: messages in a database, with a sequence in each stream that has no gap.
+
+A producer appends in the transaction that changes its own tables, so both are there or neither. A
+reader reads what is committed, passes it on and acknowledges it, which deletes it. A log has any
+number of producers, and one reader at a time.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import islice
+from typing import Any, cast
+
+from sqlalchemy import Connection, Engine, Row
+
+from stores.message import MAX_CONTENT, START, Draft, Message, Page, Position, StreamId, checked
+from stores.message_append import MANY, Appending, Run
+from stores.message_ranges import Known, classify
+from stores.message_read import Reading
+from stores.message_tables import MessageTables
+from stores.message_voids import Voids
+from stores.statement import Statement
+
+MAX_RANGE = 100_000
+"""Sequences that one look at a stream's range takes in."""
+
+
+class MessageLog:
+    """The log `name` in a database of SQLite or PostgreSQL.
+
+    name: how its tables begin. schema: of PostgreSQL. max_content: bytes of a message's content.
+    Every method works in the transaction of the connection that it is given, and leaves ending it
+    to the caller. Raises MessageLogError for what cannot be a log, MessageRefused for what cannot
+    be a message.
+    """
+
+    def __init__(
+        self, name: str = "sequitur", *, schema: str | None = None, max_content: int = MAX_CONTENT
+    ) -> None:
+        self.name, self.schema, self.max_content = name, schema, max_content
+        self._in = cache(self._parts)
+        self._in("sqlite" if schema is None else "postgresql")  # what is wrong is said at once
+
+    def __repr__(self) -> str:
+        return f"MessageLog({self.name!r}, schema={self.schema!r})"
+
+    def create(self, bind: Engine | Connection) -> None:
+        """Make the tables that are missing; with a connection, in its transaction."""
+        if isinstance(bind, Engine):
+            with bind.begin() as connection:
+                return self.create(connection)
+        self._of(bind).tables.create(bind)
+
+    # Producers
+
+    def append(
+        self,
+        connection: Connection,
+        topic: str,
+        stream: StreamId,
+        kind: str | None,
+        content: Any,
+        headers: Mapping[str, str] | None = None,
+    ) -> int:
+        """Append a message; returns its sequence.
+
+        Others who append to the stream wait until this transaction ends. content: bytes as they
+        are, anything else as JSON.
+        """
+        row = checked(Draft(topic, stream, kind, content, headers), self.max_content)
+        return self._of(connection).appending.one(runner(connection), row)
+
+    def append_many(self, connection: Connection, drafts: Iterable[Draft]) -> list[int]:
+        """Append messages, in their order; returns their sequences.
+
+        Streams are locked in their own order: transactions that append all they have by one call
+        cannot get into a deadlock over streams.
+        """
+        rows = [checked(draft, self.max_content) for draft in drafts]
+        appending, run = self._of(connection).appending, runner(connection)
+        return appending.all(run, rows)
+
+    # The reader
+
+    def read_after(
+        self, connection: Connection, position: Position = START, limit: int = 1000
+    ) -> Page:
+        """Read on from a position, at most `limit` messages, by id.
+
+        Nothing is passed over that another transaction commits later: it comes with a later page,
+        with its own, lower id; never behind a message of its stream with a higher sequence. Reads
+        from `START` bring everything that was not acknowledged. The connection must not have
+        appended to the log in this transaction.
+        """
+        if limit < 1:
+            raise ValueError(f"limit is {limit}: read at least one message")
+        return self._of(connection).reading.after(connection, position, limit)
+
+    def read_stream(
+        self, connection: Connection, topic: str, stream: str, after: int = 0, limit: int = 1000
+    ) -> tuple[Message, ...]:
+        """The messages of a stream with sequences above `after`, at most `limit`."""
+        values = {"topic": topic, "stream": stream, "after": after, "limit": limit}
+        return self._of(connection).reading.stream(connection, values)
+
+    def acknowledge(self, connection: Connection, page: Page) -> int:
+        """Delete the messages of a page that are passed on; returns how many were still there."""
+        return self.delete(connection, [message.id for message in page.messages])
+
+    def delete(self, connection: Connection, ids: Iterable[int]) -> int:
+        """Delete messages, 1,000 at a time; returns how many were there.
+
+        Always by id: a range of ids may come to hold a message that was never read.
+        """
+        rest, deleted = iter(ids), 0
+        statement = self._of(connection).delete
+        while some := list(islice(rest, MANY)):
+            listed = some if connection.dialect.name == "postgresql" else str(some)
+            deleted += connection.execute(statement.clause, {"ids": listed}).rowcount
+        return deleted
+
+    # What is known of a stream
+
+    def last(self, connection: Connection, topic: str, stream: str) -> int:
+        """The last sequence that a committed transaction gave to the stream, 0 if none did."""
+        return self._of(connection).voids.last(connection, topic, stream)
+
+    def known(
+        self, connection: Connection, topic: str, stream: str, first: int, last: int
+    ) -> list[Known]:
+        """What is known of the sequences from `first` to `last`; see `Known`. Raises ValueError."""
+        if not 1 <= first <= last < first + MAX_RANGE:
+            raise ValueError(f"sequences {first} to {last}: ask for 1 to {MAX_RANGE}, from 1 on")
+        voids = self._of(connection).voids
+        # The last one first: what comes after it is ahead, whatever was appended meanwhile.
+        assigned = voids.last(connection, topic, stream)
+        kept = voids.kept(connection, topic, stream, first, last)
+        return classify(first, last, assigned, kept, voids.of(connection, topic, stream))
+
+    def declare_void(
+        self, connection: Connection, topic: str, stream: str, first: int, last: int, reason: str
+    ) -> int:
+        """Declare that the sequences from `first` to `last` never come, and delete their messages.
+
+        Returns how many messages that were. Raises ValueError for sequences that no message has
+        had yet: the next one would get them.
+        """
+        voids = self._of(connection).voids
+        assigned = voids.last(connection, topic, stream, lock=True)
+        if not 1 <= first <= last <= assigned:
+            raise ValueError(
+                f"sequences {first} to {last} of stream {stream!r} of topic {topic!r} cannot be "
+                f"void: it has 1 to {assigned}"
+            )
+        return voids.declare(connection, topic, stream, first, last, reason)
+
+    def _of(self, connection: Connection) -> "_Parts":
+        return self._in(connection.dialect.name)
+
+    def _parts(self, dialect: str) -> "_Parts":
+        return _Parts(MessageTables(self.name, self.schema, dialect), dialect)
+
+
+class _Parts:
+    """A log's statements in one dialect."""
+
+    def __init__(self, tables: MessageTables, dialect: str) -> None:
+        self.tables = tables
+        self.appending = Appending(tables, dialect, rings=False)
+        self.reading = Reading(tables, dialect)
+        self.voids = Voids(tables, dialect)
+        ids = "ANY (CAST(:ids AS bigint[]))"
+        if dialect == "sqlite":
+            ids = "(SELECT value FROM json_each(:ids))"
+        operator = "=" if dialect == "postgresql" else "IN"
+        messages = tables.sql(tables.messages)
+        self.delete = Statement(f"DELETE FROM {messages} WHERE id {operator} {ids}")
+
+
+def runner(connection: Connection) -> Run:
+    """Runs the statements of an append on a connection of SQLAlchemy."""
+
+    def run(statement: Statement, values: Mapping[str, Any]) -> list[Row[Any]]:
+        result = connection.execute(statement.clause, values)
+        return cast(list[Row[Any]], result.all()) if result.returns_rows else []
+
+    return run

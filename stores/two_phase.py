@@ -1,0 +1,365 @@
+"""A transaction of several databases, by two-phase commit: committed in all of them, or in none.
+
+    coordinator = Coordinator(shop_engine, {"log": log_engine})
+    with coordinator.transaction() as (shop, log):
+        shop.execute(...)
+        outbox.capture(log, "orders", order, "Placed", {"total": 12})
+
+One database keeps the decisions, and takes part itself as the last one: what it commits includes
+the line that says that all is committed (see `stores.two_phase_log`). So it need not be able to
+prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and committed
+once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what was
+decided; without a decision it is rolled back (presumed abort).
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread
+from uuid import uuid4
+
+from sqlalchemy import Connection, Engine, TwoPhaseTransaction, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from stores.two_phase_after import forget, run_after_commit
+from stores.two_phase_log import DecisionLog, Outcome, TwoPhaseError, apart
+from stores.two_phase_prepared import gid, is_gone, prepare
+from stores.two_phase_recovery import Recovery, recover
+
+log = logging.getLogger(__name__)
+
+FORGET = 100
+"""Transactions whose decisions are deleted together, once they are no longer needed."""
+AGAIN = 1.0
+"""Seconds between attempts to resolve what is in doubt."""
+WAITS = 2.0
+"""Seconds after which a transaction may be waiting for what another producer left in doubt."""
+
+_ALONE = (
+    "two-phase commit: a connection's transaction was to end within the block, but the databases "
+    "are committed or rolled back together; leave that to the block's end"
+)
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+class OutcomeUnknown(TwoPhaseError):
+    """The database with the decisions went away while it committed: all is committed or nothing.
+
+    What is prepared stays so, until recovery finds out. `transaction` is its id, for
+    `Coordinator.outcome`.
+    """
+
+    def __init__(self, transaction: str, reason: BaseException) -> None:
+        super().__init__(
+            f"two-phase transaction {transaction}: the database with the decisions failed while it "
+            f"committed ({reason}), so it is committed in all databases or in none. It is resolved "
+            "as soon as that database answers; ask Coordinator.outcome before doing it again"
+        )
+        self.transaction = transaction
+
+
+class Coordinator:
+    """Makes transactions of the database of `decisions` and of others, by name.
+
+    decisions: PostgreSQL or SQLite; takes part in every transaction. participants: PostgreSQL with
+    max_prepared_transactions above 0. Names are stored with the decisions: keep them. step: called
+    between any two steps with what was done last, for tests.
+
+    What an earlier process left in doubt is resolved when it is made, as far as databases can be
+    reached; the rest, and what comes to be in doubt later, by a thread that tries until it is done.
+    Any number of processes and threads may have a coordinator over the same databases.
+    """
+
+    def __init__(
+        self,
+        decisions: Engine,
+        participants: Mapping[str, Engine],
+        *,
+        step: Callable[[str], None] = lambda done: None,
+    ) -> None:
+        self.participants = dict(participants)
+        _check(self.participants)
+        self.decisions = DecisionLog(decisions)
+        self.step = step
+        self._lock = Lock()
+        self._ended: list[str] = []
+        self._doubt = False
+        self._begun: dict[str, TwoPhase] = {}
+        self._watcher: Thread | None = None
+        self._closed = Event()
+        self.recover()
+
+    @contextmanager
+    def transaction(self, *names: str) -> Iterator[tuple[Connection, ...]]:
+        """A transaction of the database of the decisions and of `names`, by default all.
+
+        Gives their connections in this order; commits at the end of the block, rolls back when it
+        raises. Do not end the transactions of the connections yourself. Raises OutcomeUnknown,
+        TwoPhaseError, and what the databases raise; but for the first, nothing is committed then.
+        """
+        running = TwoPhase(self, names or tuple(self.participants))
+        try:
+            yield running.connections
+        except BaseException:
+            running.rollback()
+            raise
+        running.commit()
+
+    def recover(self, age: float = 0.0) -> Recovery:
+        """Resolve what is in doubt, as far as databases can be reached and nobody is at it.
+
+        age: seconds; what was prepared more recently is left alone. Raises what the database of the
+        decisions raises.
+        """
+        found = self._recover(age)
+        if found.open or found.unreachable:
+            self.in_doubt()
+        return found
+
+    def _recover(self, age: float) -> Recovery:
+        # Connections of its own: those of the engines may all be waiting for what is in doubt.
+        engines = {name: apart(engine) for name, engine in self.participants.items()}
+        try:
+            found = recover(self.decisions, engines, age=age, undecided=self._undecided)
+        finally:
+            for engine in engines.values():
+                engine.dispose()
+        for line in found.report():
+            log.warning("%s", line)
+        return found
+
+    def outcome(self, transaction: str) -> Outcome:
+        """What became of a transaction. Raises what the database of the decisions raises."""
+        return self.decisions.outcome(transaction)
+
+    def close(self) -> None:
+        """Stop the thread, and delete the decisions that nobody needs any more.
+
+        The engines stay open. Raises what the database of the decisions raises.
+        """
+        self._closed.set()
+        with self._lock:
+            watcher = self._watcher
+            ended, self._ended = self._ended, []
+        if watcher is not None:
+            watcher.join()
+        if ended:
+            self.decisions.forget(ended)
+
+    def began(self, running: "TwoPhase") -> None:
+        """Note that a transaction's line is written, and that it may be decided."""
+        with self._lock:
+            self._begun[running.id] = running
+            self._watch()
+
+    def deciding(self, running: "TwoPhase") -> None:
+        """Note that a transaction is about to be decided."""
+        with self._lock:
+            self._begun.pop(running.id, None)
+
+    def _undecided(self) -> list[str]:
+        with self._lock:
+            return [running.id for running in self._begun.values() if running.is_undecided]
+
+    def in_doubt(self) -> None:
+        """Note that something is left to be resolved."""
+        with self._lock:
+            self._doubt = True
+            self._watch()
+
+    def _watch(self) -> None:
+        if self._watcher is None and not self._closed.is_set():
+            self._watcher = Thread(target=self._watching, name="two-phase", daemon=True)
+            self._watcher.start()
+
+    def _watching(self) -> None:
+        """Resolve what is in doubt, and what a transaction here seems to be waiting for."""
+        while not self._closed.wait(AGAIN):
+            with self._lock:
+                now = time.monotonic()
+                oldest = min((running.at for running in self._begun.values()), default=now)
+                if not self._doubt and now - oldest < WAITS:
+                    continue
+                self._doubt = False
+            try:
+                found = self._recover(AGAIN)
+                left = bool(found.open or found.unreachable)
+            except Exception as error:
+                log.warning("what is in doubt cannot be resolved for now: %s", error)
+                left = True
+            self._doubt |= left
+
+    def ended(self, transaction: str) -> None:
+        """Note that all participants have committed a transaction."""
+        with self._lock:
+            self._ended.append(transaction)
+            if len(self._ended) < FORGET:
+                return
+            ended, self._ended = self._ended, []
+        with suppress(SQLAlchemyError):  # recovery will
+            if not self.decisions.forget(ended):
+                self._ended += ended
+
+
+class TwoPhase:
+    """A transaction that has begun in all its databases; see `Coordinator.transaction`."""
+
+    def __init__(self, coordinator: Coordinator, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name not in coordinator.participants:
+                raise TwoPhaseError(
+                    f"two-phase commit: {name!r} is not among its participants: "
+                    f"{', '.join(coordinator.participants)}; give its engine to the Coordinator"
+                )
+        self.id = uuid4().hex
+        self.at = time.monotonic()
+        self._coordinator = coordinator
+        self._step = coordinator.step
+        self._parts: dict[str, tuple[Connection, TwoPhaseTransaction]] = {}
+        self._committing = False
+        self._decision = coordinator.decisions.connect()
+        try:
+            # First of all: from now on, and until it is decided, recovery leaves this one alone.
+            self._root = self._decision.begin()
+            event.listen(self._decision, "commit", self._refuse)
+            coordinator.decisions.write(self._decision, self.id, names)
+            coordinator.began(self)
+            self._step("begun")
+            for name in names:
+                self._join(name)
+            self._step("joined")
+        except BaseException:
+            self.rollback()
+            raise
+
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """That of the decisions, and those of the participants, in the order of their names."""
+        return self._decision, *(connection for connection, _ in self._parts.values())
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the database of the decisions still has it open."""
+        gone = self._decision.closed or self._decision.invalidated
+        return self._root.is_active and not gone
+
+    def _join(self, name: str) -> None:
+        connection = self._coordinator.participants[name].connect()
+        try:
+            transaction = connection.begin_twophase(
+                gid(self._coordinator.decisions.id, self.id, name)
+            )
+        except BaseException:
+            connection.close()
+            raise
+        event.listen(connection, "commit_twophase", self._refuse)
+        forget(connection)
+        self._parts[name] = connection, transaction
+
+    def commit(self) -> None:
+        """Commit in all databases. Raises OutcomeUnknown, TwoPhaseError and databases' errors."""
+        try:
+            self._step("worked")
+            self._check_active()
+            for name, (_, transaction) in self._parts.items():
+                prepare(name, transaction)
+                self._step(f"prepared {name}")
+        except BaseException:
+            self.rollback()
+            raise
+        self._committing = True
+        self._coordinator.deciding(self)
+        try:
+            self._root.commit()
+        except BaseException as error:
+            self._settle(error)
+        self._decision.close()
+        self._step("decided")
+        done = [self._commit_part(name) for name in list(self._parts)]
+        if all(done):
+            self._coordinator.ended(self.id)
+        self._step("ended")
+
+    def rollback(self) -> None:
+        """Roll back in all databases. Raises nothing: what cannot be reached is left in doubt."""
+        for name in list(self._parts):
+            self._end_part(name, lambda transaction: transaction.rollback())
+        self._coordinator.deciding(self)
+        with suppress(SQLAlchemyError):
+            self._decision.rollback()
+        self._decision.close()
+
+    def _refuse(self, *_: object) -> None:
+        """Before a commit: of one database it would be too early."""
+        if not self._committing:
+            raise TwoPhaseError(_ALONE)
+
+    def _check_active(self) -> None:
+        for transaction in (self._root, *(part for _, part in self._parts.values())):
+            if not transaction.is_active:
+                raise TwoPhaseError(_ALONE)
+
+    def _settle(self, error: BaseException) -> None:
+        """Find out whether a commit that failed has taken place; returns if it has."""
+        self._decision.invalidate()
+        self._decision.close()
+        outcome: Outcome = "open"
+        with suppress(SQLAlchemyError):
+            outcome = self._coordinator.outcome(self.id)
+        if outcome == "committed":
+            return
+        if outcome == "aborted":
+            self.rollback()
+            raise error
+        self._coordinator.in_doubt()
+        for connection, _ in self._parts.values():
+            connection.invalidate()  # it must not be rolled back on its way into the pool
+            connection.close()
+        self._parts.clear()
+        raise OutcomeUnknown(self.id, error) from error
+
+    def _commit_part(self, name: str) -> bool:
+        connection, _ = self._parts[name]
+
+        def end(transaction: TwoPhaseTransaction) -> None:
+            transaction.commit()
+            with suppress(SQLAlchemyError):
+                run_after_commit(connection)
+
+        done = self._end_part(name, end)
+        self._step(f"committed {name}")
+        return done
+
+    def _end_part(self, name: str, end: Callable[[TwoPhaseTransaction], None]) -> bool:
+        """End the part of a participant; False where it is left in doubt."""
+        connection, transaction = self._parts.pop(name)
+        try:
+            end(transaction)
+            return True
+        except Exception as error:
+            connection.invalidate()
+            if is_gone(error):  # it has been resolved
+                return True
+            self._coordinator.in_doubt()
+            log.warning("two-phase transaction %s is in doubt in %s: %s", self.id, name, error)
+            return False
+        finally:
+            connection.close()
+
+
+def _check(participants: Mapping[str, Engine]) -> None:
+    for name, engine in participants.items():
+        if not _NAME.fullmatch(name):
+            raise TwoPhaseError(
+                f"two-phase commit: participant {name!r} is not of up to 60 letters A-Z a-z, "
+                "digits and _ . -; give it another name"
+            )
+        if engine.dialect.name != "postgresql":
+            raise TwoPhaseError(
+                f"two-phase commit: participant {name!r} is a database of the kind "
+                f"{engine.dialect.name!r}, which cannot prepare a transaction. One such database "
+                "can take part: as the one that keeps the decisions, Coordinator(that_engine, …). "
+                "Two SQLite databases: put the tables of both into one file"
+            )

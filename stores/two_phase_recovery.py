@@ -1,0 +1,106 @@
+"""What a crash has left in doubt, and how it is resolved."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine
+
+from stores.two_phase_log import DecisionLog, Outcome
+from stores.two_phase_prepared import Prepared, end, prepared
+
+KEEP = 86_400.0
+"""Seconds that the outcome of a transaction which was resolved by recovery can be asked for."""
+Undecided = Callable[[], Collection[str]]
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What became of the prepared transactions that were found.
+
+    open: left alone, since the one who decides is still at it, or its database cannot tell yet.
+    foreign: of other decisions, which this coordinator does not know. unreachable: participant →
+    reason; what is prepared there is not known. forgotten: decisions that were deleted, since
+    no participant needs them any more.
+    """
+
+    committed: list[Prepared] = field(default_factory=list)
+    rolled_back: list[Prepared] = field(default_factory=list)
+    open: list[Prepared] = field(default_factory=list)
+    foreign: list[Prepared] = field(default_factory=list)
+    unreachable: dict[str, str] = field(default_factory=dict)
+    forgotten: int = 0
+
+    def report(self) -> Iterator[str]:
+        """What an operator should know, in lines."""
+        for what, found in (("committed", self.committed), ("rolled back", self.rolled_back)):
+            for one in found:
+                yield f"two-phase transaction {one.transaction} in {one.participant}: {what}"
+        for name, reason in self.unreachable.items():
+            yield f"two-phase participant {name} cannot be asked what is in doubt: {reason}"
+
+
+def recover(
+    decisions: DecisionLog,
+    participants: Mapping[str, Engine],
+    *,
+    age: float = 0.0,
+    keep: float = KEEP,
+    undecided: Undecided = tuple,
+) -> Recovery:
+    """Commit or roll back what is prepared, by what was decided; leave alone what is not decided.
+
+    age: seconds; what was prepared more recently is taken for undecided. keep: seconds that a
+    decision which no participant needs is kept, for who asks for the outcome. undecided: see
+    `DecisionLog.outcome`. Raises what the database of the decisions raises; a participant that
+    does not answer is only noted.
+    """
+    recovery = Recovery()
+    # Before the participants are asked: a decision's parts were all prepared before it was there,
+    # so one that has none left is done with.
+    lines = decisions.lines()
+    needed = {line.transaction: set(line.participants) for line in lines}
+    for name, engine in participants.items():
+        try:
+            found = prepared(name, engine)
+            left = _resolve(recovery, decisions, engine, found, age, undecided)
+        except Exception as error:  # SQLAlchemy's, or a driver's own
+            recovery.unreachable[name] = str(error).strip().partition("\n")[0]
+            continue
+        for transaction, names in needed.items():
+            if transaction not in left:
+                names.discard(name)
+    old = {line.transaction for line in lines if line.begun_at < time.time() - keep}
+    done = [
+        transaction for transaction, names in needed.items() if not names and transaction in old
+    ]
+    if done and decisions.forget(done):
+        recovery.forgotten = len(done)
+    return recovery
+
+
+def _resolve(
+    recovery: Recovery,
+    decisions: DecisionLog,
+    engine: Engine,
+    found: list[Prepared],
+    age: float,
+    undecided: Undecided,
+) -> set[str]:
+    """Resolve what was found in one participant; returns the transactions that are left there."""
+    left = set()
+    for one in found:
+        if one.log != decisions.id:
+            recovery.foreign.append(one)
+            continue
+        outcome: Outcome = "open"
+        if one.age >= age:
+            outcome = decisions.outcome(one.transaction, undecided)
+        if outcome == "open" or not end(engine, one.gid, commit=outcome == "committed"):
+            recovery.open.append(one)
+            left.add(one.transaction)
+        elif outcome == "committed":
+            recovery.committed.append(one)
+        else:
+            recovery.rolled_back.append(one)
+    return left

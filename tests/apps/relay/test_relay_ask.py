@@ -1,0 +1,120 @@
+"""A running view asks the relay: what it kept comes again, what is void is skipped on record."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from sqlalchemy import Engine
+
+from apps.relay.kafka_link import KafkaLink
+from apps.relay.link import Missing
+from apps.relay.records import missing_of
+from apps.relay.relay import Relay
+from apps.relay.requests import requests
+from apps.relay.turn import Pace
+from stores.engines import open_engine
+from stores.lease import Lease
+from stores.message import Draft
+from stores.message_kept import Kept
+from stores.message_log import MessageLog
+from tests.conftest import BrokerAddress
+from tests.faust.worker import Worker
+from topology import Inspector, Topology, TopologyTestDriver, ask
+from topology.command import decode_command
+
+APP = """
+import os
+from topology import Emit, Headers, Topology, ask, key
+from topology.faust import compile
+
+prefix = os.environ["PREFIX"]
+topology = Topology(prefix)
+source = topology.source(
+    prefix + ".in", inspector=Headers(key(), "sequitur-sequence", "sequitur-kind"), keyed=True,
+    partitions=2,
+)
+
+@topology.view("board", of=source, gap=ask(prefix + ".in", after=0.5, every=1))
+def board(event):
+    yield Emit(prefix + ".out", event.stream, {"seq": event.sequence})
+
+app = compile(topology, group=prefix, session_timeout=6)
+"""
+
+
+@pytest.fixture
+def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
+    made = Worker(broker.address, unique("ask"), tmp_path, APP)
+    yield made
+    if made.process is not None:
+        made.process.kill()
+        made.process.wait()
+
+
+def lose(engine: Engine, log: MessageLog, topic: str) -> None:
+    """Four messages: the second was acknowledged and got lost since, the third is void."""
+    with engine.begin() as connection:
+        log.append_many(connection, [Draft(topic, "a", "Ok", b"{}") for _ in range(4)])
+        kept = Kept(engine, log, 600)
+        kept.make(connection)
+        second = [message.id for message in log.read_stream(connection, topic, "a", 1, 1)]
+        kept.keep(connection, second)
+        log.delete(connection, second)
+        log.declare_void(connection, topic, "a", 3, 3, "sent by mistake")
+
+
+@pytest.mark.integration
+async def test_what_is_lost_comes_again_and_what_is_void_is_skipped(
+    worker: Worker, tmp_path: Path
+) -> None:
+    topic = f"{worker.prefix}.in"
+    engine, log = open_engine(f"sqlite:///{tmp_path}/orders.sqlite"), MessageLog()
+    log.create(engine)
+    lose(engine, log, topic)
+    kafka = {"bootstrap_servers": worker.broker}
+    relay = Relay(
+        engine, log, KafkaLink(worker.prefix, kafka), Lease(engine, "relay", "one"),
+        keep=600, pace=Pace(poll=0.1, retry=0.1),
+    )  # fmt: skip
+    stopped = asyncio.Event()
+    worker.start()
+    running = asyncio.create_task(relay.run(stopped))
+    asked = asyncio.create_task(requests([topic], kafka, relay.missing))
+    try:
+        records = await asyncio.to_thread(worker.wait, "out", 3)
+        audit = await asyncio.to_thread(worker.wait, "audit", 1)
+    finally:
+        stopped.set()
+        asked.cancel()
+        await asyncio.gather(running, asked, return_exceptions=True)
+        await asyncio.to_thread(worker.end, signal.SIGTERM)
+    assert [orjson.loads(record.value() or b"")["seq"] for record in records] == [1, 2, 4]
+    done = [orjson.loads(record.value() or b"") for record in audit]
+    skipped = [each for each in done if each["done"]]
+    assert [(each["name"], each["stream"], each["sequence"]) for each in skipped] == [
+        ("skip", "a", 3)
+    ]
+    assert skipped[0]["who"] == f"relay {worker.prefix}, whose log says that it is void"
+    engine.dispose()
+
+
+async def test_requests_and_answers_are_understood_on_both_sides() -> None:
+    shop = Topology("shop")
+    shop.source("orders", inspector=Inspector("id", "n"))
+    shop.view("board", of="orders", gap=ask("orders", after=1), handler=lambda event: None)
+    driver = TopologyTestDriver(shop)
+    driver.pipe("orders", {"id": "a", "n": 2})
+    driver.advance(1)
+    (request,) = driver.read("orders.resend")
+    missing = missing_of("orders", request.value)
+    assert missing == Missing("orders", "a", 1, 1, "board", "shop.board.commands", 0)
+    (answer,) = await KafkaLink("shop", {}).void(missing, 1, 1)
+    assert (answer.topic, answer.partition) == ("shop.board.commands", 0)
+    command = decode_command(answer.value)
+    assert command.stream is not None
+    done = driver.command(command.name, command.view, command.stream, command.sequence)
+    assert done.done
+    assert driver.last("board", "a") == 2

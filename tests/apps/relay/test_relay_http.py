@@ -1,0 +1,305 @@
+"""The relay over HTTP: from a log to a cursor, at least once and in order, whatever is away."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from sqlalchemy import Engine
+
+from apps.cursor.server import application
+from apps.local.ports import HOST, free_port
+from apps.relay.http_link import HttpLink
+from apps.relay.link import Answer, Sent
+from apps.relay.relay import Relay
+from apps.relay.turn import Pace
+from stores.cursor import Cursor
+from stores.cursor_commands import counts, gaps
+from stores.engines import open_engine
+from stores.lease import Lease
+from stores.message import Draft, Message
+from stores.message_log import MessageLog
+from tests.contracts.cursor.parts import consume, done, make_table, named
+
+TOKEN = "a-token-for-tests-0123456789"
+PACE = Pace(page=50, poll=0.05, ask=0.1, retry=0.05)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{tmp_path}/orders.sqlite")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{tmp_path}/warehouse.sqlite")
+    make_table(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def log(source: Engine) -> MessageLog:
+    log = MessageLog()
+    log.create(source)
+    return log
+
+
+def append(engine: Engine, log: MessageLog, sequences: Sequence[int], stream: str = "a") -> None:
+    with engine.begin() as connection:
+        drafts = [Draft("orders", stream, "Placed", f"{stream}{n}".encode()) for n in sequences]
+        log.append_many(connection, drafts)
+
+
+def rest(engine: Engine, log: MessageLog) -> int:
+    with engine.connect() as connection:
+        return len(log.read_after(connection, limit=100_000).messages)
+
+
+@asynccontextmanager
+async def served(cursor: Cursor, port: int, wrap: Any = None) -> AsyncIterator[str]:
+    app = application(cursor, TOKEN)
+    if wrap is not None:
+        app.middlewares.append(wrap)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, HOST, port).start()
+    try:
+        yield f"http://{HOST}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def relaying(
+    source: Engine, log: MessageLog, url: str, name: str = "one", **more: Any
+) -> AsyncIterator[Relay]:
+    link = more.pop("link", None) or HttpLink("orders", url, TOKEN, acknowledged=2)
+    lease = Lease(source, "relay orders", name, more.pop("seconds", 2.0))
+    relay, stopped = Relay(source, log, link, lease, pace=PACE, **more), asyncio.Event()
+    task = asyncio.create_task(relay.run(stopped))
+    try:
+        yield relay
+    finally:
+        stopped.set()
+        await task
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        await asyncio.sleep(0.02)
+
+
+async def test_what_is_captured_is_delivered_and_deleted(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor = Cursor(target)
+    append(source, log, range(1, 121))
+    async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
+        append(source, log, range(1, 31), "b")
+        await until(lambda: rest(source, log) == 0)
+        assert relay.moved.deleted == 150
+    came = consume(cursor)
+    assert [each for each in came if each[0] == "a"] == named("a", range(1, 121))
+    assert [each for each in came if each[0] == "b"] == named("b", range(1, 31))
+
+
+async def test_a_cursor_that_is_away_gets_everything_when_it_is_back(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor, port = Cursor(target), free_port()
+    append(source, log, range(1, 11))
+    async with relaying(source, log, f"http://{HOST}:{port}") as relay:
+        await until(lambda: relay.moved.again > 0)
+        assert rest(source, log) == 10
+        async with served(cursor, port):
+            await until(lambda: rest(source, log) == 0)
+    assert consume(cursor) == named("a", range(1, 11))
+
+
+async def test_an_acknowledgement_that_is_lost_repeats_what_is_discarded(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor, lost = Cursor(target), [0]
+
+    @web.middleware
+    async def lose(request: web.Request, handler: Any) -> web.StreamResponse:
+        response = await handler(request)
+        if lost[0] < 3:
+            lost[0] += 1
+            assert request.transport is not None
+            request.transport.close()
+        return response  # type: ignore[no-any-return]
+
+    append(source, log, range(1, 11))
+    async with served(cursor, free_port(), lose) as url, relaying(source, log, url) as relay:
+        await until(lambda: rest(source, log) == 0)
+        assert relay.moved.again >= 10
+    assert consume(cursor) == named("a", range(1, 11))
+    assert counts(cursor).messages == 0
+
+
+async def test_no_answer_in_time_is_none(source: Engine, target: Engine, log: MessageLog) -> None:
+    cursor, slow = Cursor(target), [True]
+
+    @web.middleware
+    async def wait(request: web.Request, handler: Any) -> web.StreamResponse:
+        if slow and slow.pop():
+            await asyncio.sleep(1)
+        return await handler(request)  # type: ignore[no-any-return]
+
+    append(source, log, [1, 2])
+    link = HttpLink("orders", "", TOKEN, acknowledged=0.3)
+    async with served(cursor, free_port(), wait) as url:
+        link._url = url
+        async with relaying(source, log, url, link=link):
+            await until(lambda: rest(source, log) == 0)
+    assert consume(cursor) == ["a1", "a2"]
+
+
+async def test_refused_messages_come_again_and_hold_back_no_other_stream(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor = Cursor(target, room=5)
+    append(source, log, range(1, 11))
+    append(source, log, range(1, 11), "b")
+    with source.begin() as connection:
+        # Out of the log as if it had been acknowledged, and the cursor had lost it.
+        first = log.read_stream(connection, "orders", "a", 0, 1)
+        log.delete(connection, [first[0].id])
+    async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
+        await until(lambda: rest(source, log) == 5)
+        assert consume(cursor) == named("b", range(1, 11))
+        assert [(gap.first, gap.last) for gap in gaps(cursor)] == [(1, 1)]
+        await until(lambda: relay.moved.again > 5)
+        with source.begin() as connection:
+            log.declare_void(connection, "orders", "a", 1, 1, "for the test")
+        await until(lambda: rest(source, log) == 0)
+    assert consume(cursor) == named("a", range(2, 11))
+
+
+async def test_what_is_missing_and_void_is_told_and_passed(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor = Cursor(target)
+    append(source, log, range(1, 6))
+    with source.begin() as connection:
+        log.declare_void(connection, "orders", "a", 2, 3, "for the test")
+    async with served(cursor, free_port()) as url, relaying(source, log, url):
+        await until(lambda: counts(cursor).messages > 0 and not gaps(cursor))
+    assert consume(cursor) == ["a1", "a4", "a5"]
+
+
+async def test_what_is_kept_is_sent_again_to_who_lost_it(
+    source: Engine, target: Engine, log: MessageLog, tmp_path: Path
+) -> None:
+    port = free_port()
+    append(source, log, range(1, 6))
+    async with relaying(source, log, f"http://{HOST}:{port}", keep=3600):
+        async with served(Cursor(target), port):
+            await until(lambda: rest(source, log) == 0)
+        # Another consumer's database that never had the first five.
+        other = open_engine(f"sqlite:///{tmp_path}/other.sqlite")
+        make_table(other)
+        cursor = Cursor(other)
+        async with served(cursor, port):
+            append(source, log, [6])
+            await until(lambda: counts(cursor).messages == 6 and not gaps(cursor))
+    assert consume(cursor) == named("a", range(1, 7))
+    other.dispose()
+
+
+async def test_of_two_relays_one_leads_and_the_other_takes_over(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor = Cursor(target)
+    async with served(cursor, free_port()) as url:
+        async with relaying(source, log, url, "one") as one:
+            await until(one.leading.is_set)
+            async with relaying(source, log, url, "two") as two:
+                append(source, log, range(1, 6))
+                await until(lambda: rest(source, log) == 0)
+                assert not two.leading.is_set()
+        async with relaying(source, log, url, "three") as three:
+            # The first one let go when it ended, so nobody waits for its lease.
+            await until(three.leading.is_set, 1.5)
+            append(source, log, range(6, 9))
+            await until(lambda: rest(source, log) == 0)
+    assert consume(cursor) == named("a", range(1, 9))
+
+
+class _Stuck:
+    """A link that takes nothing until it is told to, and then all at once, as after a pause."""
+
+    def __init__(self, url: str) -> None:
+        self.go = asyncio.Event()
+        self._link = HttpLink("orders", url, TOKEN)
+
+    async def open(self) -> None:
+        await self._link.open()
+
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+        await self.go.wait()
+        return await self._link.send(messages, answers)
+
+    async def void(self, *_: Any) -> list[Answer]:
+        return []
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+async def test_a_relay_that_was_replaced_deletes_nothing_more(
+    source: Engine, target: Engine, log: MessageLog
+) -> None:
+    cursor = Cursor(target)
+    append(source, log, range(1, 6))
+    async with served(cursor, free_port()) as url:
+        stuck = _Stuck(url)
+        async with relaying(source, log, url, link=stuck) as one:
+            await until(one.leading.is_set)
+            # As if it had been stopped for longer than its lease.
+            lease = Lease(source, "relay orders", "two")
+            Lease(source, "relay orders", "one").release(1)
+            assert lease.acquire() == 2
+            stuck.go.set()
+            await until(lambda: not one.leading.is_set())
+            assert rest(source, log) == 5
+            assert one.moved.deleted == 0
+    assert consume(cursor) == named("a", range(1, 6))
+
+
+async def test_a_token_is_needed_and_nonsense_is_refused(target: Engine) -> None:
+    cursor = Cursor(target)
+    async with served(cursor, free_port()) as url, aiohttp.ClientSession() as session:
+
+        async def post(body: bytes, token: str = TOKEN) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.post(f"{url}/messages", data=body, headers=headers) as response:
+                return response.status
+
+        assert await post(b"{}", "another-token-0123456789") == 401
+        async with session.get(f"{url}/health") as response:
+            assert response.status == 200
+        for nonsense in (
+            b"",
+            b"[]",
+            b'{"messages": [{}]}',
+            b'{"messages": [], "void": [["t", "s", 1, 99999999]]}',
+            b'{"messages": [{"topic":"t","stream":"s","sequence":true,"kind":null,'
+            b'"content":"","headers":{}}]}',
+            b'{"messages": [{"topic":"t","stream":"s","sequence":1,"kind":null,'
+            b'"content":"?","headers":{}}]}',
+        ):
+            assert await post(nonsense) == 400
+    assert counts(cursor).messages == 0
+    assert done(target) == []

@@ -1,0 +1,170 @@
+"""Receiving: whatever comes, and however often, each message is taken in once."""
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, func, select
+
+from stores.cursor import Cursor, Message, Read
+from stores.cursor_commands import counts, gaps
+from stores.cursor_message import Gap
+from stores.cursor_receive import Fenced
+from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS
+from tests.contracts.cursor.parts import consume, done, make_table, message, named
+
+
+class Receiving:
+    def test_messages_are_delivered_in_sequence_and_once(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        found = cursor.receive([message(1), message(2), message(2), message(3)])
+        assert (found.stored, found.duplicates) == (3, 1)
+        assert cursor.receive([message(1), message(3)]).duplicates == 2
+        assert consume(cursor) == ["a1", "a2", "a3"]
+        assert cursor.receive([message(1), message(2), message(3)]).duplicates == 3
+        assert consume(cursor) == []
+        assert done(engine) == ["a1", "a2", "a3"]
+
+    def test_what_is_ahead_waits_for_what_is_missing(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        cursor.receive([message(1), message(4), message(3), message(7)])
+        assert consume(cursor) == ["a1"]
+        (gap,) = gaps(cursor)
+        assert gap == Gap("orders", "a", 2, 2, gap.since)
+        assert gap.since > 0
+        cursor.receive([message(2)])
+        assert consume(cursor) == ["a2", "a3", "a4"]
+        assert [(gap.first, gap.last) for gap in gaps(cursor)] == [(5, 6)]
+        cursor.receive([message(6), message(5)])
+        assert consume(cursor) == ["a5", "a6", "a7"]
+        assert gaps(cursor) == []
+        assert counts(cursor).messages == 0
+
+    def test_a_message_that_waits_is_known_when_it_comes_again(self, engine: Engine) -> None:
+        cursor = Cursor(engine)
+        cursor.receive([message(3)])
+        assert cursor.receive([message(3)]).duplicates == 1
+        other = Message("orders", "a", 3, "Placed", b"another")
+        found = cursor.receive([other])
+        assert (found.duplicates, found.conflicts, found.stored) == (1, 1, 0)
+
+    def test_streams_cursors_and_topics_are_apart(self, engine: Engine) -> None:
+        make_table(engine)
+        one, two = Cursor(engine, "one"), Cursor(engine, "two")
+        messages = [message(1, "b"), message(1, "a", "orders"), message(1, "a", "returns")]
+        one.receive(messages)
+        two.receive(messages[:1])
+        assert sorted(consume(one)) == ["a1", "a1", "b1"]
+        assert consume(two) == ["b1"]
+
+    def test_more_waits_than_the_sequencer_looks_at_once(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        cursor.receive([message(n) for n in range(2500, 1, -1)])
+        assert consume(cursor) == []
+        cursor.receive([message(1)])
+        assert consume(cursor, batch=500) == named("a", range(1, 2501))
+
+    @settings(
+        max_examples=15,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
+    )
+    @given(seed=st.integers(0, 2**32), cut=st.integers(1, 30))
+    def test_any_arrival_comes_to_the_same(self, engine: Engine, seed: int, cut: int) -> None:
+        chance = random.Random(seed)
+        cursor = Cursor(engine, f"c{seed}-{cut}")
+        sent = [message(n, stream) for stream in "abc" for n in range(1, 12)]
+        arrived = sent + chance.choices(sent, k=20)
+        chance.shuffle(arrived)
+        came: list[str] = []
+        with engine.connect() as connection:
+            for first in range(0, len(arrived), cut):
+                found = cursor.receive(arrived[first : first + cut])
+                assert found.stored + found.duplicates == len(arrived[first : first + cut])
+                for _ in range(chance.randrange(4)):
+                    with cursor.batch(connection, chance.randrange(1, 8)) as messages:
+                        came += [each.content.decode() for each in messages]
+            while True:
+                with cursor.batch(connection) as messages:
+                    came += [each.content.decode() for each in messages]
+                if not messages:
+                    break
+        for stream in "abc":
+            assert [c for c in came if c[0] == stream] == named(stream, range(1, 12))
+
+    def test_what_is_had_takes_constant_space(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        for first in range(1, 300, 100):
+            cursor.receive([message(n) for n in range(first, first + 100)])
+            consume(cursor, batch=30)
+        with engine.connect() as connection:
+            rows = [
+                connection.execute(select(func.count()).select_from(table)).scalar_one()
+                for table in (STREAMS, DELIVERIES, MESSAGES)
+            ]
+        assert rows == [1, 1, 0]
+
+    def test_what_can_be_of_no_stream_is_kept_with_the_reason(self, engine: Engine) -> None:
+        cursor = Cursor(engine)
+        found = cursor.receive(
+            [message(0), message(1, "nul\0"), message(1, "\ud800"), message(1, ""), message(2**63)],
+            malformed=[("no header", None)],
+        )
+        assert (found.malformed, found.stored) == (6, 0)
+        assert counts(cursor).dead == 6
+
+    def test_a_stream_has_room_for_so_many_behind_a_gap(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine, room=10)
+        found = cursor.receive([message(5), message(10), message(11), message(1, "b")])
+        assert [each.sequence for each in found.refused] == [11]
+        assert found.stored == 3
+        cursor.receive([message(n) for n in range(1, 5)])
+        assert cursor.receive([message(11)]).stored == 1
+        assert counts(cursor).behind_gaps == 2
+
+    def test_offsets_move_with_the_messages_or_not_at_all(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        at = ("orders", 0)
+        cursor.receive([message(1)], read={at: Read(0, 5)})
+        assert cursor.offsets() == {at: 5}
+        with pytest.raises(Fenced, match="orders/0 is not at offset 3"):
+            cursor.receive([message(2)], read={at: Read(3, 9)})
+        assert cursor.offsets() == {at: 5}
+        assert consume(cursor) == ["a1"]
+
+    def test_void_messages_are_passed_in_their_turn(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        cursor.receive([message(2, void=True), message(3), message(4, void=True)])
+        assert consume(cursor) == []
+        cursor.receive([message(1)])
+        assert consume(cursor) == ["a1", "a3"]
+        assert counts(cursor).messages == 0
+        cursor.receive([message(5)])
+        assert consume(cursor) == ["a5"]
+
+    def test_a_long_run_of_void_messages_is_passed(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        cursor.receive([message(n, void=n < 1500) for n in range(1, 1501)])
+        assert consume(cursor) == ["a1500"]
+
+    def test_records_of_an_output_topic_merely_grow(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor = Cursor(engine, order="growing")
+        cursor.receive([message(-3), message(4), message(9), message(4), message(5)])
+        assert consume(cursor) == ["a-3", "a4", "a9"]
+        found = cursor.receive([message(9), message(2, epoch=1), message(12), message(7, epoch=1)])
+        assert (found.stored, found.duplicates) == (2, 2)
+        assert consume(cursor) == ["a2", "a7"]
+        assert cursor.receive([message(7, epoch=1), message(99)]).stored == 0

@@ -1,0 +1,99 @@
+"""The cursor in PostgreSQL, where any number of consumers deliver at once."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from stores.cursor import Cursor
+from stores.cursor_async import adelivery
+from stores.engines import open_engine
+from tests.contracts.cursor import CursorContract
+from tests.contracts.cursor.parts import consume, done, make_table, message, named, write
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def engine(database: str) -> Iterator[Engine]:
+    engine = open_engine(database, pool_size=20)
+    yield engine
+    engine.dispose()
+
+
+class TestPostgresCursor(CursorContract):
+    pass
+
+
+def test_several_consumers_share_the_streams_and_keep_their_order(engine: Engine) -> None:
+    make_table(engine)
+    cursor = Cursor(engine)
+    streams = [f"{letter}-" for letter in "abcdefgh"]
+    cursor.receive([message(n, stream) for n in range(1, 41) for stream in streams])
+    came: dict[int, list[str]] = defaultdict(list)
+    order: list[str] = []
+
+    def work(number: int) -> None:
+        with engine.connect() as connection:
+            while True:
+                with cursor.delivery(connection) as found:
+                    if found is None:
+                        return
+                    write(connection, found)
+                    came[number].append(found.stream)
+                    # Noted while the stream is locked, so this is the order of processing.
+                    order.append(found.content.decode())
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert consume(cursor) == []
+    assert len(done(engine)) == 320
+    for stream in streams:
+        assert [each for each in order if each.startswith(stream)] == named(stream, range(1, 41))
+    assert len(came) > 1
+
+
+def test_a_slow_delivery_holds_up_neither_receiving_nor_others(engine: Engine) -> None:
+    make_table(engine)
+    cursor = Cursor(engine)
+    cursor.receive([message(1), message(1, "b")])
+    with engine.connect() as connection, cursor.delivery(connection) as slow:
+        assert slow is not None
+        # More of the stream that is being delivered comes in meanwhile, and others are delivered.
+        cursor.receive([message(2, slow.stream)])
+        others = consume(cursor)
+        assert others == ["b1" if slow.stream == "a" else "a1"]
+    assert consume(cursor) == [f"{slow.stream}2"]
+
+
+async def afail(cursor: Cursor, connection: AsyncConnection) -> None:
+    async with adelivery(cursor, connection) as found:
+        assert found is not None
+        raise ValueError("no")
+
+
+async def test_deliveries_for_asyncio(engine: Engine) -> None:
+    make_table(engine)
+    cursor = Cursor(engine, backoff=0)
+    cursor.receive([message(1), message(2)])
+    async_engine = create_async_engine(engine.url)
+    came = []
+    try:
+        async with async_engine.connect() as connection:
+            with pytest.raises(ValueError, match="no"):
+                await afail(cursor, connection)
+            for _ in range(3):
+                async with adelivery(cursor, connection) as found:
+                    if found is not None:
+                        await connection.run_sync(write, found)
+                        came.append(found.sequence)
+    finally:
+        await async_engine.dispose()
+    assert came == [1, 2]
+    assert done(engine) == ["a1", "a2"]

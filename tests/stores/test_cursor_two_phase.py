@@ -1,0 +1,121 @@
+"""Deliveries where the consumer's tables are in another database than the cursor."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from apps.local.postgres import Postgres
+from stores.cursor import Cursor, CursorError
+from stores.cursor_commands import parked
+from stores.cursor_two_phase import two_phase_delivery
+from stores.engines import open_engine
+from stores.two_phase import Coordinator
+from tests.contracts.cursor.parts import done, make_table, message, write
+
+pytestmark = pytest.mark.integration
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    settings = {"fsync": "off", "full_page_writes": "off", "max_prepared_transactions": "10"}
+    with Postgres(settings) as server:
+        yield server
+
+
+@pytest.fixture
+def other(server: Postgres, unique: Callable[[str], str]) -> Iterator[Engine]:
+    engine = open_engine(server.new_database(unique("data")))
+    make_table(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(
+    request: pytest.FixtureRequest,
+    server: Postgres,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+) -> Iterator[Engine]:
+    """Of the cursor."""
+    url = f"sqlite:///{tmp_path}/cursor.sqlite"
+    engine = open_engine(
+        url if request.param == "sqlite" else server.new_database(unique("cursor"))
+    )
+    yield engine
+    engine.dispose()
+
+
+def deliver(cursor: Cursor, coordinator: Coordinator, error: Exception | None = None) -> None:
+    """Process the next message, and fail at the end of that if there is an error to raise."""
+    with two_phase_delivery(cursor, coordinator) as (found, connections):
+        assert found is not None
+        write(connections[1], found)
+        if error is not None:
+            raise error
+
+
+def consume(cursor: Cursor, coordinator: Coordinator) -> list[str]:
+    came: list[str] = []
+    while True:
+        with two_phase_delivery(cursor, coordinator) as (found, connections):
+            if found is None:
+                return came
+            write(connections[1], found)
+            came.append(found.content.decode())
+
+
+def test_the_message_and_the_updates_commit_together(engine: Engine, other: Engine) -> None:
+    cursor, coordinator = Cursor(engine, backoff=0), Coordinator(engine, {"data": other})
+    cursor.receive([message(1), message(2), message(3, void=True), message(4)])
+    with pytest.raises(ValueError, match="no"):
+        deliver(cursor, coordinator, ValueError("no"))
+    assert done(other) == []
+    assert consume(cursor, coordinator) == ["a1", "a2", "a4"]
+    assert done(other) == ["a1", "a2", "a4"]
+
+
+def test_a_failing_message_is_parked(engine: Engine, other: Engine) -> None:
+    cursor = Cursor(engine, attempts=2, backoff=0)
+    coordinator = Coordinator(engine, {"data": other})
+    cursor.receive([message(1), message(2)])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"), two_phase_delivery(cursor, coordinator):
+            raise ValueError("no")
+    assert [each.attempts for each in parked(cursor)] == [2]
+    assert consume(cursor, coordinator) == []
+
+
+@pytest.mark.parametrize("after", ["prepared data", "decided"])
+def test_a_crash_between_the_two_is_resolved_one_way(
+    engine: Engine, other: Engine, after: str
+) -> None:
+    def step(what: str) -> None:
+        if what == after:
+            raise Crash
+
+    cursor = Cursor(engine)
+    crashing = Coordinator(engine, {"data": other}, step=step)
+    cursor.receive([message(1), message(2)])
+    with pytest.raises(Crash):
+        deliver(cursor, crashing)
+    # The next process resolves what this one left, and goes on.
+    coordinator = Coordinator(engine, {"data": other})
+    came = consume(cursor, coordinator)
+    assert came == (["a2"] if after == "decided" else ["a1", "a2"])
+    assert done(other) == ["a1", "a2"]
+
+
+def test_a_coordinator_without_the_cursor_s_database_is_refused(
+    engine: Engine, other: Engine, tmp_path: Path
+) -> None:
+    elsewhere = open_engine(f"sqlite:///{tmp_path}/elsewhere.sqlite")
+    coordinator = Coordinator(elsewhere, {"data": other})
+    with pytest.raises(CursorError, match="none of the coordinator's"):
+        deliver(Cursor(engine), coordinator)

@@ -1,0 +1,84 @@
+"""A process that is killed (SIGKILL) between any two steps of a batch, into the SQL read stores."""
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.local.home import ROOT
+from stores.sink import Batch, OutputRecord
+from stores.sinks import open_sink
+from tests.contracts.sink import ORDERS, TOPIC, delete, upsert, value
+
+pytestmark = pytest.mark.integration
+
+STEPS = (
+    *("_make_tables", "_delete", "_upsert", "_save_progress"),
+    *("_save_positions", "_save_dead", "_save_batch", "apply"),
+)
+_PROGRAM = """
+import base64, json, os, signal, sys
+from stores.sink import Batch
+from stores.sinks import open_sink
+from stores.sql_sink import SqlSink
+url, step, when, number, records = sys.argv[1:]
+sink, plain = open_sink(url), getattr(SqlSink, step)
+def killed(*arguments):
+    if when == "after":
+        plain(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(SqlSink, step, killed)
+decoded = [(t, p, o, base64.b64decode(v)) for t, p, o, v in json.loads(records)]
+sink.apply(decoded, Batch("query", int(number)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_process_killed_at_any_step_leaves_a_batch_whole_or_not_there(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sqlite = f"sqlite:///{tmp_path}/read.db"
+    url = sqlite if kind == "sqlite" else str(request.getfixturevalue("database"))
+    with open_sink(url, [ORDERS]):
+        pass
+    cuts = [(step, when) for step in STEPS for when in ("before", "after")]
+    offset = 0
+    for number, ((step, when), records) in enumerate(zip(cuts, _batches(), strict=False)):
+        _apply_and_die(url, step, when, number, records)
+        with open_sink(url, [ORDERS]) as sink:
+            committed = (step, when) == ("apply", "after")
+            before = number - 1 if number else None
+            assert sink.last_batch("query") == (number if committed else before), (step, when)
+            done = sink.apply(records, Batch("query", number))
+            assert (done.applied, done.replayed) == ((0, 4) if committed else (3, 0)), step
+            offset += len(records)
+            assert [p.next_offset for p in sink.progress()] == [offset]
+            assert list(sink.rows("orders")) == [{"id": 2, "state": f"{number}", "total": number}]
+            assert sink.count("notes") == number + 1
+
+
+def _batches() -> Iterator[list[OutputRecord]]:
+    """Batches of an upsert, a delete, a new column, and a record that is dead."""
+    for number in range(2 * len(STEPS)):
+        sequence = 3 * number
+        changes = [
+            [upsert("orders", {"id": 1}, state="gone"), upsert("notes", {"id": number}, text="x")],
+            [delete("orders", {"id": 1}), delete("orders", {"id": 2})],
+            [upsert("orders", {"id": 2}, state=f"{number}", total=number)],
+        ]
+        bodies = [value("a", sequence + at, *each) for at, each in enumerate(changes)]
+        yield [(TOPIC, 0, 4 * number + at, body) for at, body in enumerate([*bodies, b"dead"])]
+
+
+def _apply_and_die(
+    url: str, step: str, when: str, number: int, records: list[OutputRecord]
+) -> None:
+    plain = [(t, p, o, base64.b64encode(v or b"").decode()) for t, p, o, v in records]
+    command = [sys.executable, "-c", _PROGRAM, url, step, when, str(number), json.dumps(plain)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr

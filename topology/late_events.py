@@ -1,0 +1,67 @@
+"""Late events whose streams are to be rebuilt: they are kept as rows until that is done."""
+
+from collections.abc import Collection, Iterator
+
+from topology.event import Event
+from topology.progress import Progress
+from topology.rows import LATE, encode_message, late_key, split_buffer_key
+from topology.sequencer import LAST, Step
+from topology.store import PartitionTable, Row
+
+_LOWEST = -(2**63)
+
+
+class LateEvents:
+    """streams: stream → the sequences of its late events; their messages are rows only."""
+
+    def __init__(self, table: PartitionTable) -> None:
+        self._table = table
+        self.streams: dict[str, set[int]] = {}
+        for key, _ in table.scan(*LATE):
+            stream, sequence = split_buffer_key(key)
+            self.streams.setdefault(stream, set()).add(sequence)
+
+    def take(self, result: Step, limit: int) -> tuple[list[Event], list[Row]]:
+        """Set the streams of a step's late events aside until they are rebuilt.
+
+        limit: late events per stream; there is no rebuilding one that has more. Returns the events
+        beyond that, which are merely late, and the new rows.
+        """
+        late: list[Event] = []
+        beyond: list[Event] = []
+        rows: list[Row] = []
+        changed = result.changed
+        for event in result.late:
+            stream, sequence = event.stream, event.sequence
+            pending = self.streams.setdefault(stream, set())
+            if sequence in pending:
+                result.duplicates += 1
+                continue
+            late.append(event)
+            if len(pending) >= limit:
+                beyond.append(event)
+                continue
+            pending.add(sequence)
+            row = encode_message(event.message, event.arrived)
+            rows.append((late_key(stream, sequence), row))
+        for stream in {event.stream for event in late}:
+            progress = changed[stream]
+            if isinstance(progress, int):
+                progress = changed[stream] = Progress(progress)
+            progress.rebuild = tuple(sorted(self.streams[stream]))
+        result.late = late
+        return beyond, rows
+
+    def rows(self, stream: str) -> Iterator[tuple[int, bytes]]:
+        """(sequence, message row) of a stream's late events, in sequence."""
+        low = late_key(stream, _LOWEST)
+        for key, row in self._table.scan(low, late_key(stream, LAST) + b"\0"):
+            if len(key) == len(low):
+                yield split_buffer_key(key)[1], row
+
+    def forget(self, stream: str, but: Collection[int] = ()) -> list[Row]:
+        """The rows to delete when the stream is rebuilt, or will not be. but: those to keep."""
+        gone = self.streams.pop(stream, set()).difference(but)
+        if but:
+            self.streams[stream] = set(but)
+        return [(late_key(stream, sequence), None) for sequence in sorted(gone)]

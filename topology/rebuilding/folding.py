@@ -1,0 +1,90 @@
+"""The row changes of a stream made one record: each row once, as the last change leaves it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from topology.changes import Delete, Upsert
+from topology.handling import OPTIONS
+
+_SORTED = OPTIONS | orjson.OPT_SORT_KEYS
+
+MOST_ROWS = 2_000
+"""Rows of one record; a stream that writes more has several records."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """values: to be set, None if the row is to go. reset: it is deleted before that."""
+
+    table: Any
+    key: Any
+    values: dict[str, Any] | None
+    reset: bool
+
+
+class Folding:
+    """Folds the row changes of one stream of a view, in order."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, _Row] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        """The changes of the next record, as its JSON has them."""
+        for change in changes:
+            self._add(change["table"], change["key"], change.get("values"))
+
+    def add_yielded(self, changes: Iterable[Upsert | Delete]) -> None:
+        """The same as a handler yielded them; only the dictionaries may change afterwards."""
+        for change in changes:
+            values = change.values if isinstance(change, Upsert) else None
+            self._add(change.table, dict(change.key), None if values is None else dict(values))
+
+    def _add(self, table: Any, key: Any, values: dict[str, Any] | None) -> None:
+        rows = self._rows
+        at: Any = None
+        if len(key) == 1:
+            for name, value in key.items():
+                if value.__class__ is str or value.__class__ is int:
+                    at = table, name, value
+        if at is None:
+            # As JSON, since 1 and true are equal in Python, and are not in a text column.
+            at = table, orjson.dumps(key, option=_SORTED)
+        before = rows.get(at)
+        if values is None:
+            rows[at] = _Row(table, key, None, True)
+        elif before is None:
+            rows[at] = _Row(table, key, values, False)
+        elif before.values is None:
+            before.values = values
+        else:
+            before.values.update(values)
+
+    @property
+    def tables(self) -> set[Any]:
+        """The tables that are written."""
+        return {row.table for row in self._rows.values()}
+
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes that come to the same."""
+        found: list[dict[str, Any]] = []
+        for row in self._rows.values():
+            if row.reset:
+                found.append({"op": "delete", "table": row.table, "key": row.key})
+            if row.values is not None:
+                found.append(
+                    {"op": "upsert", "table": row.table, "key": row.key, "values": row.values}
+                )
+        return found
+
+    def record(self, view: str, stream: str, sequence: int, epoch: int = 0) -> bytes:
+        """A record of the view's output topic with all changes."""
+        body: dict[str, Any] = {"view": view, "stream": stream, "sequence": sequence}
+        if epoch:
+            body["epoch"] = epoch
+        return orjson.dumps(body | {"changes": self.changes()}, option=OPTIONS)

@@ -1,0 +1,44 @@
+"""How far the live view is in a stream: so far it is rebuilt, and no further."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from topology.progress import SKIPPED_KEPT, Progress
+from topology.rows import decode_progress
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """last: the last sequence that the live view has processed. skipped: the ranges (first, last)
+    that it gave up, as far as it remembers. forgetful: whether there may be older ones. epoch: how
+    often it has made the stream anew.
+    """
+
+    last: int
+    skipped: tuple[tuple[int, int], ...] = ()
+    forgetful: bool = False
+    epoch: int = 0
+
+    def lost(self, first: int, last: int, step: int) -> int:
+        """How many sequences from `first` to `last` the live view must have had.
+
+        They are missing in the history; what the live view gave up as well is not.
+        """
+        if self.forgetful:
+            first = max(first, first + -(-(self.skipped[0][0] - first) // step) * step)
+        count = max(0, (last - first) // step + 1)
+        for low, high in self.skipped:
+            low, high = max(low, first), min(high, last)
+            if low <= high:
+                count -= (high - first) // step - (low - first - 1) // step
+        return count
+
+
+def limit_of(row: bytes) -> Limit:
+    """The limit that a stream's progress row of the view's changelog says."""
+    progress, _ = decode_progress(row)
+    if not isinstance(progress, Progress):
+        return Limit(progress)
+    forgetful = len(progress.skipped) >= SKIPPED_KEPT
+    return Limit(progress.last, progress.skipped, forgetful, orjson.loads(row).get("epoch", 0))

@@ -1,0 +1,116 @@
+"""A rebuild of views of one source, stream by stream, each history being read and inspected once.
+
+The rows of a stream come together: first how far the live views are in it, then its messages in the
+order in which they came. Streams may come in any order.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from operator import attrgetter
+
+from topology.event import Message
+from topology.rebuilding.limit import limit_of
+from topology.rebuilding.tally import Tally
+from topology.rebuilding.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild
+from topology.source import Source
+from topology.stream_task import StreamTask
+from topology.topology import Topology
+from topology.unit import CommitUnit, Out
+
+HistoryRow = tuple[str, str, str, bytes, Message | None]
+"""(the source's stream, view, the view's stream, its progress row, None), or for a message
+(the source's stream, '', '', b'', the message)."""
+
+BATCH = 2_000
+"""Messages after which a batch ends with the stream in hand …"""
+MOST = 50_000
+"""… and after which it ends even so."""
+
+_ORDER = attrgetter("stream", "sequence")
+
+
+class Rebuild:
+    """Rebuilds the named views of a source.
+
+    at: the time at which the live views were so far (ms). chains: whether to hash what streams say.
+    fold: whether a stream's row changes are made one record.
+    malformed, unknown: messages that are no events. messages: all of them.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        source: Source,
+        views: Collection[str],
+        at: int,
+        *,
+        chains: bool = False,
+        fold: bool = True,
+        most: int = MOST,
+        batch: int = BATCH,
+    ) -> None:
+        self.views = {
+            view.name: ViewRebuild(view, at, chains=chains, fold=fold)
+            for view in topology.views_of(source)
+            if view.name in views
+        }
+        self.messages = self.malformed = self.unknown = 0
+        self._task = StreamTask(topology, source, 0, {})
+        self._most, self._batch = most, batch
+
+    def run(self, rows: Iterable[HistoryRow]) -> Iterator[Rebuilt]:
+        """The records for the read store, each stream's in sequence. Raises CannotRebuild."""
+        messages: list[Message] = []
+        ended: list[str] = []
+        current: str | None = None
+        for stream, view, of_view, row, message in rows:
+            if stream != current:
+                if current is not None:
+                    ended.append(current)
+                current = stream
+                # Streams without a message to handle are streams nevertheless.
+                if len(messages) + len(ended) >= self._batch:
+                    yield from self._take(messages, ended, None)
+                    messages, ended = [], []
+            if message is None:
+                self.views[view].limit(of_view, limit_of(row))
+                continue
+            messages.append(message)
+            if len(messages) >= self._most:
+                yield from self._take(messages, ended, current)
+                messages, ended = [], []
+        if current is not None:
+            yield from self._take(messages, [*ended, current], None)
+
+    def finish(self) -> dict[str, Tally]:
+        """View → its numbers, when all is done."""
+        return {name: view.finish() for name, view in self.views.items()}
+
+    def emits(self) -> list[tuple[str, Out]]:
+        """(topic, record) of what handlers sent since this was last asked."""
+        found: list[tuple[str, Out]] = []
+        for view in self.views.values():
+            found += view.emits
+            view.emits.clear()
+        return found
+
+    def _take(
+        self, messages: list[Message], ended: Collection[str], going_on: str | None
+    ) -> Iterator[Rebuilt]:
+        unit = CommitUnit(self._task.source.by_stream, 0)
+        events = self._task.inspect(messages, unit, 0)
+        for event in events:
+            event.arrived = event.message.timestamp
+        strays = {event.stream for event in events}.difference(ended, (going_on,))
+        if strays:
+            raise CannotRebuild(
+                f"source {self._task.source.name}: a message is kept under another stream than "
+                f"{min(strays)!r}, which the inspector finds in it now; rebuild from its own "
+                "topics: --history sources"
+            )
+        # Stable: of two with the same sequence the one that came first is handled.
+        events.sort(key=_ORDER)
+        self.messages += len(messages)
+        self.malformed += unit.malformed
+        self.unknown += unit.unknown
+        for view in self.views.values():
+            yield from view.take(events, ended, going_on)

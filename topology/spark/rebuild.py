@@ -1,0 +1,254 @@
+"""The batch job of a rebuild: streams side by side, each by the workers' sequencer and handlers.
+
+History and the live views' progress are brought together by stream and sorted by Spark; so each
+stream is handled by itself, however many there are, and is read and inspected once for all views.
+"""
+
+import gc
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from topology.errors import Malformed
+from topology.event import Message, Record
+from topology.rebuilding import HistoryRow, Rebuild, Rebuilt, Tally
+from topology.spark.slices import Sent, Slices
+from topology.topology import Topology
+from topology.view import View
+
+_KEYED = (
+    "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary, "
+    "headers array<struct<key: string, value: binary>>, stream string"
+)
+_RESULT = "slice int, tally string"
+GC_THRESHOLD = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every task knows.
+
+    source, views: by name, as they are pickled. at: the time of the live views' progress (ms).
+    folder: where the slices go. emit: whether what handlers send is kept. chains: whether to hash
+    what each stream says. fold: whether a stream's row changes are made one record.
+    """
+
+    topology: Topology
+    source: str
+    views: Sequence[str]
+    at: int
+    folder: str
+    emit: bool = False
+    chains: bool = False
+    fold: bool = True
+
+
+def by_stream(messages: DataFrame) -> DataFrame:
+    """Messages of a by-stream topic, whose keys are the streams."""
+    return messages.withColumn("stream", F.col("key").cast("string"))
+
+
+def inspected(messages: DataFrame, topology: Topology, source: str) -> DataFrame:
+    """Messages of a source's own topics, with the streams that its inspector finds.
+
+    What is no event is left out: the live views have seen to it.
+    """
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        inspect = topology.sources[source].inspect
+        for batch in batches:
+            streams: list[str | None] = []
+            for message in _messages(batch):
+                try:
+                    found = inspect(message)
+                except Malformed:
+                    found = None
+                streams.append(None if found is None else found[0])
+            column = pa.array(streams, pa.string())
+            with_stream = pa.RecordBatch.from_arrays(
+                [*batch.columns, column], names=[*batch.schema.names, "stream"]
+            )
+            yield with_stream.filter(column.is_valid())
+
+    return messages.mapInArrow(find, _KEYED)
+
+
+def progress(changelogs: DataFrame, views: Mapping[str, View]) -> DataFrame:
+    """The last progress row of each stream in views' changelogs. views: by changelog topic.
+
+    Columns: stream (the source's), view, of_view (the view's stream), row.
+    """
+    lanes = [view.name for view in views.values() if view.split is not None]
+    lane = F.substring_index("of_view", "|", 1)
+    plain = F.replace(F.replace(lane, F.lit("%7C"), F.lit("|")), F.lit("%25"), F.lit("%"))
+    names = F.lit("")
+    for topic, view in views.items():
+        names = F.when(F.col("topic") == topic, view.name).otherwise(names)
+    return (
+        changelogs.where(F.expr("substring(key, 1, 1) = X'70'"))
+        .groupBy("topic", "key")
+        .agg(F.max_by("value", "offset").alias("row"))
+        .where("row is not null")
+        .withColumn("of_view", F.expr("cast(substring(key, 2) as string)"))
+        .withColumn("view", names)
+        .withColumn("stream", F.when(F.col("view").isin(lanes), plain).otherwise(F.col("of_view")))
+        .select("stream", "view", "of_view", "row")
+    )
+
+
+def together(
+    messages: Iterable[DataFrame],
+    limits: DataFrame,
+    slices: int,
+    chosen: Column | DataFrame | None = None,
+) -> DataFrame:
+    """Streams in slices, in each slice stream by stream: the views' progress, then the messages.
+
+    chosen: a condition on `stream`, or a frame of streams; None for all of them.
+    """
+    nothing = F.lit(None)
+    rows = [
+        each.select(
+            "stream",
+            F.lit("").alias("view"),
+            F.lit("").alias("of_view"),
+            nothing.cast("binary").alias("row"),
+            *(each[name] for name in ("topic", "partition", "offset", "timestamp")),
+            *(each[name] for name in ("key", "value", "headers")),
+        )
+        for each in messages
+    ]
+    rows.append(
+        limits.select(
+            "stream",
+            "view",
+            "of_view",
+            "row",
+            nothing.cast("string").alias("topic"),
+            nothing.cast("int").alias("partition"),
+            nothing.cast("bigint").alias("offset"),
+            nothing.cast("bigint").alias("timestamp"),
+            nothing.cast("binary").alias("key"),
+            nothing.cast("binary").alias("value"),
+            nothing.cast("array<struct<key: string, value: binary>>").alias("headers"),
+        )
+    )
+    found = reduce(DataFrame.unionByName, rows)
+    if isinstance(chosen, DataFrame):
+        found = found.join(chosen, "stream", "left_semi")
+    elif chosen is not None:
+        found = found.where(chosen)
+    # Without messages' topics nulls come first: what the views have done is known beforehand. A
+    # by-stream partition's offsets are the order in which the views saw its messages.
+    return found.repartition(slices, "stream").sortWithinPartitions(
+        "stream", "topic", "partition", "offset"
+    )
+
+
+def run(frame: DataFrame, job: Job) -> dict[str, Tally]:
+    """Write all slices. Returns view → its numbers. Raises what a task raises."""
+    total = {name: Tally() for name in job.views}
+    for row in frame.mapInArrow(_task(job), _RESULT).collect():
+        for name, numbers in json.loads(row["tally"]).items():
+            total[name].add(Tally(**numbers))
+    return total
+
+
+def _task(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # What a batch makes lives until the batch is done, and is in no cycle; to look at all of it
+        # again and again would take a third of the time.
+        gc.set_threshold(GC_THRESHOLD, 20, 100)
+        context = TaskContext.get()
+        assert context is not None
+        number = context.partitionId()
+        slices = Slices(job.folder)
+        tally = slices.tally(number)
+        if tally is None:
+            source = job.topology.sources[job.source]
+            rebuild = Rebuild(
+                job.topology, source, job.views, job.at, chains=job.chains, fold=job.fold
+            )
+            slices.write(
+                number, _rows(rebuild, batches, job.emit), lambda: _numbers(rebuild.finish())
+            )
+            tally = slices.tally(number)
+        else:
+            for _ in batches:
+                pass
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([number], pa.int32()), pa.array([json.dumps(tally)])],
+            names=["slice", "tally"],
+        )
+
+    return work
+
+
+def _numbers(tallies: Mapping[str, Tally]) -> dict[str, Any]:
+    return {name: tally.as_dict() for name, tally in tallies.items()}
+
+
+def _rows(
+    rebuild: Rebuild, batches: Iterator[pa.RecordBatch], emit: bool
+) -> Iterator[Rebuilt | Sent]:
+    for record in rebuild.run(_history(batches)):
+        yield record
+        if emit:
+            yield from _sent(rebuild)
+    found = _sent(rebuild)
+    if emit:
+        yield from found
+
+
+def _sent(rebuild: Rebuild) -> list[Sent]:
+    return [
+        Sent(topic, key, value, timestamp, list(headers))
+        for topic, (key, value, timestamp, headers) in rebuild.emits()
+    ]
+
+
+def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryRow]:
+    for batch in batches:
+        streams, views = batch.column("stream").to_pylist(), batch.column("view").to_pylist()
+        of_views, rows = batch.column("of_view").to_pylist(), batch.column("row").to_pylist()
+        messages = _messages(batch)
+        for stream, view, of_view, row, message in zip(
+            streams, views, of_views, rows, messages, strict=True
+        ):
+            if view:
+                yield stream, view, of_view, row, None
+            else:
+                yield stream, "", "", b"", message
+
+
+def _messages(batch: pa.RecordBatch) -> Iterator[Message]:
+    """The messages of a batch; of a row that is none, one without anything."""
+    names = ("topic", "partition", "offset", "key", "value")
+    columns = [batch.column(name).to_pylist() for name in names]
+    columns.append(_headers(batch.column("headers")))
+    columns.append(batch.column("timestamp").to_pylist())
+    return map(Record, *columns)
+
+
+def _headers(column: pa.ListArray) -> list[Any]:
+    """The headers of each row; far faster than row by row, as most of the time would go here."""
+    flat = column.flatten()
+    names, values = flat.field(0).to_pylist(), flat.field(1).to_pylist()
+    pairs = list(zip(names, values, strict=True))
+    sizes = column.value_lengths().to_pylist()
+    found: list[Any] = []
+    at = 0
+    for size in sizes:
+        if not size:
+            found.append(())
+        else:
+            found.append(tuple(pairs[at : at + size]))
+            at += size
+    return found
