@@ -33,8 +33,8 @@ def _unsupported(view: View) -> list[tuple[str, str]]:
     if isinstance(view.late, RebuildStream):
         found.append(
             (
-                "late=rebuild_stream() reads a stream's history again beside everything else, which "
-                "a query on Spark cannot do",
+                "late=rebuild_stream() reads a stream's history again beside everything else, "
+                "which a query on Spark cannot do",
                 "use late_topic()",
             )
         )
