@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -61,7 +62,7 @@ _WRITE = """\
 INSERT INTO sequitur_decisions ("transaction", participants, begun_at)
 SELECT CAST(:transaction AS text), CAST(:participants AS text), :begun_at"""
 _FIND = 'SELECT 1 FROM sequitur_decisions WHERE "transaction" = ?'
-_LINES = 'SELECT "transaction", participants FROM sequitur_decisions'
+_LINES = 'SELECT "transaction", participants, begun_at FROM sequitur_decisions'
 _FORGET = 'DELETE FROM sequitur_decisions WHERE "transaction" = ANY (CAST(:gone AS text[]))'
 _SQLITE_FORGET = 'DELETE FROM sequitur_decisions WHERE "transaction" = ?'
 _LOCKED = "55P03"
@@ -69,6 +70,15 @@ _LOCKED = "55P03"
 
 class TwoPhaseError(RuntimeError):
     """A transaction of several databases cannot be done; the text says why, and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """That a transaction is committed. begun_at: seconds since 1970, by its owner's clock."""
+
+    transaction: str
+    participants: list[str]
+    begun_at: float
 
 
 def apart(engine: Engine) -> Engine:
@@ -199,15 +209,15 @@ class DecisionLog:
             raw.close()
             own.dispose()
 
-    def lines(self) -> dict[str, list[str]]:
-        """Transaction → the names of its participants, of all that are committed."""
+    def lines(self) -> list[Line]:
+        """The lines of all transactions that are committed, and not deleted yet."""
         if self._sqlite:
             with self._impatient() as driver:
                 found = driver.execute(_LINES).fetchall()
         else:
             with self._alone() as connection:
-                found = [(row[0], row[1]) for row in connection.execute(text(_LINES))]
-        return {transaction: orjson.loads(names) for transaction, names in found}
+                found = [tuple(row) for row in connection.execute(text(_LINES))]
+        return [Line(name, orjson.loads(names), begun_at) for name, names, begun_at in found]
 
     def forget(self, transactions: Iterable[str]) -> bool:
         """Delete the lines of transactions that all their participants have committed.

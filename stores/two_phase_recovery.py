@@ -1,5 +1,6 @@
 """What a crash has left in doubt, and how it is resolved."""
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -8,6 +9,8 @@ from sqlalchemy import Engine
 from stores.two_phase_log import DecisionLog, Outcome
 from stores.two_phase_prepared import Prepared, end, prepared
 
+KEEP = 86_400.0
+"""Seconds that the outcome of a transaction which was resolved by recovery can be asked for."""
 Undecided = Callable[[], Collection[str]]
 
 
@@ -42,18 +45,21 @@ def recover(
     participants: Mapping[str, Engine],
     *,
     age: float = 0.0,
+    keep: float = KEEP,
     undecided: Undecided = tuple,
 ) -> Recovery:
     """Commit or roll back what is prepared, by what was decided; leave alone what is not decided.
 
-    age: seconds; what was prepared more recently is taken for undecided. undecided: see
+    age: seconds; what was prepared more recently is taken for undecided. keep: seconds that a
+    decision which no participant needs is kept, for who asks for the outcome. undecided: see
     `DecisionLog.outcome`. Raises what the database of the decisions raises; a participant that
     does not answer is only noted.
     """
     recovery = Recovery()
     # Before the participants are asked: a decision's parts were all prepared before it was there,
     # so one that has none left is done with.
-    needed = {transaction: set(names) for transaction, names in decisions.lines().items()}
+    lines = decisions.lines()
+    needed = {line.transaction: set(line.participants) for line in lines}
     for name, engine in participants.items():
         try:
             found = prepared(name, engine)
@@ -64,7 +70,10 @@ def recover(
         for transaction, names in needed.items():
             if transaction not in left:
                 names.discard(name)
-    done = [transaction for transaction, names in needed.items() if not names]
+    old = {line.transaction for line in lines if line.begun_at < time.time() - keep}
+    done = [
+        transaction for transaction, names in needed.items() if not names and transaction in old
+    ]
     if done and decisions.forget(done):
         recovery.forgotten = len(done)
     return recovery

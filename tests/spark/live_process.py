@@ -17,7 +17,7 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from apps.soak.check import read
 
-PATIENCE = 200.0
+PATIENCE = 240.0
 
 
 class LiveProcess:
