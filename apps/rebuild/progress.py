@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-REPORT_SECONDS = 2.0
+REPORT_SECONDS = 5.0
 
 log = logging.getLogger("rebuild")
 
@@ -22,15 +22,16 @@ class Progress:
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.what = what
         self._clock = clock
-        self._began = self._told = clock()
+        self._began = clock()
+        self._told: float | None = None
         self._first: int | None = None
 
     def tell(self, done: int, total: int, more: str = "") -> None:
-        """Log a line now and then. What was done before the first call took no time of this run."""
+        """Log a line at first, then now and then. What was done by the first call took no time."""
         now = self._clock()
         if self._first is None:
             self._first = done
-        if now - self._told < REPORT_SECONDS:
+        if self._told is not None and now - self._told < REPORT_SECONDS:
             return
         self._told = now
         log.info("%s", self.line(done, total, more))

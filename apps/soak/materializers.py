@@ -1,6 +1,7 @@
 """A materializer that is harmed: killed at steps of its batches, and robbed of its checkpoint."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from apps.soak.cut_off import DELTA_STEPS, SQL_STEPS
 
 PATIENCE = 300.0
 """Seconds for what a busy machine may need to start Spark and work a batch off."""
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Its JVM is started often and does little: compiling well would cost more than it gains."""
 
 
 class Materializer:
@@ -44,7 +47,10 @@ class Materializer:
         command += ["--checkpoint", str(self.checkpoint), "--status", str(self.status)]
         with self.log.open("ab") as output:
             self.process = spawn(
-                [*command, "--topics", self.topic, *options], output=output, cwd=ROOT
+                [*command, "--topics", self.topic, *options],
+                output=output,
+                cwd=ROOT,
+                env={**os.environ, "JAVA_TOOL_OPTIONS": _JAVA},
             )
 
     def ended(self) -> int:

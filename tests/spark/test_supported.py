@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.spark import shops
-from topology import DeclarationError, Inspector, Topology, adaptive, halt, skip
+from topology import DeclarationError, Inspector, Topology, adaptive, halt, rebuild_stream, skip
 from topology.spark.reference import refer
 from topology.spark.supported import check_supported
 
@@ -23,6 +23,7 @@ def one_view(**policies: Any) -> Topology:
     [
         ({"gap": skip(after=adaptive())}, r"view 'board': gap=skip\(after=adaptive.*give the sec"),
         ({"error": halt()}, r"view 'board': error=halt\(\).*use park\(\)"),
+        ({"late": rebuild_stream()}, r"view 'board': late=rebuild_stream.*use late_topic\(\)"),
         ({"full": halt()}, r"view 'board': full=halt\(\).*use spill\(\)"),
     ],
 )

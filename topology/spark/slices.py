@@ -7,6 +7,7 @@ that were not done. The files are Arrow's, on any file system that Arrow knows.
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -80,7 +81,8 @@ class Slices:
 
     def write(self, number: int, rows: Iterable[Rebuilt | Sent], tally: Any) -> None:
         """Write a file. tally: () → what to note with it, when all rows are there."""
-        path, unfinished = self._file(number), f"{self._path}/unfinished-{number:05d}"
+        # A task of a job that was killed may be writing the same one yet.
+        path, unfinished = self._file(number), f"{self._path}/unfinished-{uuid4().hex}"
         with self._fs.open_output_stream(unfinished) as file:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             with pa.ipc.new_file(file, _SCHEMA, options=options) as writer:

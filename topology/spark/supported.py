@@ -1,7 +1,7 @@
 """What of a topology runs on Spark: refused at the start, rather than run differently."""
 
 from topology.errors import DeclarationError
-from topology.policies import Halt
+from topology.policies import Halt, RebuildStream
 from topology.topology import Topology
 from topology.view import View
 
@@ -28,6 +28,14 @@ def _unsupported(view: View) -> list[tuple[str, str]]:
                 "gap=skip(after=adaptive(…)) learns from all streams of a partition, and on Spark "
                 "each stream is on its own",
                 "give the seconds, as in skip(after=30)",
+            )
+        )
+    if isinstance(view.late, RebuildStream):
+        found.append(
+            (
+                "late=rebuild_stream() reads a stream's history again beside everything else, "
+                "which a query on Spark cannot do",
+                "use late_topic()",
             )
         )
     for policy, given in (("error", view.error), ("full", view.full)):
