@@ -51,7 +51,7 @@ def prepared(
             steps.append(kept)
         steps.append(live)
     own = ("_dead", "_progress")
-    steps += [name for name in own if tables.look(on_side(name, side)) is not None]
+    steps += [name for name in own if tables.exists(on_side(name, side))]
     ahead = {table: ends for table, ends in state.ahead.items() if table not in switch.tables}
     return Entry(version, steps, state, replace(state, ahead=ahead), switch)
 
@@ -59,7 +59,7 @@ def prepared(
 def _check_streams(tables: Tables, side: str) -> None:
     """The side has to be as far with every stream, unless it is in a later epoch already."""
     there = on_side("_progress", side)
-    if tables.look("_progress") is None or tables.look(there) is None:
+    if not (tables.exists("_progress") and tables.exists(there)):
         return
     behind = tables.query(
         "SELECT t.view, t.stream, s.sequence, t.sequence "
@@ -80,7 +80,7 @@ def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
         live = step.removesuffix(on_side("", OLD))
         if live != step:
             tables.copy(live, step, entry.version)
-        elif step.startswith("_"):
+        elif step.startswith("_") and tables.exists(step):
             _take_over(tables, step, side, entry.version)
         else:
             tables.copy(on_side(step, side), step, entry.version)
@@ -90,7 +90,10 @@ def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
 
 
 def _take_over(tables: Tables, name: str, side: str, version: int) -> None:
-    """Add the side's notes to the live ones; see `Sink.switch` of what becomes of epochs."""
+    """Add the side's notes to the live ones that there are.
+
+    See `Sink.switch` of what becomes of epochs.
+    """
     same, update, columns = {
         "_progress": (
             _SAME,

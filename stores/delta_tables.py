@@ -68,6 +68,10 @@ class Tables:
         """The folders that may be tables."""
         return [name for name in self._files.names() if name != "_journal"]
 
+    def exists(self, name: str) -> bool:
+        """Whether there is such a table, and not only the folder of one that was half made."""
+        return any(map(_COMMIT.fullmatch, self._files.names(f"{name}/_delta_log")))
+
     def look(self, name: str) -> Found | None:
         """A table as it is now, None if there is none."""
         snapshot = self._snapshot(name)
