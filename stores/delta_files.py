@@ -57,5 +57,18 @@ class Files:
         """Delete a file, or a folder with all that is in it, if it is there."""
         self._system.delete(self._path(name), True)
 
+    def delete_drafts(self, folder: str) -> None:
+        """Delete a folder that has nothing in it but folders and files that were not finished.
+
+        Nothing is done where there is none. Raises py4j's error if there is anything else in it.
+        """
+        for name in self.names(folder):
+            inner = f"{folder}/{name}"
+            if name.startswith("."):
+                self.delete(inner)
+            elif name.startswith("_"):
+                self.delete_drafts(inner)
+        self._system.delete(self._path(folder), False)
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.path(name) if name else self.root)

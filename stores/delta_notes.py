@@ -36,7 +36,9 @@ class Notes:
         name = self._name(version)
         try:
             return decoded(self._files.read(name))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, Py4JJavaError) as error:
+            if isinstance(error, Py4JJavaError) and "Checksum" not in str(error.java_exception):
+                raise
             raise StoreError(
                 f"read store: {self._files.path(name)} is no entry of its journal ({error!r}); "
                 "restore it, or the whole folder from a copy"

@@ -79,14 +79,15 @@ class DeltaStore:
         """Read how far the store is, and carry a switch that was cut off to its end."""
         folders = self._tables.names()
         end = on_side("", self.side)
-        self._own = {t.name for t in (PROGRESS, DEAD) if self._folder(t.name) in folders}
+        own = (PROGRESS.name, DEAD.name)
+        self._own = {name for name in own if self._tables.exists(self._folder(name))}
         self._marks, self._dead = {}, None
         self._schema = {}
         for folder in folders:
             base, bars, _ = folder.rpartition("__")
             mine = folder.endswith(end) if end else not bars
-            own = folder.startswith("_")
-            found = self._tables.look(folder) if mine and not own else None
+            view = not folder.startswith("_")
+            found = self._tables.look(folder) if mine and view else None
             if found is not None:
                 name = table_name(base or folder)
                 self._schema[name] = state(name, found.schema)

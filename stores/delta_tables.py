@@ -116,6 +116,8 @@ class Tables:
         columns = [_declared(column, kind) for column, kind in table.columns.items()]
         names = (*table.key, *table.columns)
         options = "" if all(map(_PLAIN.fullmatch, names)) else f"TBLPROPERTIES ({_MAPPED})"
+        if not self.exists(name):
+            self._files.delete_drafts(name)
         self._spark.sql(
             f"CREATE TABLE {self.at(name)} ({', '.join([*key, *columns])}) USING delta {options}"
         )
