@@ -5,11 +5,12 @@ commit for each table; whoever finds it cut off carries it out to its end.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from stores.delta_files import Files
 from stores.delta_journal import Entry, State, Switch
-from stores.delta_notes import Notes
+from stores.delta_notes import Notes, Taken
 from stores.delta_tables import Tables, folder_name
 from stores.own_tables import on_side
 from stores.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
@@ -86,7 +87,8 @@ def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
             tables.copy(on_side(step, side), step, entry.version)
     drop(tables, files, side)
     # Another side of that name may be begun once this entry is not the last one.
-    notes.write(Entry(entry.version + 1, [], entry.after, entry.after))
+    with suppress(Taken):  # by another one that carried it out, too
+        notes.write(Entry(entry.version + 1, [], entry.after, entry.after))
 
 
 def _take_over(tables: Tables, name: str, side: str, version: int) -> None:
