@@ -1,16 +1,15 @@
 """Every record exactly once: replays, duplicates, crashes, checkpoints."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from stores.sink import Applied, Batch, OutputRecord, Position, StoreError
-from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
-from tests.contracts.sink.store import Store
+from tests.contracts.sink.crashes import Crash, CrashingStore, crashing
+from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
 
 
-class OnceContract(Store):
+class OnceContract(CrashingStore):
     def test_a_replayed_batch_changes_nothing(self) -> None:
         batch = [order(0, 1, state="new"), order(1, 2, state="paid")]
         self.apply(*batch)
@@ -75,36 +74,7 @@ class OnceContract(Store):
     def test_a_crash_at_any_step_leaves_all_as_it_was(
         self, which: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self.apply(order(0, 1, state="new"), (TOPIC, 0, 1, b"dead"))
-        before = self.state()
-        batch = [
-            order(2, 2, state="paid", added="column"),
-            (TOPIC, 0, 3, value("b", 1, upsert("other", {"id": "x"}, a=1))),
-            (TOPIC, 0, 4, value("c", 1, delete("orders", {"id": 1}))),
-            (TOPIC, 0, 5, value("d", 1, upsert("orders", {"id": 2}, total=1.0))),
-            (TOPIC, 1, 0, b"dead"),
-        ]
-        for step in self.steps:
-            with monkeypatch.context() as patch, self.open([ORDERS]) as sink:
-                patch.setattr(sink, step, _crashing(getattr(sink, step), which))
-                with pytest.raises(_Crash):
-                    sink.apply(batch, Batch("query", 0))
-            if self.atomic:
-                assert self.state() == before, step
-                assert self.rows("other") == {}, step
-        with self.open([ORDERS]) as sink:
-            done = sink.apply(batch, Batch("query", 0))
-            # Where tables are committed one by one, the last crash was behind the last of them.
-            whole = which == "after" and not self.atomic
-            assert (done.applied, done.replayed) == ((0, 5) if whole else (4, 0))
-            assert sink.last_batch("query") == 0
-            assert sink.progress() == [
-                Position(TOPIC, 0, 6, applied=5, dead=1),
-                Position(TOPIC, 1, 1, dead=1),
-            ]
-        assert self.rows("other") == {("x",): {"a": 1}}
-        assert self.rows("orders") == {(2,): {"total": 1.0}}
-        assert len(self.dead()) == 2
+        self.crash_at_any_step(which, monkeypatch)
 
     def test_a_batch_that_was_cut_off_may_come_again_in_other_batches(
         self, monkeypatch: pytest.MonkeyPatch
@@ -130,8 +100,8 @@ class OnceContract(Store):
             for first, end in cuts:
                 with monkeypatch.context() as patch, self.open([ORDERS]) as sink:
                     if (first, end) == (2, 9):
-                        patch.setattr(sink, step, _crashing(getattr(sink, step), "after"))
-                        with pytest.raises(_Crash):
+                        patch.setattr(sink, step, crashing(getattr(sink, step), "after"))
+                        with pytest.raises(Crash):
                             sink.apply(records[first:end])
                     else:
                         sink.apply(records[first:end])
@@ -140,10 +110,6 @@ class OnceContract(Store):
             assert [row[2] for row in self.dead()] == [3], step
             with self.open([ORDERS]) as sink:
                 assert sink.progress() == [Position(TOPIC, 0, 9, applied=8, dead=1)], step
-
-    def state(self) -> tuple[Rows, list[Any], list[Position]]:
-        with self.open() as sink:
-            return self.rows("orders"), self.dead(), sink.progress()
 
     def test_progress_says_where_records_ended(self) -> None:
         self.apply(order(0, 1), order(1, 2), (TOPIC, 2, 7, b"dead"), order(5, 2), order(1, 2))
@@ -184,16 +150,3 @@ class OnceContract(Store):
         self.apply(order(0, 1), dead)
         assert self.apply(order(0, 1), dead).replayed == 2
         assert self.apply(dead).replayed == 1
-
-
-class _Crash(Exception):
-    pass
-
-
-def _crashing(step: Callable[..., Any], which: str) -> Callable[..., Any]:
-    def crash(*arguments: Any) -> Any:
-        if which == "after":
-            step(*arguments)
-        raise _Crash
-
-    return crash

@@ -11,6 +11,20 @@ from topology.table import Table
 TOPIC = "shop.orders"
 ORDERS = Table("orders", key={"id": int}, columns={"state": str, "total": float, "paid": bool})
 
+ODD_NAMES = [
+    'quo"te',
+    "semi; DROP TABLE orders; --",
+    "SELECT",
+    "ümläut 表",
+    "a.b",
+    "a__b",
+    "`tick`",
+    "../up",
+    "%s ? :x {y} \\",
+    "x" * 63,
+]
+"""Names of tables and columns that are nothing but names."""
+
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 Change = dict[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from stores.sink import Applied, DeclaredTable, OutputRecord, Sink
-from tests.contracts.sink.records import ORDERS, Rows
+from tests.contracts.sink.records import ODD_NAMES, ORDERS, Rows
 
 
 class Store:
@@ -16,6 +16,8 @@ class Store:
     """Whether all that a batch writes is committed at once; otherwise the last step commits it."""
     cut_off_at: ClassVar[Sequence[str] | None] = None
     """The steps at which a batch is cut off that comes again in other batches; None for all."""
+    odd_tables: ClassVar[Sequence[str]] = ODD_NAMES
+    """What tables are called whose names are odd."""
     examples: ClassVar[int] = 60
     """How many logs to make up."""
 

@@ -3,22 +3,9 @@
 import pytest
 
 from stores.sink import StoreError
-from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
+from tests.contracts.sink.records import ODD_NAMES, ORDERS, TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 from topology.table import Table
-
-ODD_NAMES = [
-    'quo"te',
-    "semi; DROP TABLE orders; --",
-    "SELECT",
-    "ümläut 表",
-    "a.b",
-    "a__b",
-    "`tick`",
-    "../up",
-    "%s ? :x {y} \\",
-    "x" * 63,
-]
 
 
 class TablesContract(Store):
@@ -92,17 +79,17 @@ class TablesContract(Store):
 
     def test_odd_names_are_only_names(self) -> None:
         self.apply(order(0, 1, state="new"))
-        tables = [upsert(name, {name: 1}, **{"other": 1}) for name in ODD_NAMES]
+        tables = [upsert(name, {name: 1}, **{"other": 1}) for name in self.odd_tables]
         columns = upsert("odd", {"id": 1}, **dict.fromkeys(ODD_NAMES, "v"))
         done = self.apply((TOPIC, 0, 1, value("a", 2, *tables, columns)))
         assert (done.applied, done.dead) == (1, 0)
-        for name in ODD_NAMES:
+        for name in self.odd_tables:
             assert self.rows(name) == {(1,): {"other": 1}}
         assert self.rows("odd") == {(1,): dict.fromkeys(ODD_NAMES, "v")}
-        gone = [delete(name, {name: 1}) for name in ODD_NAMES]
+        gone = [delete(name, {name: 1}) for name in self.odd_tables]
         again = upsert("odd", {"id": 1}, **{ODD_NAMES[0]: "w", "later; one": 1})
         self.apply((TOPIC, 0, 2, value("a", 3, *gone, again)))
-        for name in ODD_NAMES:
+        for name in self.odd_tables:
             assert self.rows(name) == {}
         expected = {**dict.fromkeys(ODD_NAMES, "v"), ODD_NAMES[0]: "w", "later; one": 1}
         assert self.rows("odd") == {(1,): expected}
