@@ -1,8 +1,8 @@
 """A Delta Lake read store for tests, and what it has to do besides what every store has to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,7 +17,13 @@ from topology.table import Table
 
 
 class DeltaStore(Store):
-    steps = ("_make_tables", "_begin", "_write_rows", "_save_dead", "_save_progress")
+    steps: ClassVar[Sequence[str]] = (
+        "_make_tables",
+        "_begin",
+        "_write_rows",
+        "_save_dead",
+        "_save_progress",
+    )
     atomic = False
     examples = 2
     spark: SparkSession
@@ -59,6 +65,25 @@ class DeltaStore(Store):
         if not (self.folder / folder / "_delta_log").exists():
             return None
         return self.spark.read.format("delta").load(str(self.folder / folder))
+
+    def cut_a_switch_off(self, commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Cut a switch off behind so many commits, and see that it is carried out."""
+        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
+        self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
+        with self.open([ORDERS], "next") as side:
+            side.apply([order(0, 1, state="side"), (TOPIC, 0, 1, b"dead")])
+        with self.open([ORDERS]) as live, monkeypatch.context() as patch:
+            done = _Cut(commits)
+            for name in ("copy", "run"):
+                patch.setattr(live._tables, name, done.around(getattr(live._tables, name)))
+            with pytest.raises(_Crash):
+                live.switch("next", [TOPIC])
+        with self.open([ORDERS]) as live:
+            assert live.sides() == ["old"]
+            assert list(live.rows("orders")) == [{"id": 1, "state": "side"}]
+            assert live.apply([order(0, 1), order(2, 2, total=1.0)]).applied == 1
+        assert self.rows("orders") == {(1,): {"state": "side", "total": 1.0}}
+        assert [row.state for row in self.read("orders__old").collect()] == ["live"]
 
 
 class DeltaOwn(DeltaStore):
@@ -120,6 +145,15 @@ class DeltaOwn(DeltaStore):
         with pytest.raises(StoreError, match="no entry of its journal"):
             self.open([ORDERS])
 
+    def test_a_table_that_was_half_made_is_made(self) -> None:
+        for table in ("orders", "_progress", "_dead"):
+            log = self.folder / table / "_delta_log"
+            (log / "_staged_commits").mkdir(parents=True)
+            (log / f".{0:020}.json.1.tmp").write_text("{")
+        self.apply(order(0, 1, state="new"), (TOPIC, 0, 1, b"dead"))
+        assert self.rows("orders") == {(1,): {"state": "new"}}
+        assert len(self.dead()) == 1
+
     def test_two_sinks_take_turns(self) -> None:
         with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
             one.apply([order(0, 1, state="new", extra=1)])
@@ -132,22 +166,25 @@ class DeltaOwn(DeltaStore):
     def test_a_switch_that_was_cut_off_is_carried_out(
         self, commits: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        self.cut_a_switch_off(commits, monkeypatch)
+
+    def test_two_may_carry_a_switch_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
-        self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
         with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1, state="side"), (TOPIC, 0, 1, b"dead")])
+            side.apply([order(0, 1, state="side")])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:
-            done = _Cut(commits)
-            for name in ("copy", "run"):
-                patch.setattr(live._tables, name, done.around(getattr(live._tables, name)))
-            with pytest.raises(_Crash):
-                live.switch("next", [TOPIC])
-        with self.open([ORDERS]) as live:
+            drop = live._tables.drop
+
+            def quicker(name: str) -> None:
+                patch.setattr(live._tables, "drop", drop)
+                self.open().close()
+                drop(name)
+
+            patch.setattr(live._tables, "drop", quicker)
+            live.switch("next", [TOPIC])
             assert live.sides() == ["old"]
-            assert list(live.rows("orders")) == [{"id": 1, "state": "side"}]
-            assert live.apply([order(0, 1), order(2, 2, total=1.0)]).applied == 1
+            assert live.apply([order(0, 1), order(1, 2, total=1.0)]).applied == 1
         assert self.rows("orders") == {(1,): {"state": "side", "total": 1.0}}
-        assert [row.state for row in self.read("orders__old").collect()] == ["live"]
 
     def test_a_batch_in_hand_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stores.delta_store.PATIENCE", 0.3)
