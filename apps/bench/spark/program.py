@@ -2,7 +2,7 @@
 
 Reads a topic into a store, batch by batch, and prints a line of JSON: how many records, over how
 many seconds, and for each batch (records, seconds, the latencies of its records in ms). The first
-batch does not count, in which JVM and writers warm up.
+batch does not count, in which JVM and writers warm up, unless it is the only one.
 """
 
 import json
@@ -44,10 +44,14 @@ class Watch:
             self.done.set()
 
     def result(self) -> dict[str, Any]:
-        counted = self.records - self.batches[0][0] if self.batches else 0
+        records, seconds = 0, 0.0
+        if len(self.batches) == 1:
+            records, seconds, _ = self.batches[0]
+        elif self.batches:
+            records, seconds = self.records - self.batches[0][0], self.last - self.first
         return {
-            "records": counted,
-            "seconds": self.last - self.first,
+            "records": records,
+            "seconds": seconds,
             "batches": self.batches,
             "all": self.records,
         }
