@@ -62,8 +62,10 @@ async def opened(row: Positions, written: Positions | None = None) -> tuple[list
         await work()
 
     shared: Any = SimpleNamespace(
+        app=None,
         topology=topology,
-        settings=SimpleNamespace(session_timeout=1),
+        settings=SimpleNamespace(session_timeout=1, batch=100),
+        barriers=SimpleNamespace(end=None),
         tables=SimpleNamespace(restore=restore),
         offsets=SimpleNamespace(committed=committed),
         together=SimpleNamespace(first=first),
