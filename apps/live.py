@@ -12,16 +12,15 @@ hand and end with status 0; an error ends with status 1.
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
-from types import FrameType
 
 from apps.kafka_client import client_settings
 from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.signals import take_signals
 from stores.sink import Sink, StoreError
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
@@ -98,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     stop = Event()
-    _take_signals(stop)
+    take_signals(stop, log, "finishing the batch in hand")
     if options.store is None and options.topics is False:
         raise OptionError("--no-topics without --store would leave row changes nowhere to go")
     if options.store is not None and needs_spark(options.store):
@@ -141,7 +140,7 @@ def _run(options: argparse.Namespace) -> int:
         )
         try:
             spark = spark_session(topology.name)
-            _take_signals(stop)  # Spark has set its own
+            take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             log.info("running topology %s from %s", topology.name, options.broker)
             try:
                 live = start(options.topology, settings, spark, sink)
@@ -163,18 +162,6 @@ def _run(options: argparse.Namespace) -> int:
                 return 1
     log.info("stopped")
     return 0
-
-
-def _take_signals(stop: Event) -> None:
-    """Let SIGTERM and SIGINT set `stop`; who sends one often sends it twice."""
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        if not stop.is_set():
-            stop.set()
-            log.info("%s: finishing the batch in hand", signal.Signals(number).name)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
 
 
 def _reason(error: Exception) -> str:

@@ -11,17 +11,17 @@ SIGTERM and Ctrl-C finish the batch in hand and end with status 0; an error ends
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Event
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NamedTuple
 
 from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.signals import take_signals
 from stores.sink import StoreError
 from stores.sinks import KINDS, needs_spark, open_sink
 from stores.urls import without_password
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     stop = Event()
-    _take_signals(stop)
+    take_signals(stop, log, "finishing the batch in hand")
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     what = _what(options)
     url = options.store
@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace) -> int:
         )
         try:
             spark = spark_session("materializer", delta=needs_spark(url))
-            _take_signals(stop)  # Spark has set its own
+            take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             try:
                 sink = sink or stack.enter_context(open_sink(url, what.tables))
                 place = without_password(url)
@@ -161,18 +161,6 @@ def _run(options: argparse.Namespace) -> int:
             return 1
     log.info("stopped")
     return 0
-
-
-def _take_signals(stop: Event) -> None:
-    """Let SIGTERM and SIGINT set `stop`; who sends one often sends it twice."""
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        if not stop.is_set():
-            stop.set()
-            log.info("%s: finishing the batch in hand", signal.Signals(number).name)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
 
 
 class What(NamedTuple):

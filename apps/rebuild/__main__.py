@@ -11,18 +11,17 @@ same command is given again. SIGTERM and Ctrl-C end it with status 130, an error
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from types import FrameType
 
 from aiokafka.errors import KafkaError
 
 from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.signals import take_signals
 from stores.sink import OLD, StoreError
 from stores.sinks import open_sink
 from stores.urls import without_password
@@ -126,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
     from topology.faust.snapshot import NoSnapshot
 
     stop = Event()
-    _take_signals(stop)
+    take_signals(stop, log, "stopping")
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     app = load_app(options.app)
     topology = app.engine.topology
@@ -159,7 +158,7 @@ def _run(options: argparse.Namespace) -> int:
         incomplete=options.incomplete,
         fresh=options.fresh,
         cores=options.cores,
-        on_spark=lambda: _take_signals(stop),
+        on_spark=lambda: take_signals(stop, log, "stopping"),
     )
     try:
         job.run()
@@ -207,18 +206,6 @@ def _export(options: argparse.Namespace) -> int:
         return 1
     log.info("%s messages are in %s", f"{number:,}", options.to)
     return 0
-
-
-def _take_signals(stop: Event) -> None:
-    """Let SIGTERM and SIGINT set `stop`; who sends one often sends it twice."""
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        if not stop.is_set():
-            stop.set()
-            log.info("%s: stopping", signal.Signals(number).name)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
 
 
 def _time(text: str) -> int:
