@@ -7,12 +7,14 @@ import pytest
 from aiokafka import TopicPartition
 
 from stores.memory import MemoryTable
-from topology import Inspector, Topology, redeliver
+from topology import Inspector, Topology, redeliver, spill
 from topology.event import Record
-from topology.faust.beside import Beside
+from topology.faust.beside import MANY, Beside
 from topology.faust.reader import Reader
 from topology.redelivery import NOT_BEFORE
 from topology.view_task import ViewTask
+
+AGAIN = "t.v.redeliver"
 
 
 class FakeReader:
@@ -21,15 +23,22 @@ class FakeReader:
     def __init__(self) -> None:
         self.records: dict[str, list[Record]] = {}
         self.sought: dict[str, int] = {}
+        self.ends: dict[str, int] = {}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.sought[partition.topic] = offset
 
     async def fetch(self, partition: TopicPartition, timeout: float) -> Sequence[Record]:
-        return self.records.pop(partition.topic, [])
+        found = self.records.pop(partition.topic, [])
+        if found:
+            self.sought[partition.topic] = found[-1].offset + 1
+        return found
 
-    async def at_end(self, partition: TopicPartition) -> bool:
-        return partition.topic not in self.records
+    async def position(self, partition: TopicPartition) -> int:
+        return self.sought[partition.topic]
+
+    async def end(self, partition: TopicPartition) -> int:
+        return self.ends[partition.topic]
 
 
 @pytest.fixture
@@ -56,11 +65,45 @@ async def test_no_gap_is_given_up_while_what_is_due_did_not_come_again(task: Vie
     """After an outage all is due at once: what is missing may be in the topic, and not read yet."""
     reader = FakeReader()
     beside = Beside(cast(Reader, reader), task, 0)
-    reader.records["t.v.redeliver"] = [record(0, 100), record(1, 200), record(2, 900)]
-    assert not await beside.all_came(500), "they are not even read"
+    reader.records[AGAIN] = [record(0, 100), record(1, 200), record(2, 900)]
+    reader.ends[AGAIN] = 3
+    assert await beside.came() is None, "nobody asks"
+    await beside.expect(450)
+    assert await beside.came() is None, "they are not even read"
     await beside.look()
     assert beside.next == 100
-    assert await beside.all_came(500), "the next step takes those that are due"
     assert [found.offset for found in beside.again(500)] == [0, 1]
-    assert await beside.all_came(500), "the rest is not due yet"
+    assert await beside.came() is None, "one of them is not due yet"
     assert beside.next == 900
+    assert [found.offset for found in beside.again(900)] == [2]
+    assert await beside.came() == 450
+    assert not beside.expecting
+
+
+async def test_a_gap_is_given_up_though_what_has_no_room_comes_again_for_ever(
+    task: ViewTask,
+) -> None:
+    """Behind a long gap more may be away than can come again in one delay: the topic never ends."""
+    reader = FakeReader()
+    beside = Beside(cast(Reader, reader), task, 0)
+    reader.records[AGAIN] = [record(offset, 100) for offset in range(MANY)]
+    reader.ends[AGAIN] = MANY
+    await beside.expect(450)
+    await beside.look()
+    assert len(beside.again(500)) == MANY
+    # They had no room and went away again, and are due again before all of them are read.
+    reader.records[AGAIN] = [record(offset, 200) for offset in range(MANY, 2 * MANY)]
+    reader.ends[AGAIN] = 2 * MANY
+    assert beside.next == 0, "more of them is expected at once"
+    await beside.look()
+    assert await beside.came() == 450
+
+
+async def test_without_redelivery_nothing_is_waited_for(task: ViewTask) -> None:
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream="id", sequence="n"))
+    topology.view("v", of=source, handler=lambda event: None, full=spill())
+    table: Any = MemoryTable()
+    beside = Beside(cast(Reader, FakeReader()), ViewTask(topology.views["v"], table), 0)
+    await beside.expect(450)
+    assert await beside.came() == 450

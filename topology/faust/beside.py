@@ -13,6 +13,10 @@ from topology.view_task import ViewTask
 
 EVERY = 0.1
 """Seconds between two looks at the topics."""
+MANY = 500
+"""Events that came again at once behind which more are expected."""
+SOON = 0.02
+"""Seconds that are waited for these."""
 
 
 class Beside:
@@ -28,6 +32,8 @@ class Beside:
         self._again_topic: TopicPartition | None = None
         self._commands: list[Message] = []
         self._again: list[Message] = []
+        self._more = False
+        self._expected: tuple[int, int] | None = None
         self._looked = 0.0
         reader.seek(self._commands_topic, positions.commands)
         if isinstance(view.full, Redeliver):
@@ -37,33 +43,64 @@ class Beside:
     async def look(self) -> None:
         """Read what there is, now and then."""
         now = time.monotonic()
-        if now - self._looked < EVERY:
+        if now - self._looked < EVERY and not self._more:
             return
         self._looked = now
         if not self._commands:
             self._commands = list(await self._reader.fetch(self._commands_topic, 0))
         if not self._again and self._again_topic is not None:
-            self._again = list(await self._reader.fetch(self._again_topic, 0))
+            wait = SOON if self._more else 0.0
+            self._again = list(await self._reader.fetch(self._again_topic, wait))
+            self._more = False
 
     @property
     def next(self) -> float:
         """When the next event is to come again (ms), infinite if none is known."""
+        if self._more:
+            return 0.0
         return not_before(self._again[0]) if self._again else float("inf")
 
-    async def all_came(self, now: int) -> bool:
-        """Whether all events that are to come again by `now` (ms) are read, and `again` has them.
+    @property
+    def expecting(self) -> bool:
+        """Whether something is waited for; see `expect`."""
+        return self._expected is not None
 
-        Only then may gaps be given up: behind a backlog, what is missing may be on its way back.
+    async def expect(self, horizon: int) -> None:
+        """Gaps are due, and all that had arrived by `horizon` (ms) is read: note what is away now.
+
+        What is missing may be among that. If it is, it fits into the ring when it comes: that was
+        around it already when the gap began.
         """
-        if self._again and not_before(self._again[-1]) > now:
-            return True
-        topic = self._again_topic
-        return topic is None or await self._reader.at_end(topic)
+        if self._expected is None:
+            topic = self._again_topic
+            end = 0 if topic is None else await self._reader.end(topic)
+            self._expected = horizon, end
+
+    async def came(self) -> int | None:
+        """The horizon that was expected, once all that was away then has come again, else None.
+
+        Only then may gaps be given up. What has no room goes away again, behind that: it is not
+        waited for, or there would be no end where more is away than comes again in a delay.
+        """
+        if self._expected is None:
+            return None
+        horizon, end = self._expected
+        if self._again_topic is not None:
+            position = (
+                self._again[0].offset
+                if self._again
+                else await self._reader.position(self._again_topic)
+            )
+            if position < end:
+                return None
+        self._expected = None
+        return horizon
 
     def again(self, now: int) -> Sequence[Message]:
         """Take the records of events that are to come again by `now` (ms)."""
         found = list(due(self._again, now))
         self._again = self._again[len(found) :]
+        self._more = len(found) >= MANY and not self._again
         return found
 
     def commands(self) -> Sequence[Message]:

@@ -73,10 +73,10 @@ class Reader:
         position: int = await self._consumer.position(partition)
         return position
 
-    async def at_end(self, partition: TopicPartition) -> bool:
-        """Whether everything of a partition is read that is committed now."""
+    async def end(self, partition: TopicPartition) -> int:
+        """The offset behind everything of a partition that is committed now."""
         end: int = (await self._consumer.end_offsets([partition]))[partition]
-        return await self.position(partition) >= end
+        return end
 
     async def first(self, partition: TopicPartition) -> int:
         """The offset of the first message that a partition still has."""

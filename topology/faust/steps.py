@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
 
@@ -130,10 +130,9 @@ class StreamStep(Step):
     async def take(
         self,
         records: Sequence[Message],
-        horizon: int | None = None,
-        gaps_of: Collection[str] = (),
+        horizons: Mapping[str, int] | None = None,
     ) -> CommitUnit:
-        """The unit of a batch; the views in `gaps_of` give up gaps that are due by `horizon`."""
+        """The unit of a batch. horizons: of the views that give up gaps, those due by then."""
         task, now = self.task, wall()
         unit, events = task.begin(records, now)
 
@@ -142,7 +141,7 @@ class StreamStep(Step):
                 name = view.view.name
                 again = self._beside[name].again(now)
                 back = view.take_back(again, now) if again else ()
-                until = horizon if name in gaps_of else None
+                until = horizons.get(name) if horizons else None
                 if view.view.is_async:
                     await view.arun(events, unit, until, back)
                 else:
@@ -205,16 +204,19 @@ class StreamStep(Step):
         return min(times, default=float("inf"))
 
     async def fire(self, position: int) -> CommitUnit | None:
-        now, horizon = wall(), None
-        if self.task.due <= now:
+        now = wall()
+        due = {name: view.due for name, view in self.task.views.items() if view.due <= now}
+        if any(not self._beside[name].expecting for name in due):
             horizon = self._horizon.reached(position)
-            if horizon is not None and self.task.due > horizon:
-                horizon = None
-        if horizon is None:
-            return await self.take([]) if self.due <= now else None
+            for name, at in due.items():
+                if horizon is not None and at <= horizon:
+                    await self._beside[name].expect(horizon)
         # A gap waits while what is missing may be on its way back, in that view alone.
-        views = [name for name in self.task.views if await self._beside[name].all_came(now)]
-        return await self.take([], horizon, views)
+        came = {name: await self._beside[name].came() for name in self.task.views}
+        horizons = {name: horizon for name, horizon in came.items() if horizon is not None}
+        if horizons or self.due <= now:
+            return await self.take([], horizons)
+        return None
 
     @property
     def hurries(self) -> bool:
