@@ -1,4 +1,7 @@
-"""What all tests share: the run's one Kafka broker, and names that no other test uses."""
+"""What all tests share: the run's one Kafka broker, and names that no other test uses.
+
+Hypothesis looks briefly by default, at length with SEQUITUR_HYPOTHESIS=thorough.
+"""
 
 import os
 import tempfile
@@ -11,6 +14,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import HealthCheck, settings
 
 from apps.local import home
 from apps.local.broker import Broker
@@ -19,6 +23,14 @@ from apps.local.redis import Redis, server_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_SLOW = [HealthCheck.too_slow]
+for _name, _examples in (("fast", 50), ("thorough", 2000)):
+    # No deadline: how long an example takes says more of the machine than of the code.
+    settings.register_profile(
+        _name, max_examples=_examples, deadline=None, suppress_health_check=_SLOW
+    )
+settings.load_profile(os.environ.get("SEQUITUR_HYPOTHESIS", "fast"))
 
 # Tests run many small queries once, for which compiling costs more than it gains.
 _QUICK_TO_START = {

@@ -67,7 +67,7 @@ def closing_line(line: str) -> str:
 
 
 def _pytest_arguments(fast: bool) -> list[str]:
-    arguments = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+    arguments = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
     return [*arguments, "-m", "not integration"] if fast else arguments
 
 

@@ -157,7 +157,7 @@ def _has(sink: Sink, table: str) -> bool:
     return any(place.topic == f"{topology.name}.{table}" for place in sink.progress())
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 2**32),
     size=st.integers(20, 70),

@@ -34,7 +34,7 @@ def without_traces(value: bytes) -> bytes:
     return orjson.dumps(report)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     size=st.integers(0, 80),

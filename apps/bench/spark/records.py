@@ -1,5 +1,6 @@
 """Output records to materialize: each upserts a row of its own, which a plain writer inserts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apps.bench.workload import Message
@@ -33,5 +34,5 @@ class Records:
     count: int
 
     @property
-    def messages(self) -> list[Message]:
-        return [record(number) for number in range(self.count)]
+    def messages(self) -> Iterator[Message]:
+        return (record(number) for number in range(self.count))

@@ -1,8 +1,8 @@
 """The scenarios of `scripts/bench spark`: modules with SCENARIO and GOALS, each named here."""
 
-from apps.bench.spark import batches, live, rebuild, sinks
+from apps.bench.spark import batches, live, rebuild, scale, sinks
 
-MODULES = (sinks, batches, rebuild, live)
+MODULES = (sinks, batches, rebuild, live, scale)
 
 SCENARIOS = {module.SCENARIO.name: module.SCENARIO for module in MODULES}
 GOALS = tuple(goal for module in MODULES for goal in module.GOALS)

@@ -21,7 +21,7 @@ from apps.local.postgres import Postgres
 from apps.local.process import tail
 
 JDBC = PeerBundle("postgresql-jdbc", ("org.postgresql:postgresql:42.7.8",), transitive=False)
-PATIENCE = 600.0
+PATIENCE = 1800.0
 """Seconds that one run may take."""
 
 

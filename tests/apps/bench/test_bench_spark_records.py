@@ -10,7 +10,7 @@ from apps.bench.spark.writers import copied
 
 
 def test_each_record_is_a_row_of_its_own_and_in_order_per_stream() -> None:
-    messages = Records(2 * STREAMS).messages
+    messages = list(Records(2 * STREAMS).messages)
     bodies = [orjson.loads(value) for _, value in messages]
     rows = [tuple(body["changes"][0]["key"].values()) for body in bodies]
     assert len(set(rows)) == len(messages)

@@ -70,7 +70,6 @@ class Receiving:
 
     @settings(
         max_examples=15,
-        deadline=None,
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,
             HealthCheck.differing_executors,

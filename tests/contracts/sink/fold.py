@@ -13,7 +13,6 @@ class FoldContract(Store):
     def test_any_batches_with_any_replays_are_the_plain_fold(self) -> None:
         tried = settings(
             max_examples=self.examples,
-            deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
         )
         tried(given(st.data())(self._is_the_plain_fold))()

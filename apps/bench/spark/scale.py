@@ -1,0 +1,100 @@
+"""Whether an event costs as much among many as among few: materialized, and rebuilt."""
+
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+from apps.bench.bench import Bench, Run, Wrong, sample
+from apps.bench.goals import Goal, ratio
+from apps.bench.programs import worker
+from apps.bench.results import Sample
+from apps.bench.scenarios.scenario import Column, Scenario
+from apps.bench.spark.rebuild import PATIENCE, finished
+from apps.bench.spark.records import Records
+from apps.bench.spark.stores import measured
+from apps.bench.workload import Workload
+
+SIZES = {"10⁵": 100_000, "10⁶": 1_000_000, "10⁷": 10_000_000}
+FEW, MANY = "10⁵", "10⁷"
+SINKS = ("sqlite", "postgresql", "delta")
+BATCHES = 2
+"""Of the fewest records; more records are more batches of the same size."""
+STREAMS = 5_000
+TOPOLOGY = "apps.bench.topologies.upsert"
+
+
+def run(bench: Bench) -> Iterator[Sample]:
+    """All sizes, once: what takes long is steady."""
+    if bench.turn:
+        return
+    for subject, size in SIZES.items():
+        count = bench.scaled(size)
+        for kind in SINKS:
+            yield sample(subject, partial(_materialized, bench, kind, count))
+        yield sample(subject, partial(_rebuilt, bench, count))
+
+
+def _materialized(bench: Bench, kind: str, count: int) -> dict[str, float]:
+    topic = bench.topic(Records(count))
+    found = measured(bench, kind, topic, count, max(1, bench.scaled(SIZES[FEW]) // BATCHES))
+    return {kind: found["seconds"] / found["records"] * 1e6}
+
+
+def _rebuilt(bench: Bench, count: int) -> dict[str, float]:
+    """A worker takes all events, then its view is rebuilt from them."""
+    work = Workload(count, STREAMS, pad=20)
+    with bench.run("exactly_once") as run:
+        bench.cluster.fill(run.job.input, work.messages)
+        names = {"TOPOLOGY": run.job.group, "SEQUITUR_BROKER": run.job.broker}
+        live = run.start(worker(TOPOLOGY), "worker", **names)
+        run.until(partial(_done, run), "the worker is not done", PATIENCE)
+        live.stop()
+        run.programs.remove(live)
+        store = run.job.datadir / "read.db"
+        command = [sys.executable, "-m", "apps.rebuild", "run", "--app", TOPOLOGY]
+        command += ["--view", "orders", "--store", f"sqlite:///{store}", "--cores", "2"]
+        command += ["--work", str(run.job.datadir / "work")]
+        job = run.start(command, "rebuild", **names)
+        run.programs.remove(job)  # it is to end
+        try:
+            events, seconds = finished(job, "orders", time.monotonic() + PATIENCE)
+        finally:
+            job.stop()
+        with closing(sqlite3.connect(store)) as connection:
+            (last,) = connection.execute('SELECT sum("seq") FROM "orders"').fetchone()
+    if not events == last == count:
+        raise Wrong(f"{events:,} events rebuilt, rows that add up to {last}, of {count:,}")
+    return {"rebuild": seconds / count * 1e6}
+
+
+def _done(run: Run) -> bool:
+    return run.cluster.lag(run.job.group, run.job.input, run.job.partitions) == 0
+
+
+SCENARIO = Scenario(
+    "scale",
+    "What an event costs among 10⁵, 10⁶ and 10⁷ of them, µs",
+    "Materialized as above, in batches of 50,000 records: each is a row of its own, so the tables"
+    " grow to as many rows. Rebuilt on 2 cores: a view of 5,000 streams with a row each, without"
+    " the start of Spark; that it had all events is checked. Measured once.",
+    (
+        Column("SQLite", "sqlite", 1),
+        Column("PostgreSQL", "postgresql", 1),
+        Column("Delta Lake", "delta", 1),
+        Column("rebuild", "rebuild", 1),
+    ),
+    run,
+)
+
+GOALS = tuple(
+    Goal(f"{text}, 10⁷ events: cost of one, × 10⁵", "scale", ratio(MANY, FEW, value), 1.2, False)
+    for value, text in {
+        "sqlite": "SQLite sink",
+        "postgresql": "PostgreSQL sink",
+        "delta": "Delta Lake sink",
+        "rebuild": "rebuild",
+    }.items()
+)
