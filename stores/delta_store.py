@@ -57,6 +57,7 @@ class DeltaStore:
         self._own: set[str] = set()
         self._schema: dict[str, TableState] = {}
         self._marks: dict[Stream, Mark | None] = {}
+        self._whole: bool | None = None
         self._dead: set[tuple[str, int, int]] | None = None
         with self._errors():
             self._files = Files(spark, folder)
@@ -81,7 +82,7 @@ class DeltaStore:
         end = on_side("", self.side)
         own = (PROGRESS.name, DEAD.name)
         self._own = {name for name in own if self._tables.exists(self._folder(name))}
-        self._marks, self._dead = {}, None
+        self._marks, self._whole, self._dead = {}, None, None
         self._schema = {}
         for folder in folders:
             base, bars, _ = folder.rpartition("__")

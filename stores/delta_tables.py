@@ -146,6 +146,11 @@ class Tables:
         finally:
             self._spark.catalog.dropTempView(view)
 
+    def replace(self, name: str, rows: Any, version: int) -> None:
+        """Let a table have the rows of an Arrow table and no others, in one commit; see `run`."""
+        writer = self._spark.createDataFrame(rows).write.format("delta").mode("overwrite")
+        writer.options(**_commit(version)).save(self._files.path(name))
+
     def frame(self, name: str) -> DataFrame:
         """All rows of a table."""
         return self._spark.read.format("delta").load(self._files.path(name))
@@ -169,8 +174,7 @@ class Tables:
         writer = self.frame(name).select(*columns).write.format("delta").mode("overwrite")
         if found.mapped and there is None:
             writer = writer.option("delta.columnMapping.mode", "name")
-        options = {"overwriteSchema": "true", "txnAppId": APP, "txnVersion": str(version)}
-        writer.options(**options).save(self._files.path(to))
+        writer.options(overwriteSchema="true", **_commit(version)).save(self._files.path(to))
 
     def drop(self, name: str) -> None:
         """Delete a table with its folder."""
@@ -207,6 +211,11 @@ class Tables:
 
 
 _MAPPED = "'delta.columnMapping.mode' = 'name'"
+
+
+def _commit(version: int) -> dict[str, str]:
+    """The options of a write in one commit that carries a version."""
+    return {"txnAppId": APP, "txnVersion": str(version)}
 
 
 def state(name: str, schema: StructType) -> TableState:

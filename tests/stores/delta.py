@@ -118,6 +118,22 @@ class DeltaOwn(DeltaStore):
             (TOPIC, "orders", "a", 9, 0)
         ]
 
+    def test_progress_of_many_streams_is_kept_as_that_of_few(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is written whole while streams are few is merged into when they are more."""
+
+        def of(stream: str, offset: int, sequence: int) -> Any:
+            return TOPIC, 0, offset, value(stream, sequence, upsert("t", {"s": stream}, n=sequence))
+
+        monkeypatch.setattr("stores.delta_sink.FEW_STREAMS", 2)
+        for at, stream in enumerate("abcd"):
+            self.apply(of(stream, 2 * at, 1), of("a", 2 * at + 1, at + 2))
+        done = self.apply(of("a", 8, 5), of("b", 9, 1), of("c", 10, 2))
+        assert (done.duplicates, done.applied) == (2, 1)
+        rows = self.read("_progress").select("stream", "sequence", "epoch").collect()
+        assert sorted(map(tuple, rows)) == [("a", 5, 0), ("b", 1, 0), ("c", 2, 0), ("d", 1, 0)]
+
     def test_a_table_is_written_once_a_batch(self) -> None:
         with self.open([ORDERS]) as sink:
             for at in range(3):

@@ -44,6 +44,7 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     test_a_switch = SidesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
     test_a_stream_that_is_behind_is_told = SidesContract.test_a_stream_that_is_behind_is_told
 
+    test_many_streams = DeltaOwn.test_progress_of_many_streams_is_kept_as_that_of_few
     test_rows_of_all_kinds = DeltaOwn.test_rows_of_all_kinds_of_changes_in_one_batch
     test_a_journal_that_was_deleted = DeltaOwn.test_a_journal_that_was_deleted_loses_no_batch
 
