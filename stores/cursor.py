@@ -22,7 +22,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from stores.cursor_delivery import Delivering, Delivery
 from stores.cursor_message import CursorError, Message, Received
 from stores.cursor_order import Order
-from stores.cursor_receive import Partition, Read, Receiving
+from stores.cursor_receive import Receiving
+from stores.cursor_rows import Partition, Read
 from stores.cursor_tables import OFFSETS, make
 
 __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
