@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from apps.local.broker import Broker
 from apps.local.postgres import Postgres
 from stores.engines import open_engine
+from stores.message import Position
 from stores.message_log import MessageLog
 
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_prepared_transactions": "32"}
@@ -101,10 +102,10 @@ def stage(folder: Path) -> Iterator[Stage]:
         yield Stage(server, stack.enter_context(Broker(folder / "broker")), folder)
 
 
-def is_empty(engine: Engine, log: MessageLog) -> bool:
-    """Whether all of the log was acknowledged."""
+def is_empty(engine: Engine, log: MessageLog, behind: int = 0) -> bool:
+    """Whether all of the log was acknowledged, of the messages with ids above `behind`."""
     with engine.connect() as connection:
-        return not log.read_after(connection, limit=1).messages
+        return not log.read_after(connection, Position(behind), limit=1).messages
 
 
 def new_log(url: str, **settings: Any) -> tuple[Engine, MessageLog]:
