@@ -77,7 +77,8 @@ class Cursor:
         """Take messages in, in one transaction, in whatever order they come and however often.
 
         When it returns they are durable: acknowledge all but the refused ones. read: from where to
-        where partitions were read for this, kept in the same transaction. malformed: (reason,
+        where partitions were read for this, kept in the same transaction; what a crash takes back
+        then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
         bytes) of what is no message, kept among the dead. Raises SQLAlchemyError, and Fenced where
         somebody else has read these partitions.
         """

@@ -32,12 +32,16 @@ class Read(NamedTuple):
 def move_offsets(
     connection: Connection, cursor: str, read: Mapping[Partition, Read]
 ) -> list[Partition]:
-    """Move offsets on from where they are; returns the partitions that are elsewhere."""
+    """Move offsets on from where they are; returns the partitions that are elsewhere.
+
+    In PostgreSQL the transaction does not wait for the disk then: if a crash takes it back, the
+    offsets are back as well, and what was read is read again.
+    """
     rows = [(topic, number, *where) for (topic, number), where in sorted(read.items())]
     if rows and _has_arrays(connection):
         names = ("topics", "partitions", "firsts", "ends")
         values = {"cursor": cursor, **_columns(names, rows)}
-        moved = {(topic, number) for topic, number in connection.execute(_MOVE, values)}
+        moved = {(topic, number) for topic, number, _ in connection.execute(_MOVE, values)}
         return [each for each in sorted(read) if each not in moved]
     found = []
     for topic, number, first, end in rows:
@@ -150,7 +154,8 @@ _MOVE = text(
     "SELECT :cursor, topic, number, next FROM given ORDER BY topic, number "
     "ON CONFLICT (cursor, topic, partition) DO UPDATE SET next_offset = excluded.next_offset "
     "WHERE o.next_offset = (SELECT first FROM given WHERE given.topic = o.topic "
-    "AND given.number = o.partition) RETURNING o.topic, o.partition"
+    "AND given.number = o.partition) "
+    "RETURNING o.topic, o.partition, set_config('synchronous_commit', 'off', true)"
 )
 _LOCK = text(
     "WITH found AS MATERIALIZED (SELECT s.id FROM sequitur_cursor_streams AS s "

@@ -23,8 +23,8 @@ from apps.bench.delivery.stage import SETTINGS, Stage, stage
 
 WRITERS = (1, 16)
 """At a time, in turn."""
-SLOWER = 10
-"""Latency is measured at the rate, and at so much less."""
+SHARES = (0.1, 0.3, 1.0)
+"""Of the rate, at which latency is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _measure(
         ]
         console.print(captures_grid(kept.captures).rich("Capture"))
     elif part == "latency":
-        rates = sorted({max(1, options.rate // SLOWER), options.rate})
+        rates = sorted({max(1, round(options.rate * share)) for share in SHARES})
         kept.latency = [
             latency(where, max(10, round(rate * options.seconds)), rate) for rate in rates
         ]
