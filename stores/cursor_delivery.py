@@ -20,6 +20,8 @@ from sqlalchemy import (
     case,
     cast,
     exists,
+    func,
+    literal_column,
     or_,
     select,
     update,
@@ -27,7 +29,7 @@ from sqlalchemy import (
 
 from stores.clock import Now
 from stores.cursor_message import Message, shown
-from stores.cursor_rows import remove
+from stores.cursor_rows import BY_INDEX, Planning, remove
 from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
 
 VOIDS = 1_000
@@ -67,7 +69,7 @@ class Delivering:
         no messages if all that was found is void, or somebody else took it at this moment.
         """
         begin_writing(connection)
-        ids = self._lock(connection, streams)
+        ids, planning = self._lock(connection, streams)
         if not ids:
             return None
         found = Delivery(ids)
@@ -80,7 +82,7 @@ class Delivering:
             if not message.void:
                 found.messages.append(message)
         if rows:
-            remove(connection, [(of, m.epoch, m.sequence) for of, m in rows])
+            remove(connection, [(of, m.epoch, m.sequence) for of, m in rows], planning)
         return found
 
     def is_due(self, connection: Connection) -> bool:
@@ -88,10 +90,12 @@ class Delivering:
         found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
         return connection.execute(found.limit(1)).first() is not None
 
-    def _lock(self, connection: Connection, streams: int) -> list[int]:
+    def _lock(self, connection: Connection, streams: int) -> tuple[list[int], Planning | None]:
+        """The ids of streams, and how PostgreSQL planned until now: the rest is by indices."""
         statement = _statements(connection.dialect.name).lock
-        values = {"cursor": self.cursor, "streams": streams}
-        return sorted(connection.execute(statement, values).scalars())
+        rows = connection.execute(statement, {"cursor": self.cursor, "streams": streams}).all()
+        planning = (rows[0][1], rows[0][2]) if rows and len(rows[0]) > 1 else None
+        return sorted(row[0] for row in rows), planning
 
     def _heads(
         self, connection: Connection, ids: Sequence[int], limit: int
@@ -154,7 +158,7 @@ def _statements(dialect: str) -> _Statements:
         return column.in_(bindparam("ids", expanding=True))
 
     columns = MESSAGES.c
-    lock = (
+    lock: Select[Any] = (
         select(DELIVERIES.c.stream_id)
         .join(STREAMS, STREAMS.c.id == DELIVERIES.c.stream_id)
         .where(STREAMS.c.cursor == bindparam("cursor"), STREAMS.c.due <= Now())
@@ -171,7 +175,15 @@ def _statements(dialect: str) -> _Statements:
         .order_by(columns.stream_id, columns.epoch, columns.sequence)
         .limit(bindparam("messages"))
     )
-    hold = select(STREAMS.c.id).where(among(STREAMS.c.id)).order_by(STREAMS.c.id).with_for_update()
+    hold: Select[Any] = (
+        select(STREAMS.c.id).where(among(STREAMS.c.id)).order_by(STREAMS.c.id).with_for_update()
+    )
+    if dialect == "postgresql":
+        names = ("enable_seqscan", "enable_bitmapscan")
+        # The consumer's own statements, which come in between, are planned as they always are.
+        lock = lock.add_columns(*(func.current_setting(name) for name in names))
+        lock = lock.add_columns(literal_column(BY_INDEX))
+        hold = hold.add_columns(literal_column(BY_INDEX))
     more = exists().where(columns.stream_id == STREAMS.c.id, _IN_ORDER)
     # What failed at another consumer meanwhile keeps its time.
     due = case((~more, None), (STREAMS.c.due > Now(), STREAMS.c.due), else_=Now())

@@ -16,6 +16,7 @@ from stores.cursor_rows import (
     lock_streams,
     make_streams,
     move_offsets,
+    plan_by_index,
     put,
 )
 from stores.cursor_tables import (
@@ -46,7 +47,10 @@ class Receiving:
     ) -> Received:
         """Receive within the connection's transaction; see `Cursor.receive`."""
         begin_writing(connection)
-        self._move(connection, read or {})
+        if read:
+            self._move(connection, read)
+        else:
+            plan_by_index(connection)
         found = Received()
         good, dead = self._sift(messages)
         if dead or malformed:

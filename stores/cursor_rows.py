@@ -13,6 +13,12 @@ from stores.cursor_message import Message
 from stores.cursor_order import At
 from stores.cursor_tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS, insert
 
+BY_INDEX = """\
+set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"""
+"""Makes PostgreSQL plan by indices for the rest of the transaction. It plans once for all, maybe
+for tables that are still empty; to read these from end to end is slow as soon as they are not, or
+full of rows that are gone. And only plain scans of an index note there which rows these are."""
+
 KEYS = 500
 """Streams that one statement looks for, where they are no array."""
 
@@ -20,6 +26,8 @@ Key = tuple[str, str]
 """Topic and stream."""
 Partition = tuple[str, int]
 """Topic and number."""
+Planning = tuple[str, str]
+"""PostgreSQL's settings enable_seqscan and enable_bitmapscan."""
 
 
 class Read(NamedTuple):
@@ -41,7 +49,7 @@ def move_offsets(
     if rows and _has_arrays(connection):
         names = ("topics", "partitions", "firsts", "ends")
         values = {"cursor": cursor, **_columns(names, rows)}
-        moved = {(topic, number) for topic, number, _ in connection.execute(_MOVE, values)}
+        moved = {(topic, number) for topic, number, *_ in connection.execute(_MOVE, values)}
         return [each for each in sorted(read) if each not in moved]
     found = []
     for topic, number, first, end in rows:
@@ -52,6 +60,12 @@ def move_offsets(
         if connection.execute(moving).rowcount != 1:
             found.append((topic, number))
     return found
+
+
+def plan_by_index(connection: Connection) -> None:
+    """See `BY_INDEX`."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_BY_INDEX)
 
 
 def lock_streams(
@@ -117,12 +131,19 @@ def put(
         connection.execute(_PUT_STREAM, [_named(_OF_STREAM, each) for each in streams])
 
 
-def remove(connection: Connection, rows: Sequence[tuple[int, int, int]]) -> None:
-    """Take messages out: (stream's id, epoch, sequence), in order per stream."""
+def remove(
+    connection: Connection, rows: Sequence[tuple[int, int, int]], planning: Planning | None = None
+) -> None:
+    """Take messages out: (stream's id, epoch, sequence), in order per stream.
+
+    planning: how PostgreSQL is to plan from then on.
+    """
     last = {of: sequence for of, _, sequence in rows}
     if _has_arrays(connection):
         taken = _columns(("ids", "epochs", "sequences"), rows)
-        connection.execute(_REMOVE, {**taken, "passed": [*last], "lasts": [*last.values()]})
+        seqscan, bitmapscan = planning or ("on", "on")
+        connection.execute(_REMOVE, {**taken, "passed": [*last], "lasts": [*last.values()],
+                                     "seqscan": seqscan, "bitmapscan": bitmapscan})  # fmt: skip
     else:
         names = ("of", "at_epoch", "at")
         connection.execute(_REMOVE_ONE, [_named(names, row) for row in rows])
@@ -146,6 +167,7 @@ def _named(names: Sequence[str], row: Sequence[object]) -> dict[str, object]:
 _OF_MESSAGE = ("put_ids", "put_epochs", "sequences", "kinds", "contents", "headers", "voids")
 _OF_STREAM = ("ids", "epochs", "received", "waiting", "since", "ready")
 
+_BY_INDEX = text(f"SELECT {BY_INDEX}")
 _MOVE = text(
     "WITH given AS MATERIALIZED (SELECT * FROM unnest(CAST(:topics AS text[]), "
     "CAST(:partitions AS integer[]), CAST(:firsts AS bigint[]), CAST(:ends AS bigint[])) "
@@ -155,7 +177,7 @@ _MOVE = text(
     "ON CONFLICT (cursor, topic, partition) DO UPDATE SET next_offset = excluded.next_offset "
     "WHERE o.next_offset = (SELECT first FROM given WHERE given.topic = o.topic "
     "AND given.number = o.partition) "
-    "RETURNING o.topic, o.partition, set_config('synchronous_commit', 'off', true)"
+    f"RETURNING o.topic, o.partition, set_config('synchronous_commit', 'off', true), {BY_INDEX}"
 )
 _LOCK = text(
     "WITH found AS MATERIALIZED (SELECT s.id FROM sequitur_cursor_streams AS s "
@@ -199,7 +221,8 @@ _REMOVE = text(
     "WHERE m.stream_id = n.id AND m.epoch = n.epoch AND m.sequence = n.sequence) "
     "UPDATE sequitur_cursor_deliveries AS d SET delivered = n.sequence, attempts = 0 "
     "FROM unnest(CAST(:passed AS bigint[]), CAST(:lasts AS bigint[])) AS n (id, sequence) "
-    "WHERE d.stream_id = n.id"
+    "WHERE d.stream_id = n.id RETURNING set_config('enable_seqscan', :seqscan, true), "
+    "set_config('enable_bitmapscan', :bitmapscan, true)"
 )
 _LOOK = select(
     STREAMS.c.stream, STREAMS.c.id, STREAMS.c.epoch, STREAMS.c.received, STREAMS.c.waiting,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.patience import Patience
@@ -25,6 +25,12 @@ PAGE_BYTES = 16 << 20
 HELD_BYTES = 64 << 20
 HELD = 100_000
 """Messages, and bytes of them, that may wait behind refused ones before no more is read."""
+_BY_INDEX = text(
+    "SELECT set_config(name, 'off', false) "
+    "FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name"
+)
+"""PostgreSQL plans once for all looks, maybe for a log that is empty just then; to read it from end
+to end, deleted messages and all, is slow as soon as it was full."""
 LOOKS = 5
 """Looks in vain after which the reader falls asleep."""
 
@@ -85,10 +91,10 @@ class Reader:
                 # No transaction: a look is one statement, and there are many of them.
                 connection = self._engine.connect()
                 self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+                if connection.dialect.name == "postgresql":
+                    connection.execute(_BY_INDEX)
             return self._log.read_after(self._connection, position, limit)
         except SQLAlchemyError:
-            if self._connection is not None:
-                self._connection.invalidate()
             self._close_connection()
             raise
 
@@ -99,5 +105,7 @@ class Reader:
     def _close_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            with suppress(SQLAlchemyError):
+                connection.invalidate()  # nobody else is to get it, as it plans
             with suppress(SQLAlchemyError):
                 connection.close()
