@@ -173,4 +173,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestTwoPhase = Machine.TestCase
-TestTwoPhase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTwoPhase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
