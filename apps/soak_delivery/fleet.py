@@ -186,6 +186,9 @@ class Fleet:
         for name in PRODUCERS:
             if name in self.parts:
                 self.stop(name)
+        if self.apart:
+            # Nobody is left to resolve it: a producer may have been stopped when a server was away.
+            self.resolve("producers", 30)
         until = time.monotonic() + seconds
         wrong = ["nothing was compared"]
         while wrong and time.monotonic() < until:
