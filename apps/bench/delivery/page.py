@@ -99,9 +99,7 @@ def page(
         _wrapped(
             "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
             "to a cursor, whose consumer writes a row. From when the producer's commit returned to "
-            "when the consumer's did; the clock is the same. It is measured after 5 s at that "
-            "rate. The highest rate is more than one producer brings about beside the rest: the "
-            "machine has nothing to spare then."
+            "when the consumer's did; the clock is the same. It is measured after 5 s at that rate."
         ),
         "## Where",
         machine.markdown(),
