@@ -22,7 +22,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from stores.cursor_delivery import Delivering, Delivery
 from stores.cursor_message import CursorError, Message, Received
 from stores.cursor_order import Order
-from stores.cursor_receive import Partition, Read, Receiving
+from stores.cursor_receive import Receiving
+from stores.cursor_rows import Partition, Read
 from stores.cursor_tables import OFFSETS, make
 
 __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
@@ -76,7 +77,8 @@ class Cursor:
         """Take messages in, in one transaction, in whatever order they come and however often.
 
         When it returns they are durable: acknowledge all but the refused ones. read: from where to
-        where partitions were read for this, kept in the same transaction. malformed: (reason,
+        where partitions were read for this, kept in the same transaction; what a crash takes back
+        then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
         bytes) of what is no message, kept among the dead. Raises SQLAlchemyError, and Fenced where
         somebody else has read these partitions.
         """

@@ -2,25 +2,34 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
     Connection,
+    Select,
+    Update,
     and_,
+    any_,
     bindparam,
     case,
-    delete,
+    cast,
     exists,
+    func,
+    literal_column,
     or_,
     select,
-    text,
     update,
 )
 
 from stores.clock import Now
 from stores.cursor_message import Message, shown
+from stores.cursor_rows import BY_INDEX, Planning, remove
 from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
 
 VOIDS = 1_000
@@ -60,7 +69,7 @@ class Delivering:
         no messages if all that was found is void, or somebody else took it at this moment.
         """
         begin_writing(connection)
-        ids = self._lock(connection, streams)
+        ids, planning = self._lock(connection, streams)
         if not ids:
             return None
         found = Delivery(ids)
@@ -73,7 +82,7 @@ class Delivering:
             if not message.void:
                 found.messages.append(message)
         if rows:
-            remove(connection, [(of, m.epoch, m.sequence) for of, m in rows])
+            remove(connection, [(of, m.epoch, m.sequence) for of, m in rows], planning)
         return found
 
     def is_due(self, connection: Connection) -> bool:
@@ -81,48 +90,29 @@ class Delivering:
         found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
         return connection.execute(found.limit(1)).first() is not None
 
-    def _lock(self, connection: Connection, streams: int) -> list[int]:
-        found = (
-            select(DELIVERIES.c.stream_id)
-            .join(STREAMS, STREAMS.c.id == DELIVERIES.c.stream_id)
-            .where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
-            .order_by(STREAMS.c.due, STREAMS.c.id)
-            .limit(streams)
-            .with_for_update(of=DELIVERIES, skip_locked=True)
-        )
-        return sorted(connection.execute(found).scalars())
+    def _lock(self, connection: Connection, streams: int) -> tuple[list[int], Planning | None]:
+        """The ids of streams, and how PostgreSQL planned until now: the rest is by indices."""
+        statement = _statements(connection.dialect.name).lock
+        rows = connection.execute(statement, {"cursor": self.cursor, "streams": streams}).all()
+        planning = (rows[0][1], rows[0][2]) if rows and len(rows[0]) > 1 else None
+        return sorted(row[0] for row in rows), planning
 
     def _heads(
         self, connection: Connection, ids: Sequence[int], limit: int
     ) -> list[tuple[int, Message]]:
         """The first messages of streams, asked anew: only now are they locked."""
-        columns = MESSAGES.c
-        found = (
-            select(columns.stream_id, STREAMS.c.topic, STREAMS.c.stream, columns.sequence)
-            .add_columns(columns.kind, columns.content, columns.headers)
-            .add_columns(columns.epoch, columns.void)
-            .join(STREAMS, STREAMS.c.id == columns.stream_id)
-            .where(columns.stream_id.in_(ids), STREAMS.c.due <= Now(), _IN_ORDER)
-            .order_by(columns.stream_id, columns.epoch, columns.sequence)
-            .limit(limit)
-        )
-        return [(of, _message(*values)) for of, *values in connection.execute(found)]
+        statement = _statements(connection.dialect.name).heads
+        rows = connection.execute(statement, {"ids": ids, "messages": limit})
+        return [(of, _message(*values)) for of, *values in rows]
 
     def settle(self, connection: Connection, delivery: Delivery) -> None:
         """Say of the streams whether there is more to deliver; the last thing to do.
 
         The streams' lines are locked first: what is being received is seen, or sees this.
         """
-        ids = delivery.ids
-        locked = select(STREAMS.c.id).where(STREAMS.c.id.in_(ids)).order_by(STREAMS.c.id)
-        connection.execute(locked.with_for_update()).all()
-        more = exists().where(MESSAGES.c.stream_id == STREAMS.c.id, _IN_ORDER)
-        connection.execute(
-            update(STREAMS)
-            .where(STREAMS.c.id.in_(ids), STREAMS.c.parked.is_(None))
-            # What failed at another consumer meanwhile keeps its time.
-            .values(due=case((~more, None), (STREAMS.c.due > Now(), STREAMS.c.due), else_=Now()))
-        )
+        statements, ids = _statements(connection.dialect.name), {"ids": delivery.ids}
+        connection.execute(statements.hold, ids).all()
+        connection.execute(statements.settle, ids)
 
     def failed(self, connection: Connection, delivery: Delivery, reason: str) -> None:
         """Note that the one message of a delivery failed; the delivery is rolled back by now."""
@@ -150,39 +140,55 @@ class Delivering:
         connection.execute(stream.values(**values))
 
 
-def remove(connection: Connection, rows: Sequence[tuple[int, int, int]]) -> None:
-    """Take messages out: (stream's id, epoch, sequence), in order per stream."""
-    last = {of: sequence for of, _, sequence in rows}
-    if connection.dialect.name == "postgresql":
-        ids, epochs, sequences = map(list, zip(*rows, strict=True))
-        connection.execute(_REMOVE, {"ids": ids, "epochs": epochs, "sequences": sequences})
-        connection.execute(_PASS, {"ids": [*last], "sequences": [*last.values()]})
-    else:
-        names = ("of", "at_epoch", "at")
-        connection.execute(_REMOVE_ONE, [dict(zip(names, row, strict=True)) for row in rows])
-        connection.execute(_PASS_ONE, [{"of": of, "at": at} for of, at in last.items()])
+class _Statements(NamedTuple):
+    """Built once: to build one takes longer than to run it."""
+
+    lock: Select[Any]
+    heads: Select[Any]
+    hold: Select[Any]
+    settle: Update
 
 
-_REMOVE = text(
-    "DELETE FROM sequitur_cursor_messages AS m USING unnest(CAST(:ids AS bigint[]), "
-    "CAST(:epochs AS bigint[]), CAST(:sequences AS bigint[])) AS n (id, epoch, sequence) "
-    "WHERE m.stream_id = n.id AND m.epoch = n.epoch AND m.sequence = n.sequence"
-)
-_PASS = text(
-    "UPDATE sequitur_cursor_deliveries AS d SET delivered = n.sequence, attempts = 0 "
-    "FROM unnest(CAST(:ids AS bigint[]), CAST(:sequences AS bigint[])) AS n (id, sequence) "
-    "WHERE d.stream_id = n.id"
-)
-_REMOVE_ONE = delete(MESSAGES).where(
-    MESSAGES.c.stream_id == bindparam("of"),
-    MESSAGES.c.epoch == bindparam("at_epoch"),
-    MESSAGES.c.sequence == bindparam("at"),
-)
-_PASS_ONE = (
-    update(DELIVERIES)
-    .where(DELIVERIES.c.stream_id == bindparam("of"))
-    .values(delivered=bindparam("at"), attempts=0)
-)
+@cache
+def _statements(dialect: str) -> _Statements:
+    def among(column: ColumnElement[int]) -> ColumnElement[bool]:
+        if dialect == "postgresql":
+            # An array, so that the statement is the same for any number.
+            return column == any_(cast(bindparam("ids"), ARRAY(BigInteger)))
+        return column.in_(bindparam("ids", expanding=True))
+
+    columns = MESSAGES.c
+    lock: Select[Any] = (
+        select(DELIVERIES.c.stream_id)
+        .join(STREAMS, STREAMS.c.id == DELIVERIES.c.stream_id)
+        .where(STREAMS.c.cursor == bindparam("cursor"), STREAMS.c.due <= Now())
+        .order_by(STREAMS.c.due, STREAMS.c.id)
+        .limit(bindparam("streams"))
+        .with_for_update(of=DELIVERIES, skip_locked=True)
+    )
+    heads = (
+        select(columns.stream_id, STREAMS.c.topic, STREAMS.c.stream, columns.sequence)
+        .add_columns(columns.kind, columns.content, columns.headers)
+        .add_columns(columns.epoch, columns.void)
+        .join(STREAMS, STREAMS.c.id == columns.stream_id)
+        .where(among(columns.stream_id), STREAMS.c.due <= Now(), _IN_ORDER)
+        .order_by(columns.stream_id, columns.epoch, columns.sequence)
+        .limit(bindparam("messages"))
+    )
+    hold: Select[Any] = (
+        select(STREAMS.c.id).where(among(STREAMS.c.id)).order_by(STREAMS.c.id).with_for_update()
+    )
+    if dialect == "postgresql":
+        names = ("enable_seqscan", "enable_bitmapscan")
+        # The consumer's own statements, which come in between, are planned as they always are.
+        lock = lock.add_columns(*(func.current_setting(name) for name in names))
+        lock = lock.add_columns(literal_column(BY_INDEX))
+        hold = hold.add_columns(literal_column(BY_INDEX))
+    more = exists().where(columns.stream_id == STREAMS.c.id, _IN_ORDER)
+    # What failed at another consumer meanwhile keeps its time.
+    due = case((~more, None), (STREAMS.c.due > Now(), STREAMS.c.due), else_=Now())
+    settle = update(STREAMS).where(among(STREAMS.c.id), STREAMS.c.parked.is_(None))
+    return _Statements(lock, heads, hold, settle.values(due=due))
 
 
 def _is_void(row: tuple[int, Message]) -> bool:

@@ -4,39 +4,26 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from stores.cursor_message import CursorError, Message, Received, fault, shown
 from stores.cursor_order import FIRST, RING, At, Order, Taken, take_counting, take_growing
-from stores.cursor_rows import put_messages, put_streams
+from stores.cursor_rows import (
+    Key,
+    Partition,
+    Read,
+    lock_streams,
+    make_streams,
+    move_offsets,
+    plan_by_index,
+    put,
+)
 from stores.cursor_tables import (
     DEAD,
-    DELIVERIES,
     MESSAGES,
-    OFFSETS,
-    STREAMS,
     begin_writing,
-    insert,
 )
-
-KEYS = 500
-"""Streams that one statement looks for."""
-
-Key = tuple[str, str]
-"""Topic and stream."""
-Partition = tuple[str, int]
-"""Topic and number."""
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Up to where a partition of a topic was read: from `first` up to `end`, the next offset."""
-
-    first: int
-    end: int
 
 
 class Fenced(CursorError):
@@ -60,7 +47,10 @@ class Receiving:
     ) -> Received:
         """Receive within the connection's transaction; see `Cursor.receive`."""
         begin_writing(connection)
-        self._move(connection, read or {})
+        if read:
+            self._move(connection, read)
+        else:
+            plan_by_index(connection)
         found = Received()
         good, dead = self._sift(messages)
         if dead or malformed:
@@ -89,20 +79,12 @@ class Receiving:
 
     def _move(self, connection: Connection, read: Mapping[Partition, Read]) -> None:
         """Move the offsets on; only from where they are, so that two readers cannot mix."""
-        for (topic, partition), where in sorted(read.items()):
-            line = {"cursor": self.cursor, "topic": topic, "partition": partition}
-            begin = insert(connection, OFFSETS).values(**line, next_offset=where.first)
-            connection.execute(begin.on_conflict_do_nothing())
-            moved = (
-                update(OFFSETS)
-                .filter_by(**line, next_offset=where.first)
-                .values(next_offset=where.end)
+        for topic, partition in move_offsets(connection, self.cursor, read):
+            raise Fenced(
+                f"cursor {self.cursor}: {topic}/{partition} is not at offset "
+                f"{read[topic, partition].first} any more: another process reads it too; go on "
+                "from where the cursor is"
             )
-            if connection.execute(moved).rowcount != 1:
-                raise Fenced(
-                    f"cursor {self.cursor}: {topic}/{partition} is not at offset {where.first} any "
-                    "more: another process reads it too; go on from where the cursor is"
-                )
 
     def _store(self, connection: Connection, messages: list[Message], found: Received) -> None:
         keys = sorted({(message.topic, message.stream) for message in messages})
@@ -151,63 +133,15 @@ class Receiving:
         return take_counting(messages, at, stored, int(time.time() * 1000))
 
     def _lines(self, connection: Connection, keys: list[Key]) -> dict[Key, tuple[int, At]]:
-        """Topic and stream → id and how far it is; locked until the transaction ends.
-
-        Always in the order of the ids, so that two who receive do not wait for each other.
-        """
-        ids: list[int] = []
-        for page in _pages(keys):
-            known = self._ids(connection, page)
-            if missing := [key for key in page if key not in known]:
-                known |= self._begin(connection, missing)
-            ids += known.values()
-        columns, found = STREAMS.c, {}
-        for some in _pages(sorted(ids)):
-            locked = (
-                select(columns.topic, columns.stream, columns.id)
-                .add_columns(columns.epoch, columns.received, columns.waiting, columns.since)
-                .where(columns.id.in_(some))
-                .order_by(columns.id)
-                .with_for_update()
-            )
-            for topic, stream, of, *at in connection.execute(locked):
-                found[topic, stream] = of, At(*at)
+        """Topic and stream → id and how far it is, locked; made where it is not there."""
+        found = lock_streams(connection, self.cursor, keys)
+        if missing := [key for key in keys if key not in found]:
+            make_streams(connection, self.cursor, missing, FIRST[self.order] - 1)
+            found = lock_streams(connection, self.cursor, keys)
         return found
-
-    def _ids(self, connection: Connection, keys: Sequence[Key]) -> dict[Key, int]:
-        columns, found = STREAMS.c, {}
-        by_topic: dict[str, list[str]] = defaultdict(list)
-        for topic, stream in keys:
-            by_topic[topic].append(stream)
-        # Topic by topic: pairs of both would be looked for through the whole table.
-        for topic, streams in by_topic.items():
-            mine = select(columns.stream, columns.id).where(
-                columns.cursor == self.cursor, columns.topic == topic, columns.stream.in_(streams)
-            )
-            found.update({(topic, stream): of for stream, of in connection.execute(mine)})
-        return found
-
-    def _begin(self, connection: Connection, keys: Sequence[Key]) -> dict[Key, int]:
-        """Make the lines of streams that are new; somebody else may be doing so."""
-        last = FIRST[self.order] - 1
-        line = {"cursor": self.cursor, "epoch": 0, "received": last, "waiting": 0, "since": 0}
-        rows = [{**line, "topic": topic, "stream": stream} for topic, stream in keys]
-        connection.execute(insert(connection, STREAMS).on_conflict_do_nothing(), rows)
-        made = self._ids(connection, keys)
-        lines = [{"stream_id": of, "delivered": last, "attempts": 0} for of in made.values()]
-        connection.execute(insert(connection, DELIVERIES).on_conflict_do_nothing(), lines)
-        return made
 
     def _write(self, connection: Connection, taken: Taken, ids: Mapping[str, int]) -> None:
-        if taken.new:
-            put_messages(connection, [(ids[m.stream], m) for m in taken.new])
         moved = [
             (ids[stream], at, stream in taken.ready) for stream, at in sorted(taken.changed.items())
         ]
-        if moved:
-            put_streams(connection, moved)
-
-
-def _pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for first in range(0, len(items), KEYS):
-        yield items[first : first + KEYS]
+        put(connection, [(ids[message.stream], message) for message in taken.new], moved)

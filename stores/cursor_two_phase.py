@@ -1,14 +1,17 @@
 """Deliveries where the consumer's own tables are in another database than the cursor.
 
-    coordinator = Coordinator(cursor.engine, {"warehouse": warehouse_engine})
+    coordinator = Coordinator(warehouse_engine, {"cursor": cursor.engine})
     with two_phase_delivery(cursor, coordinator) as (message, connections):
         if message is not None:
-            _, warehouse = connections
+            warehouse, _ = connections
             warehouse.execute(…)
 
 The message leaves the cursor and the updates are made by one two-phase transaction. Where its
 outcome is unknown for a time (`OutcomeUnknown`), it is one of both for the message too: recovery
 commits it, or rolls it back and the message comes again.
+
+So the stream is locked until the updates can be seen: those are committed first. Where the cursor's
+database decides it is the other way round, and the next message may come before they are seen.
 """
 
 from collections.abc import Iterator

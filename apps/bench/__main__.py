@@ -9,6 +9,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from apps.bench.delivery.kept import PARTS
 from apps.bench.delivery.run import DeliveryOptions
 from apps.bench.delivery.run import run as run_delivery
 from apps.bench.engine import SCENARIOS, Options, run
@@ -69,7 +70,8 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions | Deli
     add("--n", type=_count, default=5_000_000, help="messages of the backlog (default %(default)s)")
     add("--rate", type=_count, default=1_000, help="transactions/s for latency (%(default)s)")
     add("--seconds", type=float, default=30, help="for captures and latency (default %(default)s)")
-    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
+    add("--part", action="append", choices=PARTS, help="measure it alone; may be given again")
+    add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
     add("--page", type=Path, default=ROOT / "docs" / "benchmarks-delivery.md", help="to write")
     found = parser.parse_args(arguments)
     if found.command == "spark":
@@ -84,7 +86,8 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions | Deli
         )
     if found.command == "delivery":
         folder, page = found.folder.absolute(), found.page.absolute()
-        return DeliveryOptions(found.n, found.rate, found.seconds, folder, page)
+        parts = tuple(found.part or PARTS)
+        return DeliveryOptions(found.n, found.rate, found.seconds, folder, page, parts=parts)
     return Options(
         events=found.n,
         repeats=found.repeats,

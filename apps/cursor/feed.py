@@ -21,7 +21,8 @@ from apps.cursor.interpret import Interpret, voids
 from stores.cursor import Cursor
 from stores.cursor_commands import gaps
 from stores.cursor_message import Gap, Message
-from stores.cursor_receive import Fenced, Partition, Read
+from stores.cursor_receive import Fenced
+from stores.cursor_rows import Partition, Read
 from topology.errors import Malformed
 
 logger = logging.getLogger(__name__)

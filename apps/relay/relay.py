@@ -8,32 +8,28 @@ each message at least once, and each stream in order; what comes twice has its s
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.answers import Answering
 from apps.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
+from apps.relay.patience import Patience
+from apps.relay.reading import Reader
 from apps.relay.turn import Moved, Pace, Turn
 from stores.lease import Lease, LeaseLost
-from stores.message import START, Message, Page, Position
-from stores.message_bell import Bell
+from stores.message import Message
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-PAGE_BYTES = 16 << 20
-"""Content that a page should have at most, as far as the one before tells."""
-HELD_BYTES = 64 << 20
-HELD = 100_000
-"""Messages, and bytes of them, that may wait behind refused ones before no more is read."""
+DONE = 20_000
+"""Messages that may wait to be deleted before no more are sent."""
+_NO_WAITING = text("SET LOCAL synchronous_commit = off")
 
 
 class Relay:
@@ -57,6 +53,7 @@ class Relay:
         self._pace = pace or Pace()
         self._answering = Answering(engine, log, self._kept)
         self._turn: Turn | None = None
+        self._patiently = Patience(lease.name, self._pace.retry)
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Wait for the lease and lead, again and again, until it is told to stop."""
@@ -107,7 +104,8 @@ class Relay:
                 await self._open(turn)
                 self._turn = turn
                 self.leading.set()
-                for work in (self._read, self._send, self._delete):
+                reader = Reader(self._engine, self._log, self._pace, self._patiently)
+                for work in (reader.run, self._send, self._delete):
                     group.create_task(work(turn))
         except* LeaseLost as lost:
             logger.warning("%s", lost.exceptions[0])
@@ -138,41 +136,6 @@ class Relay:
                 if not self._kept.expire(connection):
                     return
 
-    # -- read
-
-    async def _read(self, turn: Turn) -> None:
-        position, limit = START, 100
-        bell = Bell(self._engine, self._log)
-        waiting: asyncio.Future[None] | None = None
-        try:
-            while True:
-                if len(turn.outstanding) > HELD or turn.outstanding.bytes > HELD_BYTES:
-                    await asyncio.sleep(self._pace.retry)
-                    continue
-                look = partial(self._page, position, limit)
-                page = await self._patiently(look)
-                if not page.messages:
-                    idle = partial(_is_empty, look)
-                    thread = asyncio.to_thread(bell.wait, self._pace.poll, idle)
-                    waiting = asyncio.ensure_future(thread)
-                    await asyncio.shield(waiting)
-                    continue
-                position = page.position
-                size = sum(len(message.content) for message in page.messages)
-                fits = PAGE_BYTES * len(page.messages) // max(1, size)
-                limit = max(1, min(self._pace.page, fits, limit * 4))
-                await turn.pages.put(page.messages)
-                turn.woken.set()
-        finally:
-            if waiting is not None:
-                # The bell is one thread's at a time.
-                await asyncio.wait([waiting])
-            bell.close()
-
-    def _page(self, position: Position, limit: int) -> Page:
-        with self._engine.connect() as connection:
-            return self._log.read_after(connection, position, limit)
-
     # -- send
 
     async def _send(self, turn: Turn) -> None:
@@ -185,8 +148,8 @@ class Relay:
             if not messages and turn.again:
                 messages, turn.again = turn.again, []
                 again = len(messages)
-            if not messages and not turn.pages.empty():
-                messages = turn.outstanding.admit(turn.pages.get_nowait())
+            if not messages and turn.read:
+                messages = turn.outstanding.admit(turn.read.take())
             if not messages and not turn.answers and now - asked < self._pace.ask:
                 await self._wait(turn)
                 continue
@@ -204,8 +167,7 @@ class Relay:
             self.moved.again += again
             self.moved.voids += len(answers)
             self._answer_later(turn, sent.missing)
-            if taken:
-                await turn.done.put(taken)
+            await turn.done.put([message.id for message in taken], DONE)
 
     async def _wait(self, turn: Turn) -> None:
         """Wait for something to send."""
@@ -246,29 +208,26 @@ class Relay:
     # -- delete
 
     async def _delete(self, turn: Turn) -> None:
-        while True:
-            ids = [message.id for message in await turn.done.get()]
-            while len(ids) < self._pace.page and not turn.done.empty():
-                ids += [message.id for message in turn.done.get_nowait()]
-            self.moved.deleted += await self._patiently(partial(self._forget, turn, ids))
+        try:
+            while True:
+                await turn.done.there.wait()
+                if len(turn.done) < self._pace.page:
+                    # A transaction costs the same for one message as for many.
+                    await asyncio.sleep(self._pace.gather)
+                ids = turn.done.take()
+                self.moved.deleted += await self._patiently(partial(self._forget, turn, ids))
+        finally:
+            if turn.done:
+                with suppress(SQLAlchemyError, LeaseLost):
+                    forget = asyncio.to_thread(self._forget, turn, turn.done.take())
+                    self.moved.deleted += await asyncio.shield(forget)
 
     def _forget(self, turn: Turn, ids: list[int]) -> int:
         with self._engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                # Nobody waits for the disk: what a crash brings back is sent once more.
+                connection.execute(_NO_WAITING)
             self._lease.check(connection, turn.epoch)
             if self._kept is not None:
                 self._kept.keep(connection, ids)
             return self._log.delete(connection, ids)
-
-    async def _patiently(self, work: Callable[[], T]) -> T:
-        """Do something with the database, in a thread, and try again while it is away."""
-        while True:
-            try:
-                return await asyncio.to_thread(work)
-            except SQLAlchemyError as error:
-                reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-                logger.warning("relay %s: the log's database: %s", self._lease.name, reason[:1])
-                await asyncio.sleep(self._pace.retry)
-
-
-def _is_empty(look: Callable[[], Page]) -> bool:
-    return not look().messages

@@ -1,9 +1,9 @@
 """What a relay goes by, what it has done, and what it has in hand while it leads."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from apps.relay.gathered import Gathered
 from apps.relay.link import Answer
 from apps.relay.outstanding import Outstanding
 from stores.message import Message
@@ -13,12 +13,17 @@ from stores.message import Message
 class Pace:
     """page: messages read, sent and deleted at a time. poll: seconds after which it is looked for
     new messages, and for the lease, though nobody woke it. ask: seconds between questions for what
-    receivers miss. retry: seconds until it is tried again where something is away."""
+    receivers miss. retry: seconds until it is tried again where something is away. nap: seconds
+    between looks while messages come one after the other. gather: seconds in which acknowledged
+    messages gather to be deleted together.
+    """
 
     page: int = 4_000
     poll: float = 0.5
     ask: float = 5.0
     retry: float = 0.5
+    nap: float = 0.01
+    gather: float = 0.2
 
 
 @dataclass(slots=True)
@@ -36,8 +41,8 @@ class Turn:
     """What one turn as the leader has in hand."""
 
     epoch: int
-    pages: asyncio.Queue[Sequence[Message]] = field(default_factory=lambda: asyncio.Queue(1))
-    done: asyncio.Queue[Sequence[Message]] = field(default_factory=lambda: asyncio.Queue(4))
+    read: Gathered[Message] = field(default_factory=Gathered)
+    done: Gathered[int] = field(default_factory=Gathered)
     again: list[Message] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     outstanding: Outstanding = field(default_factory=Outstanding)

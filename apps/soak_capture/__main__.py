@@ -4,22 +4,19 @@ Seeded, bounded, and resumable: what is stopped goes on behind the last round th
 take turns: one database or two, with the shop in SQLite or PostgreSQL.
 """
 
-import argparse
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import FrameType
 
 from apps.local.home import HOME
 from apps.local.postgres import Postgres
-from apps.soak.done import Done, Round, lasts, load, save
+from apps.soak.done import Round
+from apps.soak.rounds import Soaking
 from apps.soak_capture.place import Place
 from apps.soak_capture.producer import quiet
 
@@ -103,57 +100,21 @@ def _harm(
     producers.remove(gone)
 
 
-def table(done: Done) -> str:
-    """All rounds, a line for each harm."""
-    found: Counter[str] = Counter()
-    for each in done.rounds:
-        found.update(each.harms)
-    lines = [f"{name:32}{count:>6}" for name, count in sorted(found.items())]
-    orders = sum(each.messages for each in done.rounds)
-    return "\n".join(lines) + (
-        f"\n{done.harms} harms in {len(done.rounds)} rounds, {orders:,} orders, "
-        f"{lasts(done.seconds)}: each has its messages, none was invented, no sequence is missing"
-    )
+SOAKING = Soaking(
+    "python -m apps.soak_capture",
+    __doc__,
+    WAYS,
+    harms=200,
+    per_round=20,
+    things="orders",
+    holds="each has its messages, none was invented, no sequence is missing",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m apps.soak_capture", description=__doc__)
-    parser.add_argument("--harms", type=int, default=200, help="bad things to do in all")
-    parser.add_argument("--per-round", type=int, default=20, help="of them in one round")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round")
-    parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
-    parser.add_argument("--way", action="append", choices=WAYS, help="default: all, in turn")
-    options = parser.parse_args(arguments)
     quiet()
-
-    def end(*_: FrameType | int | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
-    ways = options.way or WAYS
-    home = HOME / "soak-capture"
-    done = load(home / "done.json", options.seed)
-    if options.fresh or done is None or done.harms >= options.harms:
-        shutil.rmtree(home, ignore_errors=True)
-        done = Done(options.seed)
-    home.mkdir(parents=True, exist_ok=True)
-    try:
-        while done.harms < options.harms:
-            count = min(options.per_round, options.harms - done.harms)
-            way = ways[len(done.rounds) % len(ways)]
-            with tempfile.TemporaryDirectory(dir=home) as folder:
-                done.rounds.append(run_round(way, Path(folder), done.next_seed, count))
-            save(home / "done.json", done)
-            print(done.rounds[-1], flush=True)
-    except KeyboardInterrupt:
-        print(f"stopped after {done.harms} harms; run it again to go on", flush=True)
-        return 130
-    except RuntimeError as error:
-        print(f"FAILED: {error}", flush=True)
-        return 1
-    print(table(done))
-    return 0
+    return SOAKING.main(arguments, HOME / "soak-capture", run_round)
 
 
 if __name__ == "__main__":

@@ -1,31 +1,34 @@
 """`scripts/soak delivery`: harm to everything between two databases, which must agree afterwards.
 
 Seeded, bounded, and resumable: what is stopped goes on behind the last round that passed. Rounds
-take turns: SQLite over HTTP, PostgreSQL over HTTP, PostgreSQL over Kafka. A round that fails leaves
-its databases and logs as they are.
+take turns: SQLite over HTTP, PostgreSQL over HTTP, PostgreSQL over Kafka, and that with two
+databases on each side, by two-phase commit. A round that fails leaves its databases and logs.
 """
 
-import argparse
 import random
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 
 from apps.local.broker import Broker
 from apps.local.home import HOME
 from apps.local.postgres import Postgres
-from apps.soak.done import Done, Round, lasts, load, save
-from apps.soak_delivery.fleet import ORDERS_SERVER, WAREHOUSE_SERVER, Fleet
+from apps.soak.done import Round
+from apps.soak.rounds import Soaking
+from apps.soak_delivery.fleet import (
+    CURSOR_SERVER,
+    LOG_SERVER,
+    ORDERS_SERVER,
+    WAREHOUSE_SERVER,
+    Fleet,
+)
 from apps.soak_delivery.harms import harm
 
-WAYS = ("sqlite, http", "postgresql, http", "postgresql, kafka")
+TWO = ", two databases on each side"
+WAYS = ("sqlite, http", "postgresql, http", "postgresql, kafka", f"postgresql, kafka{TWO}")
 SETTLED = 180.0
 """Seconds within which all has to be delivered when the harm is over."""
 
@@ -33,11 +36,12 @@ SETTLED = 180.0
 @contextmanager
 def fleet(way: str, folder: Path, seed: int, broker: Broker | None = None) -> Iterator[Fleet]:
     """A fleet with the servers that it needs, which end with it. broker: to use, if not its own."""
-    database, _, transport = way.partition(", ")
+    database, _, transport = way.removesuffix(TWO).partition(", ")
+    apart = (LOG_SERVER, CURSOR_SERVER) if way.endswith(TWO) else ()
     with ExitStack() as stack:
         servers = {}
         if database == "postgresql":
-            for name in (ORDERS_SERVER, WAREHOUSE_SERVER):
+            for name in (ORDERS_SERVER, WAREHOUSE_SERVER, *apart):
                 servers[name] = stack.enter_context(Postgres())
         if transport == "kafka" and broker is None:
             broker = stack.enter_context(Broker(folder / "broker"))
@@ -63,71 +67,31 @@ def soak(found: Fleet, count: int, seed: int, say: bool = True) -> tuple[dict[st
 
 def run_round(way: str, folder: Path, seed: int, count: int) -> Round:
     """A round. Raises RuntimeError with what is wrong."""
+    print(f"{way}, seed {seed}", flush=True)
     began = time.monotonic()
     with fleet(way, folder, seed) as found:
         what, wrong = soak(found, count, seed)
         if wrong:
             raise RuntimeError(f"{way}, seed {seed}, after {what}: " + "; ".join(wrong[:10]))
         messages = found.messages()
-    shutil.rmtree(folder, ignore_errors=True)
     return Round(seed, way, messages, round(time.monotonic() - began), what)
 
 
-def table(done: Done) -> str:
-    """All rounds, a line for each harm."""
-    found: Counter[str] = Counter()
-    for each in done.rounds:
-        found.update(each.harms)
-    lines = [f"{name:32}{count:>6}" for name, count in sorted(found.items())]
-    messages = sum(each.messages for each in done.rounds)
-    return "\n".join(lines) + (
-        f"\n{done.harms} harms in {len(done.rounds)} rounds, {messages:,} messages, "
-        f"{lasts(done.seconds)}: each delivered once and in order, none lost, none invented"
-    )
+SOAKING = Soaking(
+    "scripts/soak delivery",
+    __doc__,
+    WAYS,
+    harms=300,
+    per_round=30,
+    things="messages",
+    holds="each delivered once and in order, none lost, none invented",
+    keeps=True,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/soak delivery", description=__doc__)
-    parser.add_argument("--harms", type=int, default=300, help="bad things to do in all")
-    parser.add_argument("--per-round", type=int, default=30, help="of them in one round")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round")
-    parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
-    parser.add_argument("--way", action="append", choices=WAYS, help="default: all, in turn")
-    options = parser.parse_args(arguments)
-
-    def end(*_: FrameType | int | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
-    ways = options.way or WAYS
-    home = HOME / "soak-delivery"
-    state = home / "done.json"
-    done = load(state, options.seed)
-    if options.fresh or done is None or done.harms >= options.harms:
-        shutil.rmtree(home, ignore_errors=True)
-        done = Done(options.seed)
-    elif done.rounds:
-        print(f"going on after {len(done.rounds)} rounds with {done.harms} harms", flush=True)
-    home.mkdir(parents=True, exist_ok=True)
-    try:
-        while done.harms < options.harms:
-            count = min(options.per_round, options.harms - done.harms)
-            way = ways[len(done.rounds) % len(ways)]
-            print(f"round {len(done.rounds) + 1}: {way}, seed {done.next_seed}", flush=True)
-            folder = Path(tempfile.mkdtemp(dir=home, prefix=f"round-{done.next_seed}-"))
-            found = run_round(way, folder, done.next_seed, count)
-            done.rounds.append(found)
-            save(state, done)
-            print(f"{found}", flush=True)
-    except KeyboardInterrupt:
-        print(f"stopped after {done.harms} harms; run it again to go on", flush=True)
-        return 130
-    except RuntimeError as error:
-        print(f"FAILED: {error}\nits logs and databases are in {home}", flush=True)
-        return 1
-    print(table(done))
-    return 0
+    return SOAKING.main(arguments, HOME / "soak-delivery", run_round)
 
 
 if __name__ == "__main__":

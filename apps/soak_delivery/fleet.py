@@ -19,12 +19,13 @@ from apps.local.kafka_probe import answers
 from apps.local.ports import HOST, free_port
 from apps.local.postgres import Postgres
 from apps.running import TOKEN
-from apps.soak_delivery.part import CURSOR, SEEN, make, seen
+from apps.soak_delivery.part import CURSOR, LOG, SEEN, make, seen
 from apps.warehouse import stock
 from apps.warehouse.orders import TOPIC, Orders
 from stores.cursor import Cursor
 from stores.cursor_commands import counts
 from stores.engines import open_engine
+from stores.message_log import MessageLog
 
 LEASE = 2.0
 YOUNG = 15.0
@@ -36,10 +37,17 @@ CONSUMERS = ("consumer 1", "consumer 2")
 RECEIVER = "receiver"
 PARTS = (*PRODUCERS, *RELAYS, RECEIVER, *CONSUMERS)
 ORDERS_SERVER, WAREHOUSE_SERVER = "orders database", "warehouse database"
+LOG_SERVER, CURSOR_SERVER = "log database", "cursor database"
+WITHIN = {LOG_SERVER: ORDERS_SERVER, CURSOR_SERVER: WAREHOUSE_SERVER}
+"""What is in another one's database, unless it is apart."""
+SIDES = {"producers": (ORDERS_SERVER, LOG, LOG_SERVER),
+         "consumers": (WAREHOUSE_SERVER, CURSOR, CURSOR_SERVER)}  # fmt: skip
+"""Who decides in which database, and the name and database of who takes part, if it is apart."""
 
 
 class Fleet:
-    """Everything of one soak, in `folder`. servers: the databases' own, by name; none for SQLite.
+    """Everything of one soak, in `folder`. servers: the databases' own, by name; none for SQLite,
+    and those of log and cursor only if they are apart, for two-phase commit.
 
     broker: of the way by Kafka; without one the way is HTTP.
     """
@@ -57,7 +65,10 @@ class Fleet:
         self._port = free_port()
         self._began = 0
         folder.mkdir(parents=True, exist_ok=True)
+        self.apart = LOG_SERVER in self.servers
         self.urls = {name: self._url(name) for name in (ORDERS_SERVER, WAREHOUSE_SERVER)}
+        for name, other in WITHIN.items():
+            self.urls[name] = self._url(name) if self.apart else self.urls[other]
         self._engines = {name: open_engine(url) for name, url in self.urls.items()}
         self._warehouse = self.engine(WAREHOUSE_SERVER)
         self._ages: dict[str, float] = {}
@@ -74,9 +85,9 @@ class Fleet:
 
     def begin(self) -> None:
         """Make the tables and the topic, start all parts, and wait until they work."""
-        Orders(self.engine(ORDERS_SERVER)).make()
+        Orders(self.engine(ORDERS_SERVER), apart=self.engine(LOG_SERVER)).make()
         make(self.engine(WAREHOUSE_SERVER))
-        Cursor(self.engine(WAREHOUSE_SERVER), CURSOR)
+        Cursor(self.engine(CURSOR_SERVER), CURSOR)
         if self.broker is not None:
             self._make_topic(self.broker)
         for name in PARTS:
@@ -103,18 +114,19 @@ class Fleet:
             )  # fmt: skip
 
     def _command(self, name: str) -> list[str]:
-        orders, warehouse = self.urls[ORDERS_SERVER], self.urls[WAREHOUSE_SERVER]
+        orders, log = self.urls[ORDERS_SERVER], self.urls[LOG_SERVER]
+        warehouse, cursor = self.urls[WAREHOUSE_SERVER], self.urls[CURSOR_SERVER]
         part, kafka = "apps.soak_delivery.part", self.broker is not None
         if name in PRODUCERS:
-            return [part, "produce", orders, f"{self.seed}-{name}-{self._began}"]
+            return [part, "produce", orders, log, f"{self.seed}-{name}-{self._began}"]
         if name in CONSUMERS:
-            return [part, "consume", warehouse, "1" if name == CONSUMERS[0] else "20"]
+            return [part, "consume", warehouse, cursor, "1" if name == CONSUMERS[0] else "20"]
         if name in RELAYS:
             way = ["kafka"] if kafka else ["http", "--to", f"http://{HOST}:{self._port}"]
             options = ["--lease", f"{LEASE}", "--acknowledged", "10", "--page", "300"]
-            return ["apps.relay", *way, "--log", orders, *options]
+            return ["apps.relay", *way, "--log", log, *options]
         way = ["feed", "--topic", TOPIC] if kafka else ["serve", "--port", str(self._port)]
-        return ["apps.cursor", *way, "--store", warehouse, "--cursor", CURSOR]
+        return ["apps.cursor", *way, "--store", cursor, "--cursor", CURSOR]
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
@@ -174,6 +186,9 @@ class Fleet:
         for name in PRODUCERS:
             if name in self.parts:
                 self.stop(name)
+        if self.apart:
+            # Nobody is left to resolve it: a producer may have been stopped when a server was away.
+            self.resolve("producers", 30)
         until = time.monotonic() + seconds
         wrong = ["nothing was compared"]
         while wrong and time.monotonic() < until:
@@ -185,6 +200,9 @@ class Fleet:
                 wrong = [str(error)]
         ended = {name: self.stop(name) for name in list(self.parts)}
         wrong = wrong or self.wrong()
+        if self.apart:
+            sides = [side for side in SIDES if not self.resolve(side, 30)]
+            wrong += [f"what {side} did is still in doubt" for side in sides]
         return wrong + [f"{name} ended with {status}" for name, status in ended.items() if status]
 
     def wrong(self) -> list[str]:
@@ -197,7 +215,7 @@ class Fleet:
             came = processed.get(order, [])
             if came != list(range(1, changes + 1)):
                 found.append(f"order {order}: of 1 to {changes} came {came}")
-        left = counts(Cursor(warehouse, CURSOR))
+        left = counts(Cursor(self.engine(CURSOR_SERVER), CURSOR))
         if left.messages or left.parked or left.dead:
             found.append(f"the cursor is not empty: {left}")
         if rest := self._rest():
@@ -205,9 +223,23 @@ class Fleet:
         return found
 
     def _rest(self) -> int:
-        orders = Orders(self.engine(ORDERS_SERVER))
-        with orders.engine.connect() as connection:
-            return len(orders.log.read_after(connection).messages)
+        with self.engine(LOG_SERVER).connect() as connection:
+            return len(MessageLog().read_after(connection).messages)
+
+    def resolve(self, side: str, seconds: float) -> bool:
+        """Resolve by command what a side left in doubt; whether nothing is in doubt any more."""
+        deciding, name, server = SIDES[side]
+        databases = ["--decisions", self.urls[deciding], "--participant"]
+        command = ["apps.two_phase", "resolve", *databases, f"{name}={self.urls[server]}"]
+        until = time.monotonic() + seconds
+        with (self.folder / "resolve.log").open("ab") as log:
+            while time.monotonic() < until:
+                done = subprocess.run(
+                    [sys.executable, "-m", *command], stdout=log, stderr=subprocess.STDOUT
+                )
+                if done.returncode == 0:
+                    return True
+        return False
 
     def messages(self) -> int:
         """How many were processed; -1 while the database is away."""

@@ -6,17 +6,17 @@ import time
 from apps.soak_delivery.fleet import (
     CONSUMERS,
     LEASE,
-    ORDERS_SERVER,
     PARTS,
     PRODUCERS,
     RECEIVER,
     RELAYS,
-    WAREHOUSE_SERVER,
     Fleet,
 )
 
 KILLS = {"producer": PRODUCERS, "relay": RELAYS, "receiver": (RECEIVER,), "consumer": CONSUMERS}
 ZOMBIE = "relay paused, a zombie wakes"
+RESOLVED = {"producers": PRODUCERS, "consumers": CONSUMERS}
+"""Who is killed on a side, so that a command resolves what they leave in doubt."""
 
 
 def harms(fleet: Fleet) -> dict[str, int]:
@@ -25,6 +25,8 @@ def harms(fleet: Fleet) -> dict[str, int]:
     found |= {f"{name} killed": 2 for name in fleet.servers}
     if fleet.broker is not None:
         found["broker killed"] = 1
+    if fleet.apart:
+        found |= {f"{side} killed, resolved by command": 2 for side in RESOLVED}
     return found | {"both relays killed": 1, ZOMBIE: 1, "stopped": 2}
 
 
@@ -39,8 +41,10 @@ def harm(fleet: Fleet, chance: random.Random) -> str:
     what = chance.choices([*choices], [*choices.values()])[0]
     if what == "broker killed":
         fleet.kill_broker()
-    elif what in (f"{ORDERS_SERVER} killed", f"{WAREHOUSE_SERVER} killed"):
-        fleet.kill_server(what.removesuffix(" killed"))
+    elif (server := what.removesuffix(" killed")) in fleet.servers:
+        fleet.kill_server(server)
+    elif (side := what.partition(" ")[0]) in RESOLVED:
+        _resolve(fleet, side)
     elif what == ZOMBIE:
         fleet.pause(chance.choice(RELAYS), LEASE + 0.5)
     elif what == "both relays killed":
@@ -57,3 +61,12 @@ def harm(fleet: Fleet, chance: random.Random) -> str:
         fleet.kill(name)
         fleet.start(name)
     return what
+
+
+def _resolve(fleet: Fleet, side: str) -> None:
+    for name in RESOLVED[side]:
+        fleet.kill(name)
+    if not fleet.resolve(side, 30):
+        raise RuntimeError(f"what {side} left in doubt is not resolved; see {fleet.folder}")
+    for name in RESOLVED[side]:
+        fleet.start(name)

@@ -1,13 +1,17 @@
 """The two parts of the soak that are its own: who places orders, and who works off the cursor.
 
-python -m apps.soak_delivery.part produce URL SEED
-python -m apps.soak_delivery.part consume URL BATCH
+python -m apps.soak_delivery.part produce ORDERS-URL LOG-URL SEED
+python -m apps.soak_delivery.part consume WAREHOUSE-URL CURSOR-URL BATCH
+
+Where the two URLs differ, it is by two-phase commit.
 """
 
 import logging
 import random
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
 from sqlalchemy import (
@@ -28,15 +32,22 @@ from apps.warehouse import stock
 from apps.warehouse.orders import ORDERS, Orders
 from stores.cursor import Cursor
 from stores.cursor_message import Message
-from stores.cursor_work import work
+from stores.cursor_two_phase import two_phase_delivery
+from stores.cursor_work import NAP, work
 from stores.engines import open_engine
+from stores.two_phase import Coordinator
+from stores.two_phase_log import TwoPhaseError
 
-CURSOR = "warehouse"
+CURSOR, LOG = "warehouse", "log"
+"""Names: of the cursor, and of it and the log as they take part in two-phase commit."""
 STREAMS = 120
 """Orders at most; each has many changes."""
 PAUSE = 0.004
 """Seconds between transactions of one producer, so that a backlog ends."""
 ITEMS = ("bolts", "nuts", "washers")
+
+Transaction = Callable[[], AbstractContextManager[tuple[Connection, ...]]]
+"""Begins a transaction: a connection of the orders, and one of the log if that is apart."""
 
 _METADATA = MetaData()
 SEEN = Table(
@@ -64,25 +75,28 @@ def handle(connection: Connection, message: Message) -> None:
     connection.execute(SEEN.insert().values(stream=message.stream, sequence=message.sequence))
 
 
-def trade(orders: Orders, chance: random.Random) -> None:
+def trade(orders: Orders, transaction: Transaction, chance: random.Random) -> None:
     """One transaction with up to three orders, some of which are rolled back."""
-    with orders.engine.begin() as connection:
+    with transaction() as connections:
         # In one order, so that two producers do not lock each other out.
         for number in sorted(chance.sample(range(STREAMS), chance.randrange(1, 4))):
-            _trade(orders, connection, f"A-{number:03}", chance)
+            _trade(orders, connections, f"A-{number:03}", chance)
         if chance.random() < 0.1:
             raise Declined
 
 
-def _trade(orders: Orders, connection: Connection, order: str, chance: random.Random) -> None:
+def _trade(
+    orders: Orders, connections: tuple[Connection, ...], order: str, chance: random.Random
+) -> None:
+    connection, apart = connections[0], connections[-1]
     # Who updates it locks it: another producer may be placing the same one.
     there = update(ORDERS).where(ORDERS.c.id == order).values(id=order)
     if connection.execute(there).rowcount == 0:
-        orders.place(connection, order, chance.choice(ITEMS), chance.randrange(1, 100))
+        orders.place(connection, order, chance.choice(ITEMS), chance.randrange(1, 100), apart)
     elif chance.random() < 0.1:
-        orders.cancel(connection, order)
+        orders.cancel(connection, order, apart)
     else:
-        orders.change(connection, order, chance.randrange(1, 100))
+        orders.change(connection, order, chance.randrange(1, 100), apart)
 
 
 def seen(engine: Engine) -> dict[str, list[int]]:
@@ -95,31 +109,66 @@ def seen(engine: Engine) -> dict[str, list[int]]:
     return found
 
 
-def produce(url: str, seed: str, stopped: Event) -> None:
+def produce(url: str, log_url: str, seed: str, stopped: Event) -> None:
     """Trade until it is told to stop."""
-    orders, chance = Orders(open_engine(url)), random.Random(seed)
+    engine, log_engine = open_engine(url), open_engine(log_url)
+    orders, chance = Orders(engine, apart=log_engine), random.Random(seed)
+
+    @contextmanager
+    def in_one() -> Iterator[tuple[Connection, ...]]:
+        with engine.begin() as connection:
+            yield (connection,)
+
+    transaction: Transaction = in_one
+    if url != log_url:
+        transaction = Coordinator(engine, {LOG: log_engine}).transaction
     while not stopped.wait(PAUSE):
         try:
-            trade(orders, chance)
+            trade(orders, transaction, chance)
         except Declined:
             pass
-        except SQLAlchemyError as error:
-            logging.warning("%s", str(getattr(error, "orig", error)).splitlines()[:1])
+        except (SQLAlchemyError, TwoPhaseError) as error:
+            _tell(error)
             stopped.wait(0.2)
+
+
+def consume(url: str, cursor_url: str, batch: int, stopped: Event) -> None:
+    """Deliver until it is told to stop."""
+    cursor = Cursor(open_engine(cursor_url), CURSOR, backoff=0.2, attempts=20)
+    if url == cursor_url:
+        work(cursor, handle, stopped, batch=batch)
+        return
+    # The warehouse decides: what is processed is there before the stream's next message is free.
+    coordinator = Coordinator(open_engine(url), {CURSOR: cursor.engine})
+    while not stopped.is_set():
+        try:
+            with two_phase_delivery(cursor, coordinator) as (message, connections):
+                if message is not None:
+                    handle(connections[0], message)
+            if message is None:
+                stopped.wait(NAP)
+        except (SQLAlchemyError, TwoPhaseError) as error:
+            _tell(error)
+            stopped.wait(0.2)
+        except Exception:
+            logging.exception("a message failed")
+
+
+def _tell(error: Exception) -> None:
+    logging.warning("%s", str(getattr(error, "orig", error)).splitlines()[:1])
 
 
 def main() -> int:
     """Returns the exit status."""
-    what, url, third = sys.argv[1:]
+    what, url, other, third = sys.argv[1:]
     stopped = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     if what == "produce":
-        produce(url, third, stopped)
+        produce(url, other, third, stopped)
     else:
-        cursor = Cursor(open_engine(url), CURSOR, backoff=0.2, attempts=20)
-        work(cursor, handle, stopped, batch=int(third))
+        consume(url, other, int(third), stopped)
     return 0
 
 

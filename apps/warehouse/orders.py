@@ -21,34 +21,49 @@ ORDERS = Table(
 
 
 class Orders:
-    """Orders in the database of `engine`, whose messages go into `log`."""
+    """Orders in the database of `engine`, whose messages go into `log`.
 
-    def __init__(self, engine: Engine, log: MessageLog | None = None) -> None:
-        self.engine = engine
+    apart: the log's database, if it is another one. Whatever captures then takes a connection of
+    each, `apart` being the log's, in one transaction by two-phase commit.
+    """
+
+    def __init__(
+        self, engine: Engine, log: MessageLog | None = None, apart: Engine | None = None
+    ) -> None:
+        self.engine, self.log_engine = engine, apart or engine
         self.log = log or MessageLog()
         self._outbox = Outbox(self.log)
 
     def make(self) -> None:
         """Make the tables, and those of the log."""
         _METADATA.create_all(self.engine)
-        self.log.create(self.engine)
+        self.log.create(self.log_engine)
 
-    def place(self, connection: Connection, order: str, item: str, amount: int) -> None:
+    def place(
+        self,
+        connection: Connection,
+        order: str,
+        item: str,
+        amount: int,
+        apart: Connection | None = None,
+    ) -> None:
         """Place a new order, in the connection's transaction."""
         connection.execute(
             ORDERS.insert().values(id=order, item=item, amount=amount, state="placed", changes=1)
         )
-        self._tell(connection, order, "Placed", {"item": item, "amount": amount})
+        self._tell(apart or connection, order, "Placed", {"item": item, "amount": amount})
 
-    def change(self, connection: Connection, order: str, amount: int) -> None:
+    def change(
+        self, connection: Connection, order: str, amount: int, apart: Connection | None = None
+    ) -> None:
         """Order another amount."""
         self._set(connection, order, amount=amount)
-        self._tell(connection, order, "Changed", {"amount": amount})
+        self._tell(apart or connection, order, "Changed", {"amount": amount})
 
-    def cancel(self, connection: Connection, order: str) -> None:
+    def cancel(self, connection: Connection, order: str, apart: Connection | None = None) -> None:
         """Cancel an order."""
         self._set(connection, order, amount=0, state="cancelled")
-        self._tell(connection, order, "Cancelled", {})
+        self._tell(apart or connection, order, "Cancelled", {})
 
     def _set(self, connection: Connection, order: str, **values: Any) -> None:
         mine = update(ORDERS).where(ORDERS.c.id == order)

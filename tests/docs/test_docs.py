@@ -74,8 +74,14 @@ def anchors(page: Path) -> set[str]:
 
 
 def source_of(module: str) -> str:
-    """The text of a module, or of what runs as a package."""
-    spec = find_spec(f"{module}.__main__" if is_package(module) else module)
+    """The text of a module, or of what runs as a package, and of who shares its options."""
+    text = text_of(f"{module}.__main__" if is_package(module) else module)
+    shared = re.findall(r"^from (apps\.soak\.rounds) import", text, re.MULTILINE)
+    return "\n".join([text, *map(text_of, shared)])
+
+
+def text_of(module: str) -> str:
+    spec = find_spec(module)
     assert spec is not None, module
     assert spec.origin is not None, module
     return Path(spec.origin).read_text()

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from stores.cursor import Cursor
@@ -70,6 +70,23 @@ def test_a_slow_delivery_holds_up_neither_receiving_nor_others(engine: Engine) -
         others = consume(cursor)
         assert others == ["b1" if slow.stream == "a" else "a1"]
     assert consume(cursor) == [f"{slow.stream}2"]
+
+
+def test_what_a_consumer_does_is_planned_as_it_would_be_elsewhere(engine: Engine) -> None:
+    cursor = Cursor(engine)
+    cursor.receive([message(1), message(2)])
+    seen = []
+    with engine.connect() as connection:
+        for setting in ("on", "off"):
+            connection.execute(text(f"SET enable_seqscan = {setting}"))
+            connection.commit()
+            with cursor.delivery(connection) as found:
+                assert found is not None
+                names = ("enable_seqscan", "enable_bitmapscan")
+                seen += [connection.execute(text(f"SHOW {name}")).scalar() for name in names]
+            seen.append(connection.execute(text("SHOW enable_seqscan")).scalar())
+            connection.rollback()
+    assert seen == ["on", "on", "on", "off", "on", "off"]
 
 
 async def afail(cursor: Cursor, connection: AsyncConnection) -> None:

@@ -112,6 +112,29 @@ def test_a_crash_between_the_two_is_resolved_one_way(
     assert done(other) == ["a1", "a2"]
 
 
+def test_where_the_tables_decide_a_stream_goes_on_only_with_what_was_processed(
+    server: Postgres, other: Engine, unique: Callable[[str], str]
+) -> None:
+    """Else the next message could be processed before the last one's updates are seen."""
+    engine = open_engine(server.new_database(unique("cursor")))
+    cursor, second = Cursor(engine), Coordinator(other, {"cursor": engine})
+    seen: list[tuple[list[str], bool]] = []
+
+    def step(what: str) -> None:
+        if what == "decided":
+            with two_phase_delivery(cursor, second) as (found, _):
+                seen.append((done(other), found is None))
+
+    cursor.receive([message(1), message(2)])
+    first = Coordinator(other, {"cursor": engine}, step=step)
+    for _ in range(2):
+        with two_phase_delivery(cursor, first) as (found, connections):
+            assert found is not None
+            write(connections[0], found)
+    assert seen == [(["a1"], True), (["a1", "a2"], True)]
+    engine.dispose()
+
+
 def test_a_coordinator_without_the_cursor_s_database_is_refused(
     engine: Engine, other: Engine, tmp_path: Path
 ) -> None:

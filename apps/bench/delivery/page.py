@@ -39,22 +39,26 @@ def backlog_grid(found: Backlog) -> Grid:
     return Grid(["messages/s", "over all", "first fifth", "last fifth", "seconds"], [row])
 
 
-def latency_grid(found: Latency) -> Grid:
-    row = [
-        f"{number(found.rate, 0)} transactions/s",
-        number(found.p50, 0),
-        number(found.p99, 0),
-        number(found.most, 0),
+def latency_grid(found: list[Latency]) -> Grid:
+    rows = [
+        [
+            f"{number(each.asked, 0)} transactions/s",
+            number(each.rate, 0),
+            number(each.p50, 0),
+            number(each.p99, 0),
+            number(each.most, 0),
+        ]
+        for each in found
     ]
-    return Grid(["ms from commit to commit", "p50", "p99", "longest"], [row])
+    return Grid(["ms from commit to commit", "came about", "p50", "p99", "longest"], rows)
 
 
-def goals_grid(backlog: Backlog, latency: Latency) -> Grid:
+def goals_grid(backlog: Backlog, latency: list[Latency]) -> Grid:
     rate, slower = backlog.rate, backlog.last / backlog.first
+    late = max(each.p99 for each in latency)
     rows = [
         ["relay, messages/s", f"above {RATE:,}", number(rate, 0), _word(rate > RATE)],
-        ["commit to commit, p99 ms", f"below {P99}", number(latency.p99, 0),
-         _word(latency.p99 < P99)],
+        ["commit to commit, p99 ms", f"below {P99}", number(late, 0), _word(late < P99)],
         ["last fifth of the backlog to the first", "at least 0.8", number(slower, 2),
          _word(slower >= 0.8)],
     ]  # fmt: skip
@@ -65,7 +69,9 @@ def _word(met: bool) -> str:
     return "met" if met else "missed"
 
 
-def page(captures: list[Rate], backlog: Backlog, latency: Latency, facts: dict[str, str]) -> str:
+def page(
+    captures: list[Rate], backlog: Backlog, latency: list[Latency], facts: dict[str, str]
+) -> str:
     """The whole page, in Markdown."""
     machine = Grid(["machine and software", ""], [[name, fact] for name, fact in facts.items()])
     parts = [
@@ -77,7 +83,9 @@ def page(captures: list[Rate], backlog: Backlog, latency: Latency, facts: dict[s
         _wrapped(
             "A transaction inserts a row of 200 bytes and captures a message of the same, or none. "
             "Writers are processes that share 100,000 streams; commits wait for the disk. Into "
-            "another database means by two-phase commit."
+            "another database means by two-phase commit. What capture costs is what it writes, a "
+            "row with three index entries and a counter: transactions that write the same to plain "
+            "tables, by statements of their own, are no faster."
         ),
         "## A backlog",
         backlog_grid(backlog).markdown(),
@@ -91,7 +99,7 @@ def page(captures: list[Rate], backlog: Backlog, latency: Latency, facts: dict[s
         _wrapped(
             "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
             "to a cursor, whose consumer writes a row. From when the producer's commit returned to "
-            "when the consumer's did; the clock is the same."
+            "when the consumer's did; the clock is the same. It is measured after 5 s at that rate."
         ),
         "## Where",
         machine.markdown(),
@@ -107,5 +115,6 @@ _HEAD = """\
 # Benchmarks of delivery
 
 Written by `scripts/bench delivery`, which measures [delivery](delivering.md) against a PostgreSQL
-and a Kafka broker on the same machine, all of them sharing its cores. `--n` sets the backlog. The
-figures to beat are those that others publish for this job on four cores."""
+and a Kafka broker on the same machine, all of them sharing its cores. `--n` sets the backlog;
+`--part captures`, `latency` or `backlog` measures one of the three and keeps what was measured of
+the others. The figures to beat are those that others publish for this job on four cores."""

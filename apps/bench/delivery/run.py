@@ -9,6 +9,7 @@ from rich.console import Console
 from apps.bench import machine
 from apps.bench.capture import captures
 from apps.bench.delivery.backlog import backlog
+from apps.bench.delivery.kept import PARTS, Kept
 from apps.bench.delivery.latency import latency
 from apps.bench.delivery.page import (
     FORMS,
@@ -18,16 +19,19 @@ from apps.bench.delivery.page import (
     latency_grid,
     page,
 )
-from apps.bench.delivery.stage import SETTINGS, stage
+from apps.bench.delivery.stage import SETTINGS, Stage, stage
 
 WRITERS = (1, 16)
 """At a time, in turn."""
+SHARES = (0.1, 0.3, 1.0)
+"""Of the rate, at which latency is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
     """n: messages of the backlog. rate: transactions/s for latency, of which there are `seconds`
-    seconds; writers capture for a third of that, in each form."""
+    seconds; writers capture for a third of that, in each form. parts: what to measure; of the
+    others, what was measured last is kept in `folder`."""
 
     n: int
     rate: int
@@ -35,32 +39,53 @@ class DeliveryOptions:
     folder: Path
     page: Path
     writers: tuple[int, ...] = WRITERS
+    parts: tuple[str, ...] = PARTS
 
 
 def run(options: DeliveryOptions, console: Console) -> int:
     """Returns the exit status."""
     options.folder.mkdir(parents=True, exist_ok=True)
-    before = machine.load()
+    file = options.folder / "delivery.json"
+    kept = Kept.load(file)
     with (
         tempfile.TemporaryDirectory(dir=options.folder, prefix="delivery-") as folder,
         stage(Path(folder)) as where,
     ):
+        for part in options.parts:
+            before = machine.load()
+            _measure(part, where, options, kept, console)
+            kept.loads[part] = f"{before}, {machine.load()}"
+            kept.save(file)
+    if kept.missing or kept.backlog is None:
+        console.print(f"not measured yet: {', '.join(kept.missing)}; no page is written")
+        return 0
+    console.print(goals_grid(kept.backlog, kept.latency).rich("Goals"))
+    facts = machine.facts() | {
+        "PostgreSQL": "18, " + ", ".join(f"{name}={value}" for name, value in SETTINGS.items()),
+    }
+    facts |= {f"load before and after {part}": kept.loads[part] for part in PARTS}
+    options.page.write_text(page(kept.captures, kept.backlog, kept.latency, facts))
+    console.print(f"written: {options.page}")
+    return 0
+
+
+def _measure(
+    part: str, where: Stage, options: DeliveryOptions, kept: Kept, console: Console
+) -> None:
+    if part == "captures":
         url, log_url = where.database("captures"), where.database("log")
-        captured = [
+        kept.captures = [
             captures(url, log_url, writers, form, options.seconds / 3)
             for writers in options.writers
             for form in FORMS
         ]
-        console.print(captures_grid(captured).rich("Capture"))
-        late = latency(where, max(10, round(options.rate * options.seconds)), options.rate)
-        console.print(latency_grid(late).rich("All the way"))
-        drained = backlog(where, options.n)
-        console.print(backlog_grid(drained).rich("A backlog"))
-    console.print(goals_grid(drained, late).rich("Goals"))
-    facts = machine.facts() | {
-        "PostgreSQL": "18, " + ", ".join(f"{name}={value}" for name, value in SETTINGS.items()),
-        "load before and after": f"{before}, {machine.load()}",
-    }
-    options.page.write_text(page(captured, drained, late, facts))
-    console.print(f"written: {options.page}")
-    return 0
+        console.print(captures_grid(kept.captures).rich("Capture"))
+    elif part == "latency":
+        rates = sorted({max(1, round(options.rate * share)) for share in SHARES})
+        kept.latency = [
+            latency(where, max(10, round(rate * options.seconds)), rate) for rate in rates
+        ]
+        console.print(latency_grid(kept.latency).rich("All the way"))
+    else:
+        kept.backlog = backlog(where, options.n)
+        console.print(backlog_grid(kept.backlog).rich("A backlog"))

@@ -12,18 +12,17 @@ from uuid import uuid4
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from apps.local.broker import Broker
 from apps.local.postgres import Postgres
 from stores.engines import open_engine
-from stores.message import Draft
+from stores.message import Position
 from stores.message_log import MessageLog
 
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_prepared_transactions": "32"}
 """Of the server; all else is as it comes, so commits wait for the disk."""
 PARTITIONS = 4
-STREAMS = 5_000
 CONTENT = 200
 """Bytes of a message."""
 
@@ -60,13 +59,14 @@ class Stage:
             made.result(30)
         return name
 
-    def ends(self, topic: str) -> int:
-        """Offsets of a topic, all partitions together."""
+    @contextmanager
+    def ends(self, topic: str) -> Iterator[Callable[[], int]]:
+        """Looks up the offsets of a topic's ends, all partitions together."""
         consumer = Consumer({"bootstrap.servers": self.broker.address, "group.id": "bench"})
+        partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
         try:
-            return sum(
-                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
-                for number in range(PARTITIONS)
+            yield lambda: sum(
+                consumer.get_watermark_offsets(partition, timeout=10)[1] for partition in partitions
             )
         finally:
             consumer.close()
@@ -102,25 +102,10 @@ def stage(folder: Path) -> Iterator[Stage]:
         yield Stage(server, stack.enter_context(Broker(folder / "broker")), folder)
 
 
-def fill(engine: Engine, log: MessageLog, topic: str, count: int) -> None:
-    """Append `count` messages of 5,000 streams."""
-    log.create(engine)
-    content = b"x" * CONTENT
-    for first in range(0, count, 10_000):
-        drafts = [
-            Draft(topic, f"stream-{at % STREAMS}", "Filled", content)
-            for at in range(first, min(first + 10_000, count))
-        ]
-        with engine.begin() as connection:
-            log.append_many(connection, drafts)
+def is_empty(engine: Engine, log: MessageLog, behind: int = 0) -> bool:
+    """Whether all of the log was acknowledged, of the messages with ids above `behind`."""
     with engine.connect() as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE"))
-
-
-def is_empty(engine: Engine, log: MessageLog) -> bool:
-    """Whether all of the log was acknowledged."""
-    with engine.connect() as connection:
-        return not log.read_after(connection, limit=1).messages
+        return not log.read_after(connection, Position(behind), limit=1).messages
 
 
 def new_log(url: str, **settings: Any) -> tuple[Engine, MessageLog]:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak_delivery.__main__ import fleet, soak
+from apps.soak_delivery.__main__ import WAYS, fleet, soak
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize(("way", "harms"), [("sqlite, http", 6), ("postgresql, kafka", 8)])
+@pytest.mark.parametrize(("way", "harms"), [(WAYS[0], 6), (WAYS[2], 8), (WAYS[3], 6)])
 def test_two_databases_agree_after_kills(way: str, harms: int, tmp_path: Path) -> None:
     with fleet(way, tmp_path, seed=harms) as found:
         done, wrong = soak(found, harms, seed=harms, say=False)

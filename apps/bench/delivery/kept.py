@@ -1,0 +1,46 @@
+"""What was measured, part by part, kept between runs: all of it together takes its time."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from apps.bench.capture import Rate
+from apps.bench.delivery.backlog import Backlog
+from apps.bench.delivery.latency import Latency
+
+PARTS = ("captures", "latency", "backlog")
+
+
+@dataclass(slots=True)
+class Kept:
+    """loads: part → the machine's load before and after it."""
+
+    captures: list[Rate] = field(default_factory=list)
+    latency: list[Latency] = field(default_factory=list)
+    backlog: Backlog | None = None
+    loads: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """What was kept in `file`; nothing if it is not there, or of another version."""
+        try:
+            found = orjson.loads(file.read_bytes())
+            backlog = found["backlog"]
+            return cls(
+                [Rate(**each) for each in found["captures"]],
+                [Latency(**each) for each in found["latency"]],
+                backlog and Backlog(**backlog),
+                dict(found["loads"]),
+            )
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            return cls()
+
+    def save(self, file: Path) -> None:
+        file.write_bytes(orjson.dumps(self, option=orjson.OPT_INDENT_2))
+
+    @property
+    def missing(self) -> list[str]:
+        """The parts that were not measured."""
+        return [part for part in PARTS if part not in self.loads]

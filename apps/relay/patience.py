@@ -1,0 +1,34 @@
+"""Going on with a database that is away at times."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """name: of the relay. retry: seconds until it is tried again."""
+
+    name: str
+    retry: float
+
+    async def __call__(
+        self, work: Callable[[], T], thread: Callable[..., Awaitable[Any]] = asyncio.to_thread
+    ) -> T:
+        """Do something with the database, in a thread, and try again while it is away."""
+        while True:
+            try:
+                found: T = await thread(work)
+                return found
+            except SQLAlchemyError as error:
+                reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+                logger.warning("relay %s: the log's database: %s", self.name, reason[:1])
+                await asyncio.sleep(self.retry)

@@ -1,0 +1,97 @@
+"""Rounds of a soak, of several ways in turn: options, what was done before, and how it ends."""
+
+import argparse
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from apps.soak.done import Done, Round, lasts, load, save
+
+Run = Callable[[str, Path, int, int], Round]
+"""(way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Soaking:
+    """A soak's command. prog, doc: for its help. things: what rounds count. holds: what is shown
+    once all of them have passed. keeps: whether a round that fails leaves its folder."""
+
+    prog: str
+    doc: str | None
+    ways: tuple[str, ...]
+    harms: int
+    per_round: int
+    things: str
+    holds: str
+    keeps: bool = False
+
+    def main(self, arguments: Sequence[str] | None, home: Path, run: Run) -> int:
+        """Do what the arguments say, with all that is kept in `home`; returns the exit status."""
+        options = self._options(arguments)
+
+        def end(*_: FrameType | int | None) -> None:
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGTERM, end)
+        done = load(home / "done.json", options.seed)
+        if options.fresh or done is None or done.harms >= options.harms:
+            shutil.rmtree(home, ignore_errors=True)
+            done = Done(options.seed)
+        elif done.rounds:
+            print(f"going on after {len(done.rounds)} rounds with {done.harms} harms", flush=True)
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            while done.harms < options.harms:
+                self._round(options, home, done, run)
+        except KeyboardInterrupt:
+            print(f"stopped after {done.harms} harms; run it again to go on", flush=True)
+            return 130
+        except RuntimeError as error:
+            print(f"FAILED: {error}", flush=True)
+            if self.keeps:
+                print(f"its logs and databases are in {home}", flush=True)
+            return 1
+        print(self._table(done))
+        return 0
+
+    def _options(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(prog=self.prog, description=self.doc)
+        add = parser.add_argument
+        add("--harms", type=int, default=self.harms, help="bad things to do in all (%(default)s)")
+        add("--per-round", type=int, default=self.per_round, help="in one round (%(default)s)")
+        add("--seed", type=int, default=1, help="of the first round")
+        add("--fresh", action="store_true", help="do not go on with an earlier run")
+        add("--way", action="append", choices=self.ways, help="default: all, in turn")
+        return parser.parse_args(arguments)
+
+    def _round(self, options: argparse.Namespace, home: Path, done: Done, run: Run) -> None:
+        count = min(options.per_round, options.harms - done.harms)
+        ways, seed = options.way or self.ways, done.next_seed
+        folder = Path(tempfile.mkdtemp(dir=home, prefix=f"round-{seed}-"))
+        passed = False
+        try:
+            found = run(ways[len(done.rounds) % len(ways)], folder, seed, count)
+            passed = True
+        finally:
+            if passed or not self.keeps:
+                shutil.rmtree(folder, ignore_errors=True)
+        done.rounds.append(found)
+        save(home / "done.json", done)
+        print(f"{found}", flush=True)
+
+    def _table(self, done: Done) -> str:
+        """All rounds, a line for each harm."""
+        found: Counter[str] = Counter()
+        for each in done.rounds:
+            found.update(each.harms)
+        lines = [f"{name:40}{count:>6}" for name, count in sorted(found.items())]
+        things = sum(each.messages for each in done.rounds)
+        return "\n".join(lines) + (
+            f"\n{done.harms} harms in {len(done.rounds)} rounds, {things:,} {self.things}, "
+            f"{lasts(done.seconds)}: {self.holds}"
+        )
