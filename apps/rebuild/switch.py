@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.rebuild.plan import Plan
 from apps.rebuild.progress import Progress
-from stores.sink import Position, Sink, StoreError
+from stores.sink import NotYet, Position, Sink, StoreError
 from topology.faust.follower import Follower
 
 PATIENCE = 300.0
@@ -73,7 +73,7 @@ class Follow:
     def switch(self) -> None:
         """Put the side in the live tables' place, at a moment at which it is as far as they are.
 
-        Raises StoreError if there is no such moment for long.
+        Raises NotYet if there is no such moment for long.
         """
         topics = sorted(self.plan.snapshot.outputs)
         until = time.monotonic() + PATIENCE
@@ -83,8 +83,8 @@ class Follow:
                 self._check()
                 self.live.switch(self.plan.side, topics)
                 return
-            except StoreError as error:
-                if "not caught up" not in str(error) or time.monotonic() > until:
+            except NotYet:
+                if time.monotonic() > until:
                     raise
 
 
