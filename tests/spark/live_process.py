@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,18 @@ from confluent_kafka import Message
 from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from apps.soak.check import read
+from tests import quick_spark
 
 PATIENCE = 240.0
 
 
 class LiveProcess:
-    """Runs one topology with a checkpoint and a read store of its own."""
+    """Runs one topology with a checkpoint and a read store of its own.
+
+    launcher: what starts it, instead of this Python.
+    """
+
+    launcher: Sequence[str] = (sys.executable, "-m", "apps.live")
 
     def __init__(self, folder: Path, broker: str, topology: str, **environment: str) -> None:
         self.broker, self.topology = broker, topology
@@ -31,14 +37,14 @@ class LiveProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:
-        command = [sys.executable, "-m", "apps.live", "--broker", self.broker]
+        command = [*self.launcher, "--broker", self.broker]
         command += ["--topology", self.topology, "--checkpoint", str(self.checkpoint)]
         with self.log.open("ab") as output:
             self.process = spawn(
                 [*command, *options],
                 output=output,
                 cwd=ROOT,
-                env={**os.environ, **self.environment},
+                env={**os.environ, **quick_spark.environment(), **self.environment},
             )
 
     def end(self, number: signal.Signals) -> int:

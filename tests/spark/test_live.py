@@ -97,6 +97,7 @@ def test_the_same_disorder_comes_out_the_same_as_from_a_faust_worker(
     broker: BrokerAddress,
     unique: Callable[[str], str],
     create_topics: Callable[[dict[str, int]], None],
+    database: str,
     tmp_path: Path,
     processes: list[Any],
 ) -> None:
@@ -115,7 +116,7 @@ def test_the_same_disorder_comes_out_the_same_as_from_a_faust_worker(
     )
     processes += [worker, live]
     worker.start()
-    live.start("--store", f"sqlite:///{live.store}", "--topics")
+    live.start("--store", database, "--topics")
 
     def missing(prefix: str, given: dict[str, int]) -> dict[str, tuple[int, int]]:
         found = {t: len(records(broker.address, t.replace("expected", prefix))) for t in given}
@@ -146,8 +147,9 @@ def test_the_same_disorder_comes_out_the_same_as_from_a_faust_worker(
                 (topic, r.partition() or 0, r.offset() or 0, r.value())
                 for r in records(broker.address, topic)
             )
-    for view in shop.views:
-        assert rows(live.store, view) == rows(store, view) != [], view
+    with open_sink(database) as one, open_sink(f"sqlite:///{store}") as other:
+        for view in shop.views:
+            assert list(one.rows(view)) == list(other.rows(view)) != [], view
 
 
 def test_a_driver_that_is_killed_repeats_nothing_and_loses_nothing(
