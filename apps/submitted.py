@@ -1,6 +1,8 @@
 """Jobs under spark-submit, where Spark's JVM is the process that is told to stop."""
 
+import atexit
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Event
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
 _STOP_SECONDS = 60
 """How long a JVM that is told to end waits for the job to end before it."""
+_ANSWER_SECONDS = 0.1
+"""For the JVM to hear that the job has ended; if it does not, it sees that the process has."""
 _FIRST = 1000
 """Spark's own shutdown hooks have lower priorities: they end the session."""
 
@@ -24,19 +28,17 @@ def submitted() -> bool:
 def stopped_in_order(spark: "SparkSession", stop: Event) -> Iterator[None]:
     """Let the block end the session's work when `stop` is set, and stop the session behind it.
 
-    Under spark-submit a SIGTERM is for the JVM, which would take the session away at once: it sets
-    `stop` here, and waits until the block has ended.
+    Under spark-submit a SIGTERM is for the JVM, which would take the session away at once, and what
+    this process has to say with it: it sets `stop` here, and waits until this process ends.
     """
     from apps.spark_session import SPARK_ERRORS
 
-    ended = Event()
-    with _hook(spark, _Told(stop, ended)) if submitted() else nullcontext():
+    with _hook(spark, _Told(stop)) if submitted() else nullcontext():
         try:
             yield
         finally:
             with suppress(*SPARK_ERRORS):
                 spark.stop()
-            ended.set()
 
 
 @contextmanager
@@ -62,12 +64,17 @@ def _hook(spark: "SparkSession", told: "_Told") -> Iterator[None]:
 class _Told:
     """A java.lang.Runnable that the JVM runs when it is told to end."""
 
-    def __init__(self, stop: Event, ended: Event) -> None:
-        self._stop, self._ended = stop, ended
+    def __init__(self, stop: Event) -> None:
+        self._stop, self._ended = stop, Event()
 
     def run(self) -> None:
+        atexit.register(self._end)
         self._stop.set()
         self._ended.wait(_STOP_SECONDS)
+
+    def _end(self) -> None:
+        self._ended.set()
+        time.sleep(_ANSWER_SECONDS)
 
     class Java:
         implements = ("java.lang.Runnable",)
