@@ -20,7 +20,7 @@ from stores.sinks import open_sink
 from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 from tests.spark.disorder import Message, disorder, encoded
-from tests.spark.live_process import LiveProcess, records, rows
+from tests.spark.live_process import TOLD_TO_END, LiveProcess, records, rows
 from tests.spark.shops import make
 from topology import Topology, TopologyTestDriver
 
@@ -152,7 +152,7 @@ def test_the_same_disorder_comes_out_the_same_as_from_a_faust_worker(
             assert list(one.rows(view)) == list(other.rows(view)) != [], view
 
 
-def test_a_driver_that_is_killed_repeats_nothing_and_loses_nothing(
+def test_a_driver_and_an_executor_that_are_killed_repeat_nothing_and_lose_nothing(
     broker: BrokerAddress,
     unique: Callable[[str], str],
     create_topics: Callable[[dict[str, int]], None],
@@ -186,10 +186,19 @@ def test_a_driver_that_is_killed_repeats_nothing_and_loses_nothing(
         time.sleep(chance.random())
         assert live.end(signal.SIGKILL) == -signal.SIGKILL
     assert 0 < missing(total) < total
+    # It goes on under spark-submit, with executors that are processes of their own.
     send(broker.address, prefix, messages[len(messages) // 2 :], START + 1_000_000)
+    before = total - missing(total)
+    live.be_submitted()
     live.start(*options)
+    live.wait(partial(missing, before + 1))
+    executors = live.executors()
+    assert len(executors) == 2
+    os.kill(executors[0], signal.SIGKILL)
     live.wait(partial(missing, total))
-    assert live.end(signal.SIGTERM) == 0, tail(live.log, 60)
+    # The signal was the JVM's, which let the job end first.
+    assert live.end(signal.SIGTERM) == TOLD_TO_END, tail(live.log, 60)
+    assert "live: stopped" in live.log.read_text()
 
     found: dict[str, list[KafkaMessage]] = defaultdict(list)
     for record in records(broker.address, output):
