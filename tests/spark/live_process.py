@@ -60,7 +60,7 @@ class LiveProcess:
     def executors(self) -> list[int]:
         """The process ids of its executors."""
         assert self.process is not None
-        words = ["ps", "-eo", "pid=,ppid=,args="]
+        words = ["ps", "-ww", "-eo", "pid=,ppid=,args="]
         listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         found = (line.split(None, 2) for line in listed.splitlines())
         return [
