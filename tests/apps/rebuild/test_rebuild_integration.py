@@ -43,7 +43,7 @@ def living(
     made.stop()
 
 
-@on("sqlite")
+@on("postgresql")
 def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     living: Living,
 ) -> None:
@@ -84,7 +84,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     assert living.ledger() == events.ledger()
 
 
-@on("delta")
+@on("sqlite")
 def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Living) -> None:
     events = Input(2)
     living.start(LABEL="new")
