@@ -1,4 +1,4 @@
-"""Some streams of a view: rebuilt by themselves, and put into the live tables in one transaction.
+"""Some streams of a view: rebuilt by themselves, and put into the live tables at one stroke.
 
 What the view's earlier outputs wrote for these streams goes, and what is rebuilt comes, together
 with what the view has said of them since; at a moment at which both sides are equally far.
