@@ -14,13 +14,14 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import ExitStack
 from threading import Event
 
+from apps.arguments import add_broker, add_kafka, count, seconds
 from apps.kafka_client import client_settings
-from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.kafka_options import OptionError, kafka_options
 from apps.signals import take_signals
+from apps.submitted import stopped_in_order, submitted
 from stores.sink import Sink, StoreError
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
@@ -48,11 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("live", description=__doc__.partition("\n")[0])
     parser.add_argument("--topology", required=True, metavar="MODULE:NAME")
-    parser.add_argument(
-        "--broker",
-        default=os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"),
-        help="host:port of Kafka (SEQUITUR_BROKER, else %(default)s)",
-    )
+    add_broker(parser)
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="the state of all streams; keep it"
     )
@@ -66,32 +63,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-records-per-trigger",
-        type=_count,
+        type=count,
         default=50_000,
         metavar="N",
         help="messages of one batch, whose outputs are in memory together (%(default)s)",
     )
     parser.add_argument(
         "--trigger-interval",
-        type=_seconds,
+        type=seconds,
         default=0.5,
         metavar="SECONDS",
         help="between the starts of two batches, also when nothing comes (%(default)s)",
     )
     parser.add_argument("--group", help="of the committed offsets (TOPOLOGY.spark)")
-    parser.add_argument(
-        "--kafka-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="of Spark's Kafka source, such as kafka.security.protocol=SSL; may be repeated",
-    )
-    parser.add_argument(
-        "--kafka-properties",
-        type=Path,
-        metavar="FILE",
-        help="client properties, such as sasl.jaas.config=…: secrets are not for command lines",
-    )
+    add_kafka(parser)
     return parser
 
 
@@ -108,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     client = client_settings(kafka)
     sys.path.insert(0, "")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not submitted():
         # Spark's Python workers import the topology as this process does.
         os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     # Spark takes seconds to import and to start: what is wrong with the rest is said before.
@@ -124,6 +109,7 @@ def _run(options: argparse.Namespace) -> int:
             sink = stack.enter_context(open_sink(options.store, tables))
         from aiokafka.errors import KafkaError
 
+        from apps.spark_errors import told
         from apps.spark_session import SPARK_ERRORS, spark_session
         from topology.spark.live import start
         from topology.spark.settings import CannotRun, Settings
@@ -142,7 +128,7 @@ def _run(options: argparse.Namespace) -> int:
             spark = spark_session(topology.name)
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             log.info("running topology %s from %s", topology.name, options.broker)
-            try:
+            with stopped_in_order(spark, stop):
                 live = start(options.topology, settings, spark, sink)
                 while not stop.wait(LOOK_SECONDS) and live.query.isActive:
                     pass
@@ -151,36 +137,14 @@ def _run(options: argparse.Namespace) -> int:
                     # errors.
                     spark.sparkContext.setLogLevel("OFF")
                 live.stop()
-            finally:
-                with suppress(*SPARK_ERRORS):
-                    spark.stop()
         except (CannotRun, KafkaError, *SPARK_ERRORS) as error:
             if stop.is_set() and not isinstance(error, CannotRun):
                 log.info("Spark did not stop in order; a batch in hand is run again next time")
             else:
-                log.error("%s", without_secrets(_reason(error), kafka))
+                log.error("%s", told(error, kafka))
                 return 1
     log.info("stopped")
     return 0
-
-
-def _reason(error: Exception) -> str:
-    """What Spark says, without its plans and Java's stacks."""
-    text = str(error).partition("=== Streaming Query")[0].partition("JVM stacktrace")[0].strip()
-    lines = [line for line in text.splitlines() if not line.startswith("\tat ")]
-    return "\n".join(lines) or repr(error)
-
-
-def _count(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
-
-
-def _seconds(text: str) -> float:
-    if not 0 <= (number := float(text)) <= 3600:
-        raise ValueError
-    return number
 
 
 if __name__ == "__main__":

@@ -10,18 +10,19 @@ SIGTERM and Ctrl-C finish the batch in hand and end with status 0; an error ends
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from threading import Event
 from types import ModuleType
 from typing import NamedTuple
 
-from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.arguments import add_broker, add_kafka, count, seconds
+from apps.kafka_options import OptionError, kafka_options
 from apps.signals import take_signals
+from apps.submitted import stopped_in_order
 from stores.sink import StoreError
 from stores.sinks import KINDS, needs_spark, open_sink
 from stores.urls import without_password
@@ -29,22 +30,6 @@ from topology import DeclarationError, Table, Topology
 from topology.names import checked_topic
 
 log = logging.getLogger("materializer")
-
-_REMEDIES = {
-    "data source: kafka": (
-        "Spark has no Kafka connector: run scripts/setup, or give spark-submit "
-        "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION"
-    ),
-    "failOnDataLoss": (
-        "Kafka no longer has records that were not read: a topic was deleted or its retention is "
-        "too short. If what is left is to be read, add --kafka-option failOnDataLoss=false once; "
-        "if a topic was made again, delete the checkpoint folder"
-    ),
-    "Connection refused": "Spark's JVM has ended; what was applied is in the store, start again",
-    "TimeoutException": "Kafka did not answer: look at --broker, and at the options it needs",
-    "JAVA_GATEWAY_EXITED": "Spark needs Java 17 or 21: run scripts/setup, or set JAVA_HOME",
-}
-"""Part of a message of Spark → what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,11 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--topology", metavar="MODULE:NAME", help="take its views' output topics")
     what.add_argument("--topics", metavar="A,B", help="output topics, their tables are inferred")
-    parser.add_argument(
-        "--broker",
-        default=os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"),
-        help="host:port of Kafka (SEQUITUR_BROKER, else %(default)s)",
-    )
+    add_broker(parser)
     parser.add_argument(
         "--store",
         default="sqlite:///read.db",
@@ -94,13 +75,6 @@ def _parser() -> argparse.ArgumentParser:
         help="between looks for records; 0 costs a quarter of a core when idle (%(default)s)",
     )
     parser.add_argument(
-        "--kafka-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="of Spark's Kafka source, such as kafka.security.protocol=SSL; may be repeated",
-    )
-    parser.add_argument(
         "--dead-topic",
         metavar="NAME",
         help="for records that cannot be applied, besides the table _dead (with --topology: "
@@ -112,12 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="a JSON file that says every second how far it is",
     )
-    parser.add_argument(
-        "--kafka-properties",
-        type=Path,
-        metavar="FILE",
-        help="client properties, such as sasl.jaas.config=…: secrets are not for command lines",
-    )
+    add_kafka(parser)
     return parser
 
 
@@ -131,6 +100,7 @@ def _run(options: argparse.Namespace) -> int:
         # Spark takes seconds to import and to start: what is wrong with the rest is said before.
         sink = None if needs_spark(url) else stack.enter_context(open_sink(url, what.tables))
         from apps.materializing import Settings, materialize
+        from apps.spark_errors import told
         from apps.spark_session import SPARK_ERRORS, spark_session
 
         settings = Settings(
@@ -146,18 +116,15 @@ def _run(options: argparse.Namespace) -> int:
         try:
             spark = spark_session("materializer", delta=needs_spark(url))
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
-            try:
+            with stopped_in_order(spark, stop):
                 sink = sink or stack.enter_context(open_sink(url, what.tables))
                 place = without_password(url)
                 log.info(
                     "reading %s from %s into %s", ", ".join(what.topics), options.broker, place
                 )
                 materialize(spark, sink, settings, stop)
-            finally:
-                with suppress(*SPARK_ERRORS):
-                    spark.stop()
         except SPARK_ERRORS as error:
-            log.error("%s", without_secrets(_reason(error), kafka))
+            log.error("%s", told(error, kafka))
             return 1
     log.info("stopped")
     return 0
@@ -202,28 +169,6 @@ def load_topology(place: str) -> Topology:
     if not isinstance(found, Topology):
         raise OptionError(f"topology {place!r}: there is no Topology of that name")
     return found
-
-
-def _reason(error: Exception) -> str:
-    """What Spark says, without its plans and stacks, and what to do about it if that is known."""
-    text = str(error).partition("=== Streaming Query")[0].partition("JVM stacktrace")[0].strip()
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
-    for sign, remedy in _REMEDIES.items():
-        if sign in text:
-            return f"{text}\n{remedy}"
-    return text
-
-
-def count(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
-
-
-def seconds(text: str) -> float:
-    if not 0 <= (number := float(text)) <= 3600:
-        raise ValueError
-    return number
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from apps.local import jars, jvm
+from apps.submitted import submitted
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What calls of Spark raise; the last two where its JVM has ended."""
@@ -51,7 +52,7 @@ def spark_session(
     """
     # Each failure in a callback is also raised, and told once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None:
+    if submitted() or SparkContext._active_spark_context is not None:
         return SparkSession.builder.appName(name).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))

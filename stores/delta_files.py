@@ -1,7 +1,10 @@
 """A folder on any file system that Spark knows, as far as a Delta Lake read store needs it."""
 
+import os
 from typing import Any
+from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 
@@ -38,20 +41,45 @@ class Files:
     def create(self, name: str, content: bytes) -> None:
         """Make a file that is there with all its content or not at all, and not twice.
 
-        Raises py4j's error, of FileAlreadyExistsException, if it is there.
+        Raises FileExistsError if it is there.
         """
         folder, _, last = name.rpartition("/")
-        draft = self._path(f"{folder}/.{last}.draft")
+        # Of one's own, since somebody else may be making the same file.
+        draft = f"{folder}/.{last}.{uuid4().hex}.draft"
         self._system.mkdirs(self._path(folder))
-        stream = self._system.create(draft, True)
+        stream = self._system.create(self._path(draft), True)
         try:
             stream.write(content)
         finally:
             stream.close()
+        try:
+            self._publish(draft, name)
+        finally:
+            self.delete(draft)
+
+    def _publish(self, draft: str, name: str) -> None:
+        if self._system.getScheme() == "file":
+            # A rename there would look whether the file is there, and then replace it.
+            try:
+                os.link(self._local(draft), self._local(name))
+                return
+            except FileExistsError:
+                raise
+            except OSError:
+                pass  # a file system without links
         hadoop = self._jvm.org.apache.hadoop.fs
         no_options = self._gateway.new_array(getattr(hadoop, "Options$Rename"), 0)
-        context = hadoop.FileContext.getFileContext(draft.toUri(), self._conf)
-        context.rename(draft, self._path(name), no_options)
+        made = self._path(draft)
+        context = hadoop.FileContext.getFileContext(made.toUri(), self._conf)
+        try:
+            context.rename(made, self._path(name), no_options)
+        except Py4JJavaError as error:
+            if "FileAlreadyExists" in str(error.java_exception):
+                raise FileExistsError(name) from error
+            raise
+
+    def _local(self, name: str) -> str:
+        return str(self._path(name).toUri().getPath())
 
     def delete(self, name: str) -> None:
         """Delete a file, or a folder with all that is in it, if it is there."""

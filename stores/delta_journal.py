@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from stores.sink import Position
+from stores.sink import OutputRecord, Position
 
 Partition = tuple[str, int]
 """(topic, partition)."""
@@ -82,13 +82,17 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch, or a switch. steps: the tables that it writes, in order."""
+    """One batch, or a switch, or an amendment. steps: the tables that it writes, in order.
+
+    amended: the records of an amendment, which whoever finds it cut off carries out to its end.
+    """
 
     version: int = 0
     steps: Sequence[str] = ()
     before: State = State()
     after: State = State()
     switch: Switch | None = None
+    amended: Sequence[OutputRecord] = ()
 
     def state(self, written: Callable[[str], bool]) -> State:
         """How far the store is, given which tables have this entry's commit."""
@@ -110,6 +114,10 @@ class Entry:
                 "before": _encoded(self.before),
                 "after": _encoded(self.after),
                 "switch": None if self.switch is None else asdict(self.switch),
+                "amended": [
+                    (*at, None if value is None else value.decode("latin-1"))
+                    for *at, value in self.amended
+                ],
             }
         )
 
@@ -123,6 +131,10 @@ def decoded(kept: bytes) -> Entry:
         _decoded(entry["before"]),
         _decoded(entry["after"]),
         None if entry["switch"] is None else Switch(**entry["switch"]),
+        tuple(
+            (topic, partition, offset, None if value is None else value.encode("latin-1"))
+            for topic, partition, offset, value in entry.get("amended", ())
+        ),
     )
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from stores.delta_files import Files
 from stores.delta_journal import Entry, State, Switch
-from stores.delta_notes import Notes, Taken
+from stores.delta_notes import Notes
 from stores.delta_tables import Tables, folder_name
+from stores.numbered_files import Taken
 from stores.own_tables import on_side
 from stores.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
 

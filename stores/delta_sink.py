@@ -5,48 +5,43 @@ together, so `stores.delta_journal` notes beforehand what it will write; when a 
 the next one leaves out what a table has already.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Self, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from stores import delta_sides
-from stores.columns import Kind
-from stores.delta_journal import Entry, State, Switch
+from stores.amendment import amendment
+from stores.delta_batches import DeltaBatches
+from stores.delta_journal import Entry, Switch
 from stores.delta_merge import quoted
-from stores.delta_notes import Taken
-from stores.delta_store import DEAD, PROGRESS, DeltaStore
-from stores.reduction import Mark, Reduction, RowChange, Rows, Stream
-from stores.schema import Schema, TableState
+from stores.delta_store import DEAD
+from stores.numbered_files import Taken
+from stores.reduction import Reduction
 from stores.sink import (
     OLD,
     Applied,
     Batch,
-    Dead,
     DeclaredTable,
+    NotYet,
     OnDead,
     OutputRecord,
     Position,
     StoreError,
+    check_at,
     check_batch,
 )
 
 ATTEMPTS = 5
 """To write a batch while others write, too."""
-KEPT_MARKS = 1_000_000
-"""Streams whose marks are kept in memory, so that Spark need not look them up for every batch."""
-
-FEW_STREAMS = 50_000
-"""Up to which `_progress` is written whole: that takes half as long as to find the rows in it."""
 
 T = TypeVar("T")
 
 
-class DeltaSink(DeltaStore):
+class DeltaSink(DeltaBatches):
     """A `Sink` into the folder at `folder`, on any file system that Spark knows.
 
     tables: declared tables, made at once. side: whose tables are written. spark: a session with
@@ -100,15 +95,29 @@ class DeltaSink(DeltaStore):
                 on_dead(dead)
             self._make_tables(reduction.schema)
             entry = self._begin(reduction, dead, batch)
-            for name, rows in reduction.rows.items():
-                self._write_rows(entry, reduction.schema.tables[name], rows)
-                gone = sum(change.values is None for change in rows.values())
-                reduction.applied.deletes += gone
-                reduction.applied.upserts += len(rows) - gone
-            self._save_dead(entry, dead)
-            self._save_progress(entry, reduction)
-            self._state = entry.after
-            self._keep(reduction, dead)
+            self._write(entry, reduction, dead)
+        return reduction.applied
+
+    def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
+        """See `Sink.amend`. One that is cut off is carried out by whoever opens the store next."""
+        in_order, at = sorted(records, key=itemgetter(0, 1, 2)), list(at)
+        return self._written_by(lambda: self._amend(in_order, at))
+
+    def _amend(self, records: list[OutputRecord], at: list[Position]) -> Applied:
+        with self._looked():
+            self._wait("the store", "let its materializer go on")
+            state = self._state
+            check_at(at, state.positions)
+            topics = {position.topic for position in at}
+            if any(topic in topics for ends in state.ahead.values() for topic, _ in ends):
+                raise NotYet(
+                    f"read store {self.folder}: a batch of it was cut off, so that its tables are "
+                    "not equally far; let its materializer go on"
+                )
+            reduction = amendment(self._read_schema(), records)
+            self._make_tables(reduction.schema)
+            entry = self._begin(reduction, [], None, records)
+            self._write(entry, reduction, [])
         return reduction.applied
 
     def last_batch(self, query: str) -> int | None:
@@ -128,7 +137,7 @@ class DeltaSink(DeltaStore):
 
     def _seek(self, positions: list[Position]) -> None:
         with self._looked():
-            self._note([], self._state.at(positions))
+            self._note(Entry(self._entry.version + 1, [], self._state, self._state.at(positions)))
             self._state = self._entry.after
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
@@ -168,7 +177,7 @@ class DeltaSink(DeltaStore):
             try:
                 self._notes.write(entry)
             except Taken:
-                raise StoreError(
+                raise NotYet(
                     f"read store {self.folder}: a batch came in between; switch again"
                 ) from None
             delta_sides.carry_out(self._tables, self._files, self._notes, entry)
@@ -187,121 +196,3 @@ class DeltaSink(DeltaStore):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    # What a reduction asks.
-
-    def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        """See `Stored.marks`."""
-        streams = list(streams)
-        if self._whole is None:
-            self._whole = self._read_progress()
-        unknown = [stream for stream in streams if stream not in self._marks]
-        if len(self._marks) + len(unknown) > KEPT_MARKS:
-            self._marks, unknown, self._whole = {}, streams, False
-        self._marks.update(dict.fromkeys(unknown))
-        if unknown and not self._whole:
-            names = list(PROGRESS.key)
-            wanted = pa.table(dict(zip(names, zip(*unknown, strict=True), strict=True)))
-            for row in self._tables.matching(self._folder(PROGRESS.name), wanted).collect():
-                self._marks[row["topic"], row["view"], row["stream"]] = row.epoch, row.sequence
-        found = ((stream, self._marks[stream]) for stream in streams)
-        return {stream: mark for stream, mark in found if mark is not None}
-
-    def _read_progress(self) -> bool:
-        """Look at all streams at once, if they are few; whether they are."""
-        if PROGRESS.name not in self._own:
-            return True
-        frame = self._tables.frame(self._folder(PROGRESS.name))
-        rows = frame.limit(FEW_STREAMS + 1).collect()
-        if len(rows) > FEW_STREAMS:
-            return False
-        for row in rows:
-            self._marks[row["topic"], row["view"], row["stream"]] = row.epoch, row.sequence
-        return True
-
-    def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        """See `Stored.is_dead`."""
-        known = self._dead
-        if known is None:
-            known = self._dead = set()
-            if DEAD.name in self._own:
-                at = self._tables.frame(self._folder(DEAD.name)).select(*DEAD.key)
-                known.update((row[0], row[1], row[2]) for row in at.toLocalIterator())
-        return (topic, partition, offset) in known
-
-    def forgetting(self, topic: str) -> str:
-        """See `Stored.forgetting`."""
-        return f"delete the folder {self._files.path(self._notes.folder)}"
-
-    # A batch, step by step.
-
-    def _make_tables(self, schema: Schema) -> None:
-        columns: dict[str, dict[str, Kind]] = {}
-        for table, column in schema.added:
-            if column is not None and table.exists:
-                columns.setdefault(table.name, {})[column] = table.columns[column]
-            elif column is None:
-                self._tables.create(self._folder(table.name), table)
-        for name, added in columns.items():
-            self._tables.add_columns(self._folder(name), added)
-        self._schema = {name: table.copied(name) for name, table in schema.tables.items()}
-
-    def _begin(self, reduction: Reduction, dead: list[Dead], batch: Batch | None) -> Entry:
-        """Note what is about to be written."""
-        steps = [name for name, rows in reduction.rows.items() if rows]
-        for table, needed in ((DEAD, bool(dead)), (PROGRESS, bool(reduction.moved))):
-            if needed:
-                steps.append(table.name)
-                if table.name not in self._own:
-                    self._tables.create(self._folder(table.name), table)
-                    self._own.add(table.name)
-        batches = {}
-        if batch is not None:
-            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            batches[batch.query] = (batch.number, at, reduction.applied.records)
-        return self._note(steps, self._state.moved(reduction.positions, batches))
-
-    def _write_rows(self, entry: Entry, table: TableState, rows: Rows) -> None:
-        if rows:
-            self._tables.merge(self._folder(table.name), table, rows, entry.version)
-
-    def _save_dead(self, entry: Entry, dead: list[Dead]) -> None:
-        values = (({"reason": d.reason, "value": d.value}, False) for d in dead)
-        rows = {d[:3]: RowChange(*v) for d, v in zip(dead, values, strict=True)}
-        self._write_rows(entry, DEAD, rows)
-
-    def _save_progress(self, entry: Entry, reduction: Reduction) -> None:
-        moved = {stream: reduction.marks[stream] for stream in reduction.moved}
-        if moved and self._whole:
-            known = {stream: mark for stream, mark in self._marks.items() if mark is not None}
-            known |= moved
-            if len(known) <= FEW_STREAMS:
-                folder = self._folder(PROGRESS.name)
-                self._tables.replace(folder, _progress(known), entry.version)
-                return
-            self._whole = False
-        rows: Rows = {}
-        for stream, (epoch, sequence) in moved.items():
-            rows[stream] = RowChange({"sequence": sequence, "epoch": epoch}, False)
-        self._write_rows(entry, PROGRESS, rows)
-
-    def _note(self, steps: list[str], after: State) -> Entry:
-        """Write the next entry. Raises Taken if somebody else has written one."""
-        entry = Entry(self._entry.version + 1, steps, self._state, after)
-        self._notes.write(entry)
-        self._entry = entry
-        return entry
-
-    def _keep(self, reduction: Reduction, dead: list[Dead]) -> None:
-        """Remember what was written."""
-        for stream in reduction.moved:
-            self._marks[stream] = reduction.marks[stream]
-        if self._dead is not None:
-            self._dead.update(d[:3] for d in dead)
-
-
-def _progress(marks: Mapping[Stream, Mark]) -> pa.Table:
-    """The rows of `_progress`."""
-    columns = zip(*((*stream, *mark) for stream, mark in marks.items()), strict=True)
-    names = (*PROGRESS.key, "epoch", "sequence")
-    return pa.table(dict(zip(names, columns, strict=True)))

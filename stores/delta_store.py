@@ -16,7 +16,7 @@ from stores.delta_tables import Tables, folder_name, state, table_name
 from stores.own_tables import on_side
 from stores.reduction import Mark, Stream
 from stores.schema import Limits, Schema, TableState
-from stores.sink import StoreError, checked_side
+from stores.sink import NotYet, StoreError, checked_side
 
 PROGRESS = TableState(
     "_progress",
@@ -57,7 +57,7 @@ class DeltaStore:
         self._own: set[str] = set()
         self._schema: dict[str, TableState] = {}
         self._marks: dict[Stream, Mark | None] = {}
-        self._whole: bool | None = None
+        self._has_all_marks: bool | None = None
         self._dead: set[tuple[str, int, int]] | None = None
         with self._errors():
             self._files = Files(spark, folder)
@@ -77,12 +77,12 @@ class DeltaStore:
         self._stale = False
 
     def _look(self) -> None:
-        """Read how far the store is, and carry a switch that was cut off to its end."""
+        """Read how far the store is, and carry to its end what was cut off and has to be."""
         folders = self._tables.names()
         end = on_side("", self.side)
         own = (PROGRESS.name, DEAD.name)
         self._own = {name for name in own if self._tables.exists(self._folder(name))}
-        self._marks, self._whole, self._dead = {}, None, None
+        self._marks, self._has_all_marks, self._dead = {}, None, None
         self._schema = {}
         for folder in folders:
             base, bars, _ = folder.rpartition("__")
@@ -98,30 +98,40 @@ class DeltaStore:
         else:  # one that was deleted does not begin anew below what the tables have
             names = (self._folder(name) for name in (*self._schema, *self._own))
             self._entry = Entry(max(map(self._tables.version, names), default=-1) + 1)
-        if self._entry.switch is not None:
-            self._switched(self._entry)
+        entry = self._entry
+        if entry.switch is not None or (entry.amended and not self._whole(entry)):
+            self._ended(entry)
             self._look()
             return
         self._state = self._entry.state(self._written)
         self._stale = False
 
-    def _switched(self, entry: Entry) -> None:
-        """Let whoever switches end, or do it in its place."""
+    def _ended(self, entry: Entry) -> None:
+        """Let whoever began a switch or an amendment end it, or do it in its place."""
         until = time.monotonic() + PATIENCE
         while self._notes.versions()[-1:] == [entry.version]:
+            if entry.amended and self._whole(entry):
+                return
             if time.monotonic() > until:
-                delta_sides.carry_out(self._tables, self._files, self._notes, entry)
+                self._carry_out(entry)
             time.sleep(0.2)
+
+    def _carry_out(self, entry: Entry) -> None:
+        """Do what is left of a switch."""
+        delta_sides.carry_out(self._tables, self._files, self._notes, entry)
+
+    def _whole(self, entry: Entry) -> bool:
+        return all(map(self._written, entry.steps))
 
     def _written(self, step: str) -> bool:
         return self._tables.version(self._folder(step)) >= self._entry.version
 
     def _wait(self, what: str, remedy: str) -> None:
-        """Wait until no batch is in hand. Raises StoreError if one stays so."""
+        """Wait until no batch is in hand. Raises NotYet if one stays so."""
         until = time.monotonic() + PATIENCE
-        while not all(map(self._written, self._entry.steps)):
+        while not self._whole(self._entry):
             if time.monotonic() > until:
-                raise StoreError(
+                raise NotYet(
                     f"read store {self.folder}: {what} is in a batch, or its last one was cut off; "
                     f"{remedy}"
                 )

@@ -43,6 +43,10 @@ class StoreError(RuntimeError):
     """A read store cannot be used as it is; the text names the thing and the remedy."""
 
 
+class NotYet(StoreError):
+    """What was asked for cannot be done at this moment, and may be a moment later."""
+
+
 class DeclaredTable(Protocol):
     """What a sink has to know of a table beforehand; `topology.Table` is one."""
 
@@ -148,6 +152,15 @@ class Sink(Protocol):
         """
         ...
 
+    def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
+        """Apply records whatever there is of their streams, at one stroke, and note them so.
+
+        For streams that are made anew; the positions stay as they are. at: the positions up to
+        which the records take the outputs in. Raises NotYet if the sink is not at all of these, and
+        StoreError for a record that cannot be applied; nothing is changed then.
+        """
+        ...
+
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
         """The rows in key order: the key's columns, then the others that are not null.
 
@@ -171,7 +184,7 @@ class Sink(Protocol):
         topics: the output topics that the side was filled with, all of them. The side's tables get
         the live names, and the live tables of those names are kept as the side `old`; other live
         tables stay. The side has to be as far as the live tables in every partition of the topics,
-        and every stream in it: StoreError "not caught up" otherwise, and nothing is changed.
+        and every stream in it: NotYet otherwise, and nothing is changed.
 
         What streams the side has, and what it could not apply, is taken over; the live positions
         stay as they are, and the records between them and the side's come as duplicates. If a
@@ -228,7 +241,7 @@ def checked_side(name: str | None) -> str | None:
 def check_caught_up(
     side: str, topics: Iterable[str], live: Iterable[Position], there: Iterable[Position]
 ) -> None:
-    """Raise StoreError unless a side at the positions `there` is as far as the live tables."""
+    """Raise NotYet unless a side at the positions `there` is as far as the live tables."""
     topics = set(topics)
     ends = {(p.topic, p.partition): p.next_offset for p in there}
     others = sorted({topic for topic, _ in ends} - topics)
@@ -240,15 +253,27 @@ def check_caught_up(
     for p in live:
         end = ends.get((p.topic, p.partition), 0)
         if p.topic in topics and end < p.next_offset:
-            raise StoreError(
+            raise NotYet(
                 f"side {side!r} is not caught up: topic {p.topic!r} partition {p.partition} is at "
                 f"offset {end} there, and at {p.next_offset} in the live tables; let it follow on"
             )
 
 
-def not_caught_up(side: str, view: str, stream: str, there: int, live: int) -> StoreError:
+def check_at(expected: Iterable[Position], now: Mapping[tuple[str, int], Position]) -> None:
+    """Raise NotYet unless a store at the positions `now` is at those that are expected."""
+    for position in expected:
+        known = now.get((position.topic, position.partition))
+        offset = 0 if known is None else known.next_offset
+        if offset != position.next_offset:
+            raise NotYet(
+                f"the read store has moved on: topic {position.topic!r} partition "
+                f"{position.partition} is at offset {offset}, not {position.next_offset}"
+            )
+
+
+def not_caught_up(side: str, view: str, stream: str, there: int, live: int) -> NotYet:
     """A stream that is not as far in a side as in the live tables."""
-    return StoreError(
+    return NotYet(
         f"side {side!r} is not caught up: view {view!r} stream {stream!r} is at sequence {there} "
         f"there, and at {live} in the live tables; rebuild it from a history that has all events"
     )

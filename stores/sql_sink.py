@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Self
 
 from stores import own_tables, sql_sides
+from stores.amendment import amendment
 from stores.own_tables import SIDES, on_side
 from stores.reduction import NOTHING, Mark, Reduction, Rows, Stream
 from stores.schema import Schema, TableState
@@ -19,6 +20,7 @@ from stores.sink import (
     OutputRecord,
     Position,
     StoreError,
+    check_at,
     check_batch,
     checked_side,
 )
@@ -94,10 +96,7 @@ class SqlSink:
             reduction = Reduction(self._read_schema(), self, self._positions(), refused)
             reduction.fold(records)
             self._make_tables(reduction.schema)
-            for name, rows in reduction.rows.items():
-                table = reduction.schema.tables[name]
-                reduction.applied.deletes += self._delete(table, rows)
-                reduction.applied.upserts += self._upsert(table, rows)
+            self._write_rows(reduction)
             self._save_progress(reduction)
             self._save_positions(reduction)
             self._save_dead(reduction)
@@ -108,32 +107,13 @@ class SqlSink:
         return reduction.applied
 
     def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
-        """Apply records whatever there is of their streams, in one transaction, and note them so.
-
-        For streams that are made anew; the positions stay as they are. at: the positions up to
-        which the records take the outputs in. Raises StoreError "has moved on" if the sink is not
-        at all of these, and for a record that cannot be applied; nothing is changed then.
-        """
+        """See `Sink.amend`."""
         in_order = sorted(records, key=itemgetter(0, 1, 2))
         with self.database.errors(), self.database.transaction(self.side):
-            now = self._positions()
-            for position in at:
-                known = now.get((position.topic, position.partition))
-                offset = 0 if known is None else known.next_offset
-                if offset != position.next_offset:
-                    raise StoreError(
-                        f"the read store has moved on: topic {position.topic!r} partition "
-                        f"{position.partition} is at offset {offset}, not {position.next_offset}"
-                    )
-            reduction = Reduction(self._read_schema(), _Nothing(), {})
-            reduction.fold(in_order)
-            if reduction.dead:
-                raise StoreError(f"it cannot be applied: {reduction.applied.reason}")
+            check_at(at, self._positions())
+            reduction = amendment(self._read_schema(), in_order)
             self._make_tables(reduction.schema)
-            for name, rows in reduction.rows.items():
-                table = reduction.schema.tables[name]
-                reduction.applied.deletes += self._delete(table, rows)
-                reduction.applied.upserts += self._upsert(table, rows)
+            self._write_rows(reduction)
             self._save_progress(reduction)
         return reduction.applied
 
@@ -263,6 +243,12 @@ class SqlSink:
             elif table.exists:
                 self.database.run(add_column(name, column, types[table.columns[column]]))
 
+    def _write_rows(self, reduction: Reduction) -> None:
+        for name, rows in reduction.rows.items():
+            table = reduction.schema.tables[name]
+            reduction.applied.deletes += self._delete(table, rows)
+            reduction.applied.upserts += self._upsert(table, rows)
+
     def _delete(self, table: TableState, rows: Rows) -> int:
         """Delete rows that are to go, and those that start anew; return how many are to go."""
         keys = [key for key, change in rows.items() if change.reset or change.values is None]
@@ -336,16 +322,3 @@ class SqlSink:
             f'FROM {self._own("_positions")} ORDER BY topic, "partition"'
         )
         return {(row[0], row[1]): Position(*row) for row in self.database.query(sql)}
-
-
-class _Nothing:
-    """What a reduction is told of a store that knows nothing yet."""
-
-    def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        return {}
-
-    def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        return False
-
-    def forgetting(self, topic: str) -> str:
-        return ""

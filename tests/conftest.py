@@ -20,6 +20,7 @@ from apps.local import home
 from apps.local.broker import Broker
 from apps.local.postgres import Postgres
 from apps.local.redis import Redis, server_file
+from tests import quick_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,11 +33,8 @@ for _name, _examples in (("fast", 50), ("thorough", 2000)):
     )
 settings.load_profile(os.environ.get("SEQUITUR_HYPOTHESIS", "fast"))
 
-# Tests run many small queries once, for which compiling costs more than it gains.
-_QUICK_TO_START = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+_QUICK = {
+    **quick_spark.SETTINGS,
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.stats.collect": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -126,7 +124,7 @@ def spark() -> Iterator["SparkSession"]:
     """A Spark session with Kafka and Delta Lake, shared by this process's tests."""
     from apps.spark_session import spark_session
 
-    session = spark_session("tests", delta=True, settings=_QUICK_TO_START)
+    session = spark_session("tests", delta=True, settings=_QUICK)
     yield session
     session.stop()
 

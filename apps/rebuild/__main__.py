@@ -10,20 +10,22 @@ same command is given again. SIGTERM and Ctrl-C end it with status 130, an error
 
 import argparse
 import logging
-import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from apps.arguments import add_broker, add_kafka
 from apps.kafka_options import OptionError, kafka_options, without_secrets
 from apps.signals import take_signals
-from stores.sink import OLD, StoreError
-from stores.sinks import open_sink
+from apps.submitted import stopped_in_order
+from stores.sink import OLD, Sink, StoreError
+from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
 from topology import DeclarationError
 from topology.rebuilding import CannotRebuild
@@ -75,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--fresh", action="store_true", help="do not go on with what was begun")
     add("--slices", type=int, default=0, metavar="N", help="tasks (8 a core)")
     add("--cores", type=int, metavar="N", help="of this machine (all), unless under spark-submit")
-    _kafka(run)
+    add_kafka(run)
 
     drop = commands.add_parser("drop", help="delete the tables that were replaced")
     _store(drop)
@@ -86,11 +88,11 @@ def _parser() -> argparse.ArgumentParser:
 
     export = commands.add_parser("export", help="write a topic's messages to files")
     add = export.add_argument
-    add("--broker", default=os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"))
+    add_broker(export)
     add("--topic", required=True, action="append", help="may be repeated")
     add("--to", required=True, metavar="FOLDER", help="which is not there yet")
     add("--format", choices=("parquet", "json"), default="parquet", help="(%(default)s)")
-    _kafka(export)
+    add_kafka(export)
     return parser
 
 
@@ -100,27 +102,11 @@ def _store(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _kafka(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kafka-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="of Spark's Kafka source, such as kafka.security.protocol=SSL; may be repeated",
-    )
-    parser.add_argument(
-        "--kafka-properties",
-        type=Path,
-        metavar="FILE",
-        help="client properties, such as sasl.jaas.config=…: secrets are not for command lines",
-    )
-
-
 def _run(options: argparse.Namespace) -> int:
-    from apps.rebuild.apps import load_app
     from apps.rebuild.build import BY_STREAM, Stopped, check_history
     from apps.rebuild.job import Job
     from apps.rebuild.plan import Request, WorkFolder, code_of
+    from apps.rebuild.worker_app import load_app
     from apps.spark_session import SPARK_ERRORS
     from topology.faust.snapshot import NoSnapshot
 
@@ -158,7 +144,7 @@ def _run(options: argparse.Namespace) -> int:
         incomplete=options.incomplete,
         fresh=options.fresh,
         cores=options.cores,
-        on_spark=lambda: take_signals(stop, log, "stopping"),
+        on_spark=lambda spark: _stopping(spark, stop),
     )
     try:
         job.run()
@@ -169,13 +155,21 @@ def _run(options: argparse.Namespace) -> int:
         log.error("%s", error)
         return 1
     except SPARK_ERRORS as error:
-        log.error("%s", without_secrets(_reason(error), kafka))
+        log.error("%s", _told(error, kafka))
         return 1
     return 0
 
 
+@contextmanager
+def _stopping(spark: Any, stop: Event) -> Iterator[None]:
+    """Spark has started, and has taken the signals."""
+    take_signals(stop, log, "stopping")
+    with stopped_in_order(spark, stop):
+        yield
+
+
 def _drop(options: argparse.Namespace) -> int:
-    with open_sink(options.store) as sink:
+    with _opened(options.store) as sink:
         if options.side not in (there := sink.sides()):
             log.info("there is no side %s; there are: %s", options.side, ", ".join(there) or "none")
         sink.drop(options.side)
@@ -183,10 +177,21 @@ def _drop(options: argparse.Namespace) -> int:
 
 
 def _sides(options: argparse.Namespace) -> int:
-    with open_sink(options.store) as sink:
+    with _opened(options.store) as sink:
         for side in sink.sides():
             print(side)
     return 0
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Sink]:
+    """A read store, with Spark where that writes it."""
+    with ExitStack() as stack:
+        if needs_spark(url):
+            from apps.spark_session import spark_session
+
+            stack.enter_context(stopped_in_order(spark_session("rebuild", delta=True), Event()))
+        yield stack.enter_context(open_sink(url))
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -196,13 +201,10 @@ def _export(options: argparse.Namespace) -> int:
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     try:
         spark = spark_session("export")
-        try:
+        with stopped_in_order(spark, Event()):
             number = export(spark, options.broker, options.topic, options.to, options.format, kafka)
-        finally:
-            with suppress(*SPARK_ERRORS):
-                spark.stop()
     except SPARK_ERRORS as error:
-        log.error("%s", without_secrets(_reason(error), kafka))
+        log.error("%s", _told(error, kafka))
         return 1
     log.info("%s messages are in %s", f"{number:,}", options.to)
     return 0
@@ -216,17 +218,16 @@ def _time(text: str) -> int:
     return round(found.timestamp() * 1000)
 
 
-def _reason(error: Exception) -> str:
-    """What Spark says, without the stacks of its JVM; of a task's failure, what the task said."""
-    text = str(error).partition("JVM stacktrace")[0].strip()
+def _told(error: Exception, kafka: Mapping[str, str]) -> str:
+    """What Spark says; of a task's failure, what the task said."""
+    from apps.spark_errors import told
+
     mark = f"{CannotRebuild.__module__}.{CannotRebuild.__name__}: "
-    for line in text.splitlines():
+    for line in str(error).splitlines():
         if mark in line:
-            return line.partition(mark)[2]
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
-    if "failOnDataLoss" in text:
-        text += "\nmessages were deleted by retention since this was begun; give --fresh"
-    return text
+            return without_secrets(line.partition(mark)[2], kafka)
+    retention = "messages were deleted by retention since this was begun; give --fresh"
+    return told(error, kafka, {"failOnDataLoss": retention})
 
 
 if __name__ == "__main__":

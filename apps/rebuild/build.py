@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,8 @@ from topology.spark.slices import Sent, Slices
 
 LOOK = 0.1
 """Seconds between two looks for slices that are complete."""
+CANCEL_SECONDS = 30.0
+"""How long Spark may take to let go of a job."""
 BY_STREAM, SOURCES = "by-stream", "sources"
 
 log = logging.getLogger("rebuild")
@@ -135,8 +138,10 @@ class Build:
                 progress.tell(len(slices.done()), self.slices, self._at())
                 thread.join(LOOK)
         except BaseException:
-            self.spark.sparkContext.cancelAllJobs()
-            thread.join(30)
+            until = time.monotonic() + CANCEL_SECONDS
+            while thread.is_alive() and time.monotonic() < until:
+                self.spark.sparkContext.cancelAllJobs()  # and those that begin only now
+                thread.join(LOOK)
             raise
         found = outcome[0]
         if isinstance(found, BaseException):

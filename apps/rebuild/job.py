@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from apps.rebuild.job_report import report
 from apps.rebuild.load import Refused
 from apps.rebuild.plan import Plan, Request, WorkFolder
 from apps.rebuild.switch import Follow, begin_following
-from stores.claims import Claim, claims_of
+from stores.claims import Claim
 from stores.sink import OLD, Sink, StoreError
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
@@ -35,7 +35,7 @@ class Job:
     stop: whether somebody wants it to end. switch: whether to put what was rebuilt in the place of
     the live tables: always, if nothing differs, or not yet. incomplete: also if the history lacks
     what the live views had. fresh: not to go on with what was begun. cores: of this machine, None
-    for all. on_spark: called when Spark has started, which takes the signals.
+    for all. on_spark: session → what surrounds its use, and takes the signals, as Spark did.
     """
 
     app: Any
@@ -48,7 +48,7 @@ class Job:
     incomplete: bool = False
     fresh: bool = False
     cores: int | None = None
-    on_spark: Callable[[], None] = lambda: None
+    on_spark: Callable[[Any], AbstractContextManager[None]] = nullcontext
     _session: Any = None
 
     @property
@@ -69,52 +69,47 @@ class Job:
 
         Raises Stopped, CannotRebuild, NoSnapshot, StoreError, KafkaError, and what Spark raises.
         """
-        with self.claimed() as claim:
+        with ExitStack() as stack:
+            if needs_spark(self.store):
+                stack.enter_context(self.spark())
+            # Nobody else rebuilds these views meanwhile.
+            names = [f"view {view.output}" for view in self.views]
+            claim = stack.enter_context(Claim(self.store, names))
 
             def check() -> None:
                 if self.stop():
                     raise Stopped
-                if claim is not None:
-                    claim.check()
+                claim.check()
 
-            with ExitStack() as stack:
-                if needs_spark(self.store):
-                    stack.enter_context(self.spark())
-                live = stack.enter_context(open_sink(self.store))
-                if OLD in live.sides() and not self.request.partial:
-                    raise StoreError(
-                        f"the tables that an earlier rebuild replaced are still there, as side "
-                        f"{OLD!r}; when nobody needs them: python -m apps.rebuild drop --store "
-                        f"{without_password(self.store)}"
-                    )
-                plan = self.plan(live, claim)
-                if self.request.partial:
-                    from apps.rebuild.partial import Partial
+            live = stack.enter_context(open_sink(self.store))
+            if OLD in live.sides() and not self.request.partial:
+                raise StoreError(
+                    f"the tables that an earlier rebuild replaced are still there, as side "
+                    f"{OLD!r}; when nobody needs them: python -m apps.rebuild drop --store "
+                    f"{without_password(self.store)}"
+                )
+            plan = self.plan(live, claim)
+            if self.request.partial:
+                from apps.rebuild.partial import Partial
 
-                    Partial(self, plan, live, check).run()
-                    switched = True
-                else:
-                    switched = self.whole(plan, live, check, claim)
-                if switched:
-                    if claim is not None and not self.request.partial:
-                        claim.note("")
-                    self.folder.clear()
-                return switched
-
-    def claimed(self) -> Any:
-        """Nobody else rebuilds these views meanwhile, as far as the store can tell."""
-        if claims_of(self.store) is None:
-            return nullcontext()
-        return Claim(self.store, [f"view {view.output}" for view in self.views])
+                Partial(self, plan, live, check).run()
+                switched = True
+            else:
+                switched = self.whole(plan, live, check, claim)
+            if switched:
+                if not self.request.partial:
+                    claim.note("")
+                self.folder.clear()
+            return switched
 
     # -- the plan
 
-    def plan(self, live: Sink, claim: Claim | None) -> Plan:
+    def plan(self, live: Sink, claim: Claim) -> Plan:
         """The plan that was left in the folder if it is for the same, or a new one."""
         left = self.folder.load()
         # A side that waits to be switched to is none the worse for a few streams made anew.
         sides: set[str] = set()
-        if claim is not None and not self.request.partial:
+        if not self.request.partial:
             sides |= set(claim.left.values())
         if left is not None:
             if not self.fresh and left.request == self.request and self.known(left, live):
@@ -133,20 +128,20 @@ class Job:
         """Whether what the plan's side needs is still there."""
         return plan.stage == "build" or plan.side in live.sides()
 
-    def new_plan(self, claim: Claim | None) -> Plan:
+    def new_plan(self, claim: Claim) -> Plan:
         """Note where the views are; from here on, what ends too early can be gone on with."""
         sources = dict.fromkeys(view.of for view in self.views)
         topics = history_topics(self.request.history, sources)
         found = asyncio.run(snapshot(self.app, self.views, topics))
         plan = Plan(self.request, found)
-        if claim is not None and not self.request.partial:
+        if not self.request.partial:
             claim.note(plan.side)
         self.folder.save(plan)
         return plan
 
     # -- all streams, into a side
 
-    def whole(self, plan: Plan, live: Sink, check: Callable[[], None], claim: Claim | None) -> bool:
+    def whole(self, plan: Plan, live: Sink, check: Callable[[], None], claim: Claim) -> bool:
         """Rebuild into a side, and switch if that is wanted."""
         while True:
             with open_sink(self.store, self.tables, side=plan.side) as side:
@@ -164,8 +159,7 @@ class Job:
             live.drop(plan.side)
             self.folder.clear()
             plan = Plan(plan.request, plan.snapshot, fold=False)
-            if claim is not None:
-                claim.note(plan.side)
+            claim.note(plan.side)
             self.folder.save(plan)
 
     def fill(self, plan: Plan, side: Sink, check: Callable[[], None]) -> dict[str, Tally]:
@@ -265,9 +259,9 @@ class Job:
         session = self._session = spark_session(
             "rebuild", delta=needs_spark(self.store), settings=settings
         )
-        self.on_spark()
         try:
-            yield session
+            with self.on_spark(session):
+                yield session
         finally:
             self._session = None
             with suppress(*SPARK_ERRORS):

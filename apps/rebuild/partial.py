@@ -1,4 +1,4 @@
-"""Some streams of a view: rebuilt by themselves, and put into the live tables in one transaction.
+"""Some streams of a view: rebuilt by themselves, and put into the live tables at one stroke.
 
 What the view's earlier outputs wrote for these streams goes, and what is rebuilt comes, together
 with what the view has said of them since; at a moment at which both sides are equally far.
@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 from apps.rebuild.build import Build
 from apps.rebuild.job_report import report
 from apps.rebuild.plan import Plan
-from stores.sink import OutputRecord, Position, Sink, StoreError
-from stores.sql_sink import SqlSink
+from stores.sink import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.faust.follower import Follower
 from topology.lanes import split_lane
 from topology.rebuilding.replacement import Replacement
@@ -38,10 +37,6 @@ class Partial:
     """A rebuild of some streams. check: what it raises ends it."""
 
     def __init__(self, job: "Job", plan: Plan, live: Sink, check: Callable[[], None]) -> None:
-        if not isinstance(live, SqlSink):
-            raise StoreError(
-                "single streams are rebuilt in SQLite and PostgreSQL only; rebuild the whole view"
-            )
         self._job, self._plan, self._live, self._check = job, plan, live, check
         self._streams: dict[tuple[str, str], Replacement] = {}
         """(output topic, stream) → what becomes of it."""
@@ -135,8 +130,8 @@ class Partial:
                 try:
                     self._amend(pending, [live.get(at) or Position(*at) for at in start])
                     return
-                except StoreError as error:
-                    if "has moved on" not in str(error) or time.monotonic() > until:
+                except NotYet:
+                    if time.monotonic() > until:
                         raise
 
     def _amend(self, pending: list[OutputRecord], positions: list[Position]) -> None:
@@ -149,7 +144,6 @@ class Partial:
                 if at in self._streams:
                     followed.setdefault(at, []).append(body)
         records = list(self._records(followed))
-        assert isinstance(self._live, SqlSink)
         done = self._live.amend(records, positions)
         log.info(
             "%s streams are replaced: %s rows written, %s deleted",

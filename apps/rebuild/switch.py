@@ -7,13 +7,16 @@ from typing import Any
 
 from apps.rebuild.plan import Plan
 from apps.rebuild.progress import Progress
-from stores.sink import Position, Sink, StoreError
+from stores.sink import NotYet, Position, Sink, StoreError
 from topology.faust.follower import Follower
 
 PATIENCE = 300.0
 """Seconds to try to be as far as the live tables at one moment."""
 BEHIND = 2_000
 """Offsets behind which a side is as good as caught up."""
+
+IN_VAIN = 4
+"""Steps that bring a side no nearer, before it is taken to be as near as it comes."""
 
 log = logging.getLogger("rebuild")
 
@@ -46,12 +49,18 @@ class Follow:
         self._follower.close()
 
     def catch_up(self) -> None:
-        """Follow until little is left; what is left at last comes before the switch."""
+        """Follow until little is left, or no less for a while: more comes in the time of a step.
+
+        What is left at last comes before the switch.
+        """
         behind = first = self._follower.behind()
         progress = Progress("following the output topics")
-        while behind > BEHIND:
+        in_vain = 0
+        while behind > BEHIND and in_vain < IN_VAIN:
             self.step()
-            behind = min(behind, self._follower.behind())
+            left = self._follower.behind()
+            in_vain = 0 if left < behind else in_vain + 1
+            behind = min(behind, left)
             progress.tell(max(0, first - behind), max(1, first), f"{behind:,} offsets behind")
         self.drain()
 
@@ -73,7 +82,7 @@ class Follow:
     def switch(self) -> None:
         """Put the side in the live tables' place, at a moment at which it is as far as they are.
 
-        Raises StoreError if there is no such moment for long.
+        Raises NotYet if there is no such moment for long.
         """
         topics = sorted(self.plan.snapshot.outputs)
         until = time.monotonic() + PATIENCE
@@ -83,8 +92,8 @@ class Follow:
                 self._check()
                 self.live.switch(self.plan.side, topics)
                 return
-            except StoreError as error:
-                if "not caught up" not in str(error) or time.monotonic() > until:
+            except NotYet:
+                if time.monotonic() > until:
                     raise
 
 

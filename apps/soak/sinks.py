@@ -1,4 +1,4 @@
-"""`python -m apps.soak.sinks`: materializers killed between the steps of their batches, checked.
+"""`scripts/soak sinks`: materializers killed between the steps of their batches, checked.
 
 Seeded, bounded, and resumable, as `scripts/soak`: what is stopped goes on behind the last round
 that passed. In a round a topic is filled while a materializer is killed (SIGKILL) at steps of the
@@ -109,7 +109,7 @@ def _place(kind: str, folder: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="apps.soak.sinks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/soak sinks", description=__doc__)
     parser.add_argument("--kills", type=int, default=120, help="in all")
     parser.add_argument("--per-round", type=int, default=8, help="of them in one round")
     parser.add_argument("--store", choices=[*KINDS, "all"], default="all", help="in turn")

@@ -6,22 +6,40 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message
 
-from apps.local.home import ROOT
+from apps.local import jars, jvm
+from apps.local.home import ROOT, VENV
 from apps.local.process import spawn, tail
 from apps.soak.check import read
+from tests import quick_spark
 
 PATIENCE = 240.0
+TOLD_TO_END = 128 + signal.SIGTERM
+"""The status of a JVM that got the signal, whatever it did then."""
+_SUBMITTED = {
+    **quick_spark.SETTINGS,
+    "spark.executor.extraJavaOptions": quick_spark.SETTINGS["spark.driver.extraJavaOptions"],
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "ERROR",
+}
 
 
 class LiveProcess:
-    """Runs one topology with a checkpoint and a read store of its own."""
+    """Runs one topology with a checkpoint and a read store of its own.
+
+    launcher: what starts it.
+    """
+
+    launcher: Sequence[str] = (sys.executable, "-m", "apps.live")
 
     def __init__(self, folder: Path, broker: str, topology: str, **environment: str) -> None:
         self.broker, self.topology = broker, topology
@@ -30,15 +48,36 @@ class LiveProcess:
         self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
 
+    def be_submitted(self) -> None:
+        """From the next start on it is started by spark-submit, with two executor processes."""
+        self.environment |= {**jvm.spark_env(), "PYTHONPATH": str(ROOT)}
+        self.launcher = [
+            *(str(VENV / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"),
+            *("--jars", jars.spark_jars(), *quick_spark.conf(_SUBMITTED)),
+            str(ROOT / "apps" / "live.py"),
+        ]
+
+    def executors(self) -> list[int]:
+        """The process ids of its executors."""
+        assert self.process is not None
+        words = ["ps", "-ww", "-eo", "pid=,ppid=,args="]
+        listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        found = (line.split(None, 2) for line in listed.splitlines())
+        return [
+            int(pid)
+            for pid, parent, command in found
+            if int(parent) == self.process.pid and "CoarseGrainedExecutorBackend" in command
+        ]
+
     def start(self, *options: str) -> None:
-        command = [sys.executable, "-m", "apps.live", "--broker", self.broker]
+        command = [*self.launcher, "--broker", self.broker]
         command += ["--topology", self.topology, "--checkpoint", str(self.checkpoint)]
         with self.log.open("ab") as output:
             self.process = spawn(
                 [*command, *options],
                 output=output,
                 cwd=ROOT,
-                env={**os.environ, **self.environment},
+                env={**os.environ, **quick_spark.environment(), **self.environment},
             )
 
     def end(self, number: signal.Signals) -> int:

@@ -126,7 +126,7 @@ class DeltaOwn(DeltaStore):
         def of(stream: str, offset: int, sequence: int) -> Any:
             return TOPIC, 0, offset, value(stream, sequence, upsert("t", {"s": stream}, n=sequence))
 
-        monkeypatch.setattr("stores.delta_sink.FEW_STREAMS", 2)
+        monkeypatch.setattr("stores.delta_batches.FEW_STREAMS", 2)
         for at, stream in enumerate("abcd"):
             self.apply(of(stream, 2 * at, 1), of("a", 2 * at + 1, at + 2))
         done = self.apply(of("a", 8, 5), of("b", 9, 1), of("c", 10, 2))

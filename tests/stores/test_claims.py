@@ -1,14 +1,14 @@
 """Claims on a read store: one at a time, and what a dead process left can be taken over."""
 
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from stores.claims import Claim, claims_of
+from stores.claims import Claim
 from stores.sink import StoreError
 from stores.sinks import open_sink
 
@@ -82,17 +82,56 @@ def test_a_sink_does_not_mind(url: str) -> None:
             sink.count("_claims")
 
 
-def test_a_store_without_a_database_has_no_claims() -> None:
-    assert claims_of("delta:///folder") is None
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["postgresql", "delta"])
+def test_other_stores(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    if kind == "delta":
+        request.getfixturevalue("spark")
+        url = f"delta:///{tmp_path}/store"
+    else:
+        url = request.getfixturevalue("database")
+    with Claim(url, ["view a"]) as claim:
+        claim.note("rebuild_x")
+        assert claim._lines.renew(claim.names, claim.owner, 7200)
+        with pytest.raises(StoreError, match=r"is being rebuilt.*in 7\d{3} s"):
+            Claim(url, ["view a", "view b"]).__enter__()
+        with Claim(url, ["view b"]) as other:
+            assert other.left == {}
+    lost = Claim(url, ["view a"])
+    lost.owner += ", another one"
+    lost.__enter__()
+    assert lost.left == {"view a": "rebuild_x"}
+    dead(lost)
+    assert lost._lines.renew(lost.names, lost.owner, 0)
+    with Claim(url, ["view a"]) as claim:
+        assert claim.left == {"view a": "rebuild_x"}
+        claim.note("")
+        assert not lost._lines.renew(lost.names, lost.owner, 30)
+        with open_sink(url) as sink:
+            assert sink.sides() == []
+    lost._lines.close()
+    with Claim(url, ["view a"]) as claim:
+        assert claim.left == {}
 
 
 @pytest.mark.integration
-def test_postgres(database: str, unique: Callable[[str], str]) -> None:
-    with Claim(database, ["view a"], seconds=0.4) as claim:
-        claim.note("rebuild_x")
-        time.sleep(1)
-        claim.check()
-        with pytest.raises(StoreError, match="is being rebuilt"):
-            Claim(database, ["view a"]).__enter__()
-    with Claim(database, ["view a"]) as claim:
-        assert claim.left == {"view a": "rebuild_x"}
+def test_of_many_at_once_one_gets_it(spark: object, tmp_path: Path) -> None:
+    url, wins = f"delta:///{tmp_path}/store", []
+    start = threading.Barrier(6)
+
+    def take(number: int) -> None:
+        claim = Claim(url, ["view a"])
+        claim.owner = f"thread {number}"
+        start.wait()
+        with suppress(StoreError):
+            claim.__enter__()
+            wins.append(claim)
+
+    threads = [threading.Thread(target=take, args=[number]) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wins) == 1
+    wins[0].__exit__(None, None, None)
+    assert {p.suffix for p in (tmp_path / "store" / "_claims").iterdir()} == {".json"}

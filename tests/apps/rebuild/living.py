@@ -3,35 +3,31 @@
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from apps.local.home import ROOT
 from apps.local.process import spawn, tail
+from tests import quick_spark
+from tests.apps.rebuild.stores import Store
 from tests.faust.worker import Worker
 
-# A few small queries, for which compiling costs more than it gains.
-_QUICK_TO_START = (
-    "--conf 'spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
-    "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
-    "pyspark-shell"
-)
 PATIENCE = 480.0
 
 APP = """
 import os
 
-from topology import Delete, Inspector, Table, Topology, Upsert, skip, spill
+from topology import Delete, Emit, Inspector, Table, Topology, Upsert, skip, spill
 from topology.faust import compile
 
 PREFIX, LABEL = os.environ["PREFIX"], os.environ.get("LABEL", "old")
@@ -50,6 +46,8 @@ def ledger(event, state):
     yield Upsert("ledger", key={"stream": event.stream}, values=values)
     if LABEL == "old":
         yield Upsert("pages", key={"stream": event.stream, "page": -1}, values={"n": 0})
+    if event.sequence % 10 == 0:
+        yield Emit(f"{PREFIX}.tens", event.stream, {"n": event.sequence})
     page = {"stream": event.stream, "page": event.sequence % 3}
     if event.sequence % 7:
         yield Upsert("pages", key=page, values={"n": event.sequence})
@@ -114,12 +112,14 @@ class Input:
 
 
 class Living(Worker):
-    """The processes; `store` is the read store's file."""
+    """The processes, and the read store."""
 
-    def __init__(self, broker: str, prefix: str, folder: Path) -> None:
+    def __init__(self, broker: str, prefix: str, folder: Path, store: Store) -> None:
         super().__init__(broker, prefix, folder, APP)
-        self.store = folder / "read.db"
-        self.url = f"sqlite:///{self.store}"
+        admin = AdminClient({"bootstrap.servers": broker})
+        admin.create_topics([NewTopic(f"{prefix}.tens", 1, 1)])[f"{prefix}.tens"].result(30)
+        self.store = store
+        self.url = store.url
         self._materializer: subprocess.Popen[bytes] | None = None
         self._rebuilds: list[subprocess.Popen[bytes]] = []
 
@@ -131,7 +131,7 @@ class Living(Worker):
             "PREFIX": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.folder / "unused"),
-            "PYSPARK_SUBMIT_ARGS": _QUICK_TO_START,
+            **quick_spark.environment(),
             **more,
         }
 
@@ -193,13 +193,8 @@ class Living(Worker):
     # -- the read store
 
     def select(self, sql: str) -> list[Any]:
-        if self.store.exists():
-            with (
-                suppress(sqlite3.OperationalError),
-                closing(sqlite3.connect(self.store, timeout=20)) as connection,
-            ):
-                return connection.execute(sql).fetchall()
-        return []
+        """The rows that a statement finds, none where there is no such table."""
+        return self.store.select(sql)
 
     def ledger(self, table: str = "ledger") -> dict[str, tuple[int, int]]:
         return {
@@ -212,6 +207,10 @@ class Living(Worker):
     def labels(self, table: str = "ledger") -> set[str]:
         return {label for (label,) in self.select(f"SELECT DISTINCT label FROM {table}")}
 
+    def tens(self) -> Counter[tuple[bytes | None, bytes | None]]:
+        """(key, value) → how often the handler has sent it."""
+        return Counter((record.key(), record.value()) for record in self.records("tens"))
+
     def wait_for(self, ledger: Mapping[str, tuple[int, int]]) -> None:
         deadline = time.monotonic() + PATIENCE
         while self.ledger() != ledger:
@@ -222,11 +221,6 @@ class Living(Worker):
                 tail(self.folder / "log", 20),
             )
             time.sleep(0.1)
-
-    def forget_claims(self) -> None:
-        """Let the claims of processes that died be as old as they would be in a while."""
-        with closing(sqlite3.connect(self.store, timeout=30)) as connection, connection:
-            connection.execute("UPDATE _claims SET until = 0")
 
     def stop(self) -> None:
         for process in (self.process, self._materializer, *self._rebuilds):

@@ -1,25 +1,49 @@
-"""Rebuilds on a real broker, worker, materializer and Spark."""
+"""Rebuilds on a real broker, worker, materializer and Spark.
 
+Each of them with one kind of read store; with all of them if SEQUITUR_REBUILD_STORES=all.
+"""
+
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from apps.rebuild.__main__ import STOPPED
 from stores.claims import Claim
 from tests.apps.rebuild.living import PATIENCE, Input, Living, Load
+from tests.apps.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
 
+def on(kind: str) -> pytest.MarkDecorator:
+    """Which stores a test runs with."""
+    all_of_them = os.environ.get("SEQUITUR_REBUILD_STORES") == "all"
+    kinds = ["sqlite", "postgresql", "delta"] if all_of_them else [kind]
+    return pytest.mark.parametrize("living", kinds, indirect=True)
+
+
 @pytest.fixture
-def living(tmp_path: Path, broker: BrokerAddress, unique: Callable[[str], str]) -> Iterator[Living]:
-    made = Living(broker.address, unique("rebuilt"), tmp_path)
+def living(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    broker: BrokerAddress,
+    unique: Callable[[str], str],
+) -> Iterator[Living]:
+    store: Store = SqliteStore(tmp_path)
+    if request.param == "postgresql":
+        store = PostgresStore(request.getfixturevalue("database"))
+    if request.param == "delta":
+        store = DeltaStore(tmp_path, request.getfixturevalue("spark"))
+    made = Living(broker.address, unique("rebuilt"), tmp_path, store)
     yield made
     made.stop()
 
 
+@on("postgresql")
 def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     living: Living,
 ) -> None:
@@ -30,16 +54,19 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     living.wait_for(events.ledger())
     assert living.labels() == {"old"}
     assert living.select("SELECT 1 FROM pages WHERE page = -1")
-    before = living.ledger()
+    before, sent = living.ledger(), living.tens()
+    assert set(sent.values()) == {1}
 
     living.restart("new")
     load = Load(living, events)
     load.start()
-    said = living.rebuild("--hashes")
+    said = living.rebuild("--hashes", "--emit")
     assert load.end() > 1
     living.wait_for(events.ledger())
     assert living.labels() == {"new"}
     assert living.pages() == events.pages()
+    again = living.tens()
+    assert {again[message] for message in sent} == {2}
     assert "switched: the tables that were live are kept as side old" in said
     # The handler says something else now, of every stream.
     assert "of 30 streams that had outputs, 30 say something else" in said
@@ -52,10 +79,12 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     assert process.wait(PATIENCE) == 1
     assert "apps.rebuild drop" in living.log("refused").read_text()
     living.command_line("drop", "--store", living.url)
-    assert living.select("SELECT 1 FROM sqlite_master WHERE name LIKE '%old'") == []
+    assert living.store.sides() == set()
+    assert living.select("SELECT 1 FROM ledger__old") == []
     assert living.ledger() == events.ledger()
 
 
+@on("sqlite")
 def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Living) -> None:
     events = Input(2)
     living.start(LABEL="new")
@@ -70,11 +99,15 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
 
     first = living.begin("--switch", "no", log="first")
     living.until("first", "rebuilding ledger: ", first)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    living.forget_claims()
+    if isinstance(living.store, PostgresStore):
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(PATIENCE) == STOPPED, living.log("first").read_text()
+    else:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        living.store.forget_claims()
     said = living.rebuild("--switch", "same", log="third")
-    assert living.select("SELECT count(*) FROM _sides WHERE side <> 'old'") == [(0,)]
+    assert living.store.sides() == {"old"}
     assert "going on with what was begun" in said
     assert "table ledger: 30 rows live, 30 rebuilt, all the same" in said
     assert "switched" in said
@@ -83,6 +116,7 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
     assert living.pages() == events.pages()
 
 
+@on("postgresql")
 def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Path) -> None:
     events = Input(3, streams=5)
     living.start(LABEL="old")

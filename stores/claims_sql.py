@@ -1,0 +1,125 @@
+"""Claims as the rows of a table in the read store's database."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    make_url,
+    select,
+    text,
+)
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.schema import CreateTable
+
+from stores.claims import Held, taken_over
+from stores.sink import StoreError
+from stores.urls import without_password
+
+CLAIMS = Table(
+    "_claims",
+    MetaData(),
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("side", Text, nullable=False),
+)
+_MAKING = 0x5E91A1  # any number that nobody else uses for a lock
+
+
+class SqlLines:
+    """See `Lines`; the time is the database's, where it has a clock of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._shown = without_password(url)
+        scheme, _, rest = url.partition("://")
+        postgres = scheme in ("postgresql", "postgres")
+        self._engine = _engine(make_url(f"postgresql+psycopg://{rest}" if postgres else url))
+
+    def take(self, names: Sequence[str], owner: str, seconds: float) -> dict[str, str]:
+        """See `Lines.take`."""
+        with self._transaction() as connection:
+            if connection.dialect.name == "postgresql":
+                lock = text("SELECT pg_advisory_xact_lock(:number)")
+                connection.execute(lock, {"number": _MAKING})
+            connection.execute(CreateTable(CLAIMS, if_not_exists=True))
+            now = _now(connection)
+            asked = CLAIMS.c.name.in_(names)
+            found = connection.execute(select(CLAIMS).where(asked)).all()
+            left = taken_over(names, {name: Held(*held) for name, *held in found}, now)
+            connection.execute(CLAIMS.delete().where(asked))
+            until = now + round(seconds * 1000)
+            rows = [
+                {"name": n, "owner": owner, "until": until, "side": left.get(n, "")} for n in names
+            ]
+            connection.execute(CLAIMS.insert(), rows)
+        return left
+
+    def renew(self, names: Sequence[str], owner: str, seconds: float) -> bool:
+        """See `Lines.renew`."""
+        with self._transaction() as connection:
+            until = _now(connection) + round(seconds * 1000)
+            return _set(connection, names, owner, until=until) == len(names)
+
+    def note(self, names: Sequence[str], owner: str, side: str) -> None:
+        """See `Lines.note`."""
+        with self._transaction() as connection:
+            _set(connection, names, owner, side=side)
+
+    def release(self, names: Sequence[str], owner: str) -> None:
+        """See `Lines.release`."""
+        with self._transaction() as connection:
+            _set(connection, names, owner, until=0)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StoreError(f"read store {self._shown}: {error}") from error
+
+
+def _set(connection: Connection, names: Sequence[str], owner: str, **values: int | str) -> int:
+    mine = CLAIMS.c.name.in_(names) & (CLAIMS.c.owner == owner)
+    return connection.execute(CLAIMS.update().where(mine).values(**values)).rowcount
+
+
+def _engine(url: URL) -> Engine:
+    engine = create_engine(url)
+    if url.get_backend_name() == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def on_connect(connection: object, _: object) -> None:
+            connection.isolation_level = None  # type: ignore[attr-defined]
+            connection.execute("PRAGMA busy_timeout = 30000")  # type: ignore[attr-defined]
+
+        @event.listens_for(engine, "begin")
+        def on_begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _now(connection: Connection) -> int:
+    """The time (ms), of the database where it has a clock of its own."""
+    if connection.dialect.name == "postgresql":
+        return int(
+            connection.execute(
+                text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+            ).scalar_one()
+        )
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,168 @@
+"""The half of a Delta Lake read store that writes: batches, step by step."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from stores.amendment import amendment
+from stores.columns import Kind
+from stores.delta_journal import Entry
+from stores.delta_store import DEAD, PROGRESS, DeltaStore
+from stores.reduction import Mark, Reduction, RowChange, Rows, Stream
+from stores.schema import Schema, TableState
+from stores.sink import Batch, Dead, OutputRecord
+
+KEPT_MARKS = 1_000_000
+"""Streams whose marks are kept in memory, so that Spark need not look them up for every batch."""
+
+FEW_STREAMS = 50_000
+"""Up to which `_progress` is written whole: that takes half as long as to find the rows in it."""
+
+
+class DeltaBatches(DeltaStore):
+    """One side of the store, with the steps of a batch. Raises what Spark raises."""
+
+    # What a reduction asks.
+
+    def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
+        """See `Stored.marks`."""
+        streams = list(streams)
+        if self._has_all_marks is None:
+            self._has_all_marks = self._read_progress()
+        unknown = [stream for stream in streams if stream not in self._marks]
+        if len(self._marks) + len(unknown) > KEPT_MARKS:
+            self._marks, unknown, self._has_all_marks = {}, streams, False
+        self._marks.update(dict.fromkeys(unknown))
+        if unknown and not self._has_all_marks and PROGRESS.name in self._own:
+            names = list(PROGRESS.key)
+            wanted = pa.table(dict(zip(names, zip(*unknown, strict=True), strict=True)))
+            for row in self._tables.matching(self._folder(PROGRESS.name), wanted).collect():
+                self._marks[row["topic"], row["view"], row["stream"]] = row.epoch, row.sequence
+        found = ((stream, self._marks[stream]) for stream in streams)
+        return {stream: mark for stream, mark in found if mark is not None}
+
+    def _read_progress(self) -> bool:
+        """Look at all streams at once, if they are few; whether they are."""
+        if PROGRESS.name not in self._own:
+            return True
+        frame = self._tables.frame(self._folder(PROGRESS.name))
+        rows = frame.limit(FEW_STREAMS + 1).collect()
+        if len(rows) > FEW_STREAMS:
+            return False
+        for row in rows:
+            self._marks[row["topic"], row["view"], row["stream"]] = row.epoch, row.sequence
+        return True
+
+    def is_dead(self, topic: str, partition: int, offset: int) -> bool:
+        """See `Stored.is_dead`."""
+        known = self._dead
+        if known is None:
+            known = self._dead = set()
+            if DEAD.name in self._own:
+                at = self._tables.frame(self._folder(DEAD.name)).select(*DEAD.key)
+                known.update((row[0], row[1], row[2]) for row in at.toLocalIterator())
+        return (topic, partition, offset) in known
+
+    def forgetting(self, topic: str) -> str:
+        """See `Stored.forgetting`."""
+        return f"delete the folder {self._files.path(self._notes.folder)}"
+
+    # A batch, step by step.
+
+    def _make_tables(self, schema: Schema) -> None:
+        columns: dict[str, dict[str, Kind]] = {}
+        for table, column in schema.added:
+            if column is not None and table.exists:
+                columns.setdefault(table.name, {})[column] = table.columns[column]
+            elif column is None:
+                self._tables.create(self._folder(table.name), table)
+        for name, added in columns.items():
+            self._tables.add_columns(self._folder(name), added)
+        self._schema = {name: table.copied(name) for name, table in schema.tables.items()}
+
+    def _begin(
+        self,
+        reduction: Reduction,
+        dead: list[Dead],
+        batch: Batch | None,
+        amended: Sequence[OutputRecord] = (),
+    ) -> Entry:
+        """Note what is about to be written. What is amended leaves the positions where they are."""
+        steps = [name for name, rows in reduction.rows.items() if rows]
+        for table, needed in ((DEAD, bool(dead)), (PROGRESS, bool(reduction.moved))):
+            if needed:
+                steps.append(table.name)
+                if table.name not in self._own:
+                    self._tables.create(self._folder(table.name), table)
+                    self._own.add(table.name)
+        batches = {}
+        if batch is not None:
+            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            batches[batch.query] = (batch.number, at, reduction.applied.records)
+        after = self._state if amended else self._state.moved(reduction.positions, batches)
+        entry = Entry(self._entry.version + 1, steps, self._state, after, amended=amended)
+        self._note(entry)
+        return entry
+
+    def _write(self, entry: Entry, reduction: Reduction, dead: list[Dead]) -> None:
+        """Write what was noted, and remember it."""
+        for name, rows in reduction.rows.items():
+            self._write_rows(entry, reduction.schema.tables[name], rows)
+            gone = sum(change.values is None for change in rows.values())
+            reduction.applied.deletes += gone
+            reduction.applied.upserts += len(rows) - gone
+        self._save_dead(entry, dead)
+        self._save_progress(entry, reduction)
+        self._state = entry.after
+        self._keep(reduction, dead)
+
+    def _carry_out(self, entry: Entry) -> None:
+        """Do what is left of a switch or of an amendment."""
+        if entry.amended:
+            self._write(entry, amendment(self._read_schema(), entry.amended), [])
+        else:
+            super()._carry_out(entry)
+
+    def _write_rows(self, entry: Entry, table: TableState, rows: Rows) -> None:
+        if rows:
+            self._tables.merge(self._folder(table.name), table, rows, entry.version)
+
+    def _save_dead(self, entry: Entry, dead: list[Dead]) -> None:
+        values = (({"reason": d.reason, "value": d.value}, False) for d in dead)
+        rows = {d[:3]: RowChange(*v) for d, v in zip(dead, values, strict=True)}
+        self._write_rows(entry, DEAD, rows)
+
+    def _save_progress(self, entry: Entry, reduction: Reduction) -> None:
+        moved = {stream: reduction.marks[stream] for stream in reduction.moved}
+        if moved and self._has_all_marks:
+            known = {stream: mark for stream, mark in self._marks.items() if mark is not None}
+            known |= moved
+            if len(known) <= FEW_STREAMS:
+                folder = self._folder(PROGRESS.name)
+                self._tables.replace(folder, _progress(known), entry.version)
+                return
+            self._has_all_marks = False
+        rows: Rows = {}
+        for stream, (epoch, sequence) in moved.items():
+            rows[stream] = RowChange({"sequence": sequence, "epoch": epoch}, False)
+        self._write_rows(entry, PROGRESS, rows)
+
+    def _note(self, entry: Entry) -> None:
+        """Write the next entry. Raises Taken if somebody else has written one."""
+        self._notes.write(entry)
+        self._entry = entry
+
+    def _keep(self, reduction: Reduction, dead: list[Dead]) -> None:
+        """Remember what was written."""
+        for stream in reduction.moved:
+            self._marks[stream] = reduction.marks[stream]
+        if self._dead is not None:
+            self._dead.update(d[:3] for d in dead)
+
+
+def _progress(marks: Mapping[Stream, Mark]) -> pa.Table:
+    """The rows of `_progress`."""
+    columns = zip(*((*stream, *mark) for stream, mark in marks.items()), strict=True)
+    names = (*PROGRESS.key, "epoch", "sequence")
+    return pa.table(dict(zip(names, columns, strict=True)))

@@ -1,0 +1,45 @@
+"""Files of one folder that are numbered one after the other, each written once."""
+
+from stores.delta_files import Files
+
+KEPT = 10
+"""The last one counts, the others are for people."""
+_SUFFIX = ".json"
+
+
+class Taken(Exception):
+    """Somebody else has written the next one."""
+
+
+class NumberedFiles:
+    """The files in a folder, by version."""
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self.files = files
+        self.folder = folder
+
+    def versions(self) -> list[int]:
+        """Of the files that there are, in ascending order."""
+        names = self.files.names(self.folder)
+        return sorted(
+            int(name.removesuffix(_SUFFIX))
+            for name in names
+            if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).isdigit()
+        )
+
+    def content(self, version: int) -> bytes:
+        """What a file holds. Raises py4j's error if it is not there."""
+        return self.files.read(self.name(version))
+
+    def add(self, version: int, content: bytes) -> None:
+        """Write a file. Raises Taken if there is one of that version."""
+        try:
+            self.files.create(self.name(version), content)
+        except FileExistsError as error:
+            raise Taken from error
+        if version >= KEPT:
+            self.files.delete(self.name(version - KEPT))
+
+    def name(self, version: int) -> str:
+        """A file as `Files` names it."""
+        return f"{self.folder}/{version:020}{_SUFFIX}"

@@ -1,0 +1,18 @@
+"""Settings for Spark where it runs a few small queries: compiling them costs more than it gains."""
+
+SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def conf(settings: dict[str, str] = SETTINGS) -> list[str]:
+    """The words for spark-submit."""
+    return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+
+
+def environment() -> dict[str, str]:
+    """For a process that makes a session of its own."""
+    words = [f"'{word}'" if " " in word else word for word in conf()]
+    return {"PYSPARK_SUBMIT_ARGS": " ".join([*words, "pyspark-shell"])}
