@@ -1,7 +1,7 @@
 """`scripts/bench engine`: run scenarios over the contestants, show the figures, write the page."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +107,17 @@ def _install(peers: Sequence[Peer], console: Console) -> None:
             peer.install()
 
 
-def measure(scenario: Scenario, bench: Bench, repeats: int, console: Console) -> Result:
-    """The samples of all repeats of a scenario, shown as they come."""
+def measure(
+    scenario: Scenario,
+    bench: Bench,
+    repeats: int,
+    console: Console,
+    keep: Callable[[Result], None] = lambda result: None,
+) -> Result:
+    """The samples of all repeats of a scenario, shown as they come.
+
+    keep: called behind each sample, with those so far.
+    """
     console.print(f"\n{scenario.title}")
     facts = machine.facts() | {
         "events": str(bench.events),
@@ -119,8 +128,9 @@ def measure(scenario: Scenario, bench: Bench, repeats: int, console: Console) ->
     for bench.turn in range(repeats):
         for taken in scenario.run(bench):
             result.samples.append(taken)
+            facts["load after"] = machine.load()
+            keep(result)
             console.print(f"  {bench.turn + 1}/{repeats}  {_line(taken)}", soft_wrap=True)
-    facts["load after"] = machine.load()
     return result
 
 

@@ -29,6 +29,11 @@ class Patience:
                 found: T = await thread(work)
                 return found
             except SQLAlchemyError as error:
-                reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-                logger.warning("relay %s: the log's database: %s", self.name, reason[:1])
+                logger.warning("relay %s: the log's database: %s", self.name, reason_of(error))
                 await asyncio.sleep(self.retry)
+
+
+def reason_of(error: SQLAlchemyError) -> str:
+    """The first line of what the database says."""
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

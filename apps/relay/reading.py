@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.relay.patience import Patience
+from apps.relay.patience import reason_of
 from apps.relay.turn import Pace, Turn
 from stores.message import START, Page, Position
 from stores.message_bell import Bell
@@ -35,17 +35,23 @@ LOOKS = 5
 """Looks in vain after which the reader falls asleep."""
 
 
-class Reader:
-    """Reads `log` from its start. One task's; it has connections of its own, until `close`."""
+class Away(Exception):
+    """The log's database was away. What a crash of it has taken back, deletions above all, may be
+    behind the position: who goes on has to begin at the start."""
 
-    def __init__(self, engine: Engine, log: MessageLog, pace: Pace, patiently: Patience) -> None:
-        self._engine, self._log, self._pace, self._patiently = engine, log, pace, patiently
+
+class Reader:
+    """Reads `log` from its start. One task's; it has connections of its own, until `run` ends."""
+
+    def __init__(self, engine: Engine, log: MessageLog, pace: Pace) -> None:
+        self._engine, self._log, self._pace = engine, log, pace
         self._connection: Connection | None = None
+        self._away: str | None = None
         self._bell = Bell(engine, log)
         self._thread: asyncio.Future[Any] | None = None
 
     async def run(self, turn: Turn) -> None:
-        """Read into `turn.read`, and wake who sends."""
+        """Read into `turn.read`, and wake who sends. Raises Away."""
         position, limit, vain = START, 100, 0
         try:
             while True:
@@ -72,13 +78,19 @@ class Reader:
             self._close()
 
     async def _look(self, position: Position, limit: int) -> Page:
-        return await self._patiently(partial(self._page, position, limit), self._in_thread)
+        try:
+            page: Page = await self._in_thread(partial(self._page, position, limit))
+        except SQLAlchemyError as error:
+            raise Away(self._away) from error
+        return page
 
     async def _sleep(self, position: Position, limit: int) -> None:
         def is_idle() -> bool:
             return not self._page(position, limit).messages
 
         await self._in_thread(partial(self._bell.wait, self._pace.poll, is_idle))
+        if self._away is not None:  # the bell takes it for a short sleep
+            raise Away(self._away)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Connections are one thread's at a time: who is told to end waits for this one."""
@@ -94,7 +106,8 @@ class Reader:
                 if connection.dialect.name == "postgresql":
                     connection.execute(_BY_INDEX)
             return self._log.read_after(self._connection, position, limit)
-        except SQLAlchemyError:
+        except SQLAlchemyError as error:
+            self._away = reason_of(error)
             self._close_connection()
             raise
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from apps.relay.answers import Answering
 from apps.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
 from apps.relay.patience import Patience
-from apps.relay.reading import Reader
+from apps.relay.reading import Away, Reader
 from apps.relay.turn import Moved, Pace, Turn
 from stores.lease import Lease, LeaseLost
 from stores.message import Message
@@ -104,11 +104,14 @@ class Relay:
                 await self._open(turn)
                 self._turn = turn
                 self.leading.set()
-                reader = Reader(self._engine, self._log, self._pace, self._patiently)
+                reader = Reader(self._engine, self._log, self._pace)
                 for work in (reader.run, self._send, self._delete):
                     group.create_task(work(turn))
         except* LeaseLost as lost:
             logger.warning("%s", lost.exceptions[0])
+        except* Away as away:
+            name, reason = self._lease.name, away.exceptions[0]
+            logger.warning("relay %s: the log's database: %s; it begins anew", name, reason)
 
     async def _open(self, turn: Turn) -> None:
         """Shut an earlier relay out, and see that this one was not replaced meanwhile: then it

@@ -30,6 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
+from apps.local.process import spawn
 from apps.soak.workload import Workload
 from topology.counts import decode_counts
 from topology.positions import decode_positions
@@ -88,11 +89,8 @@ class Soak:
         command = [sys.executable, "-m", "faust", "-A", "apps.soak", "worker", "-l", "info"]
         log = (self.folder / f"{name}.log").open("ab", buffering=0)
         self.began[name] = log.tell()
-        self.workers[name] = worker = subprocess.Popen(
-            [*command, "--without-web"],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+        self.workers[name] = worker = spawn(
+            [*command, "--without-web"], env=environment, output=subprocess.PIPE
         )
         # The log is not the worker's own file, so that a worker without a disk can still say so.
         self._logs[name] = Thread(target=_copy, args=(worker.stdout, log), daemon=True)

@@ -18,6 +18,7 @@ from apps.local.home import LocalError
 from apps.local.kafka_probe import answers
 from apps.local.ports import HOST, free_port
 from apps.local.postgres import Postgres
+from apps.local.process import spawn
 from apps.running import TOKEN
 from apps.soak_delivery.part import CURSOR, LOG, SEEN, make, seen
 from apps.warehouse import stock
@@ -108,10 +109,8 @@ class Fleet:
         if self.broker is not None:
             environment["SEQUITUR_BROKER"] = self.broker.address
         with (self.folder / f"{name.replace(' ', '-')}.log").open("ab") as log:
-            self.parts[name] = subprocess.Popen(
-                [sys.executable, "-m", *self._command(name)],
-                env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+            command = [sys.executable, "-m", *self._command(name)]
+            self.parts[name] = spawn(command, env=environment, output=log)
 
     def _command(self, name: str) -> list[str]:
         orders, log = self.urls[ORDERS_SERVER], self.urls[LOG_SERVER]

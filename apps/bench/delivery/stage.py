@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from apps.local.broker import Broker
 from apps.local.postgres import Postgres
+from apps.local.process import spawn
 from stores.engines import open_engine
 from stores.message import Position
 from stores.message_log import MessageLog
@@ -75,9 +76,7 @@ class Stage:
     def process(self, name: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         """A process of ours, ended in order afterwards."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            started = subprocess.Popen(
-                [sys.executable, "-m", *command], stdout=log, stderr=subprocess.STDOUT
-            )
+            started = spawn([sys.executable, "-m", *command], output=log)
         try:
             yield started
         finally:

@@ -50,19 +50,23 @@ def run(options: SparkOptions, console: Console) -> int:
     kept = options.folder / "results-spark.json"
     results = load(kept)
     measured: dict[str, Result] = {}
+
+    def keep(result: Result) -> None:
+        """What takes long may be stopped: the page has what was measured until then."""
+        result.facts |= machine.facts(spark=True)
+        results[result.scenario] = result
+        save(kept, results.values())
+        options.page.parent.mkdir(parents=True, exist_ok=True)
+        options.page.write_text(report.page(SCENARIOS.values(), results, GOALS, _HEAD, ""))
+
     with ExitStack() as stack:
         address = options.broker or stack.enter_context(own_broker(options.folder, console))
         bench = Bench(Cluster(address), options.folder, options.events, {}, results)
         stack.callback(bench.forget)
         for name in options.scenarios:
             scenario = SCENARIOS[name]
-            result = measure(scenario, bench, options.repeats, console)
-            result.facts |= machine.facts(spark=True)
-            measured[name] = results[name] = result
-            save(kept, results.values())
+            result = measured[name] = measure(scenario, bench, options.repeats, console, keep)
             console.print(report.grid(scenario, result).rich(scenario.title))
     console.print(report.goals(results, GOALS).rich("Goals"))
-    options.page.parent.mkdir(parents=True, exist_ok=True)
-    options.page.write_text(report.page(SCENARIOS.values(), results, GOALS, _HEAD, ""))
     console.print(f"Written: {options.page}; logs: {options.folder / 'logs'}")
     return problems(measured, console)

@@ -19,7 +19,8 @@ from apps.bench.workload import Workload
 
 SIZES = {"10⁵": 100_000, "10⁶": 1_000_000, "10⁷": 10_000_000}
 FEW, MANY = "10⁵", "10⁷"
-SINKS = ("sqlite", "postgresql", "delta")
+SINKS = {"sqlite": "10⁶", "postgresql": MANY, "delta": "10⁶"}
+"""Store → up to where: the others would take half an hour each."""
 BATCHES = 2
 """Of the fewest records; more records are more batches of the same size."""
 STREAMS = 5_000
@@ -32,9 +33,10 @@ def run(bench: Bench) -> Iterator[Sample]:
         return
     for subject, size in SIZES.items():
         count = bench.scaled(size)
-        for kind in SINKS:
-            yield sample(subject, partial(_materialized, bench, kind, count))
         yield sample(subject, partial(_rebuilt, bench, count))
+        for kind, most in SINKS.items():
+            if size <= SIZES[most]:
+                yield sample(subject, partial(_materialized, bench, kind, count))
 
 
 def _materialized(bench: Bench, kind: str, count: int) -> dict[str, float]:
@@ -90,11 +92,11 @@ SCENARIO = Scenario(
 )
 
 GOALS = tuple(
-    Goal(f"{text}, 10⁷ events: cost of one, × 10⁵", "scale", ratio(MANY, FEW, value), 1.2, False)
-    for value, text in {
-        "sqlite": "SQLite sink",
-        "postgresql": "PostgreSQL sink",
-        "delta": "Delta Lake sink",
-        "rebuild": "rebuild",
-    }.items()
+    Goal(f"{text}, {most} events: cost of one, × 10⁵", "scale", ratio(most, FEW, value), 1.2, False)
+    for value, text, most in (
+        ("sqlite", "SQLite sink", "10⁶"),
+        ("postgresql", "PostgreSQL sink", MANY),
+        ("delta", "Delta Lake sink", "10⁶"),
+        ("rebuild", "rebuild", MANY),
+    )
 )

@@ -9,20 +9,21 @@ from apps.bench.scenarios.scenario import Column, Scenario
 from apps.bench.spark.records import Records
 from apps.bench.spark.stores import WRITERS, measured, missing
 
+BATCH = 100_000
+"""Records; the materializer's own choice."""
 BATCHES = 8
-"""Into which the records are cut."""
 
 
 def run(bench: Bench) -> Iterator[Sample]:
     """One run of everything, in turn."""
-    records = Records(bench.events)
+    size = bench.scaled(BATCH)
+    records = Records(BATCHES * size)
     topic = bench.topic(records)
-    size = max(1, bench.events // BATCHES)
     for subject in WRITERS:
         if subject != "jdbc append" or missing() is None:
 
             def measure(subject: str = subject) -> dict[str, float]:
-                found = measured(bench, subject, topic, bench.events, size)
+                found = measured(bench, subject, topic, records.count, size)
                 return {"rate": found["records"] / max(found["seconds"], 1e-6)}
 
             yield sample(subject, measure)
@@ -36,8 +37,8 @@ SCENARIO = Scenario(
     " partition, and a batch is one transaction (Delta Lake: a commit a table). The others only"
     " insert, into a table without a key: Spark's JDBC writer and Delta writer in the same query,"
     " and a loop of a Kafka client, orjson and COPY. PostgreSQL and SQLite wait for the disk, Delta"
-    " Lake does not. Eighths of the records are a batch; the first one does not count, in which JVM"
-    " and writers warm up.",
+    " Lake does not. Eight batches of 100,000 records, as the materializer cuts them; the first one"
+    " does not count, in which JVM and writers warm up.",
     (
         Column("rows/s", "rate"),
         Column("× JDBC append", "rate", 2, "jdbc append"),

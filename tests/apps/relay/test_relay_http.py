@@ -10,7 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from sqlalchemy import Engine
+from sqlalchemy import Engine, MetaData, Table, select
+from sqlalchemy.exc import OperationalError
 
 from apps.cursor.server import application
 from apps.local.ports import HOST, free_port
@@ -123,6 +124,30 @@ async def test_a_cursor_that_is_away_gets_everything_when_it_is_back(
         assert rest(source, log) == 10
         async with served(cursor, port):
             await until(lambda: rest(source, log) == 0)
+    assert consume(cursor) == named("a", range(1, 11))
+
+
+async def test_deletions_that_a_crash_of_the_database_takes_back_are_made_again(
+    source: Engine, target: Engine, log: MessageLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for the disk there; the messages are behind the reader's position then."""
+    cursor, read_after = Cursor(target), log.read_after
+    append(source, log, range(1, 11))
+    messages = Table("sequitur_messages", MetaData(), autoload_with=source)
+    with source.connect() as connection:
+        rows = [dict(row) for row in connection.execute(select(messages)).mappings()]
+
+    def crash(*arguments: Any) -> Any:
+        monkeypatch.setattr(log, "read_after", read_after)
+        raise OperationalError("SELECT", {}, ConnectionError("the server closed the connection"))
+
+    async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
+        await until(lambda: relay.moved.deleted == 10)
+        with source.begin() as connection:
+            connection.execute(messages.insert(), rows[3:5])
+        monkeypatch.setattr(log, "read_after", crash)
+        await until(lambda: relay.moved.deleted == 12)
+    assert rest(source, log) == 0
     assert consume(cursor) == named("a", range(1, 11))
 
 
