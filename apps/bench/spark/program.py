@@ -139,6 +139,7 @@ def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
             "bootstrap.servers": broker,
             "group.id": "sequitur-bench-copy",
             "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
             "isolation.level": "read_committed",
         }
     )
