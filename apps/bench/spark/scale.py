@@ -20,7 +20,7 @@ from apps.bench.workload import Workload
 SIZES = {"10⁵": 100_000, "10⁶": 1_000_000, "10⁷": 10_000_000}
 FEW, MANY = "10⁵", "10⁷"
 SINKS = {"sqlite": "10⁶", "postgresql": MANY, "delta": "10⁶"}
-"""Store → up to where: the others would take half an hour each."""
+"""Store → up to where: what is left out takes as long as all the rest."""
 BATCHES = 2
 """Of the fewest records; more records are more batches of the same size."""
 STREAMS = 5_000
