@@ -12,14 +12,15 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.errors import Malformed
-from topology.event import Message, Record
+from topology.event import Record
 from topology.lanes import split_lane
-from topology.rebuilding import HistoryRow, Rebuild, Rebuilt, Tally
+from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
 from topology.spark.slices import Sent, Slices
 from topology.topology import Topology
 from topology.view import View
@@ -219,21 +220,23 @@ def _sent(rebuild: Rebuild) -> list[Sent]:
     ]
 
 
-def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryRow]:
+def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryPart]:
     for batch in batches:
-        streams, views = batch.column("stream").to_pylist(), batch.column("view").to_pylist()
-        of_views, rows = batch.column("of_view").to_pylist(), batch.column("row").to_pylist()
-        messages = _messages(batch)
-        for stream, view, of_view, row, message in zip(
-            streams, views, of_views, rows, messages, strict=True
-        ):
-            if view:
-                yield stream, view, of_view, row, None
-            else:
-                yield stream, "", "", b"", message
+        messages = list(_messages(batch))
+        # Rows that are no messages have no topic, and come first.
+        rows = [batch.column(name) for name in ("view", "of_view", "row")]
+        runs = pc.run_end_encode(batch.column("stream"))
+        at = 0
+        for stream, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            first = at
+            while first < end and messages[first].topic is None:
+                first += 1
+            limits = [tuple(row[n].as_py() for row in rows) for n in range(at, first)]
+            yield HistoryPart(stream, limits, messages[first:end])
+            at = end
 
 
-def _messages(batch: pa.RecordBatch) -> Iterator[Message]:
+def _messages(batch: pa.RecordBatch) -> Iterator[Record]:
     """The messages of a batch; of a row that is none, one without anything."""
     names = ("topic", "partition", "offset", "key", "value")
     columns = [batch.column(name).to_pylist() for name in names]
