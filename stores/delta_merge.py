@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from stores.columns import Kind, Number
-from stores.reduction import RowChange
+from stores.row_changes import Rows
 from stores.schema import TableState
 
 APP = "sequitur"
@@ -32,27 +32,32 @@ class Plan(NamedTuple):
     ops: frozenset[int]
 
 
-def source(table: TableState, rows: Mapping[tuple[Any, ...], RowChange]) -> tuple[pa.Table, Plan]:
+def source(table: TableState, rows: Rows) -> tuple[pa.Table, Plan]:
     """(rows to merge, what to do with them).
 
     The rows' columns: op; the key as k0, k1, …; values as v0, …; whether they are set as s0, ….
     """
-    ops = [_op(change) for change in rows.values()]
-    shapes = {tuple(change.values) for change in rows.values() if change.values is not None}
+    sets = list(rows.values.values())
+    ops = [_UPSERT if values is not None else _DELETE for values in sets]
+    if rows.reset:
+        for number, key in enumerate(rows.values):
+            if key in rows.reset:
+                ops[number] = _RESET
+    shapes = set(map(tuple, filter(None.__ne__, sets)))
     columns = list(dict.fromkeys(column for shape in sorted(shapes) for column in shape))
-    if _RESET in ops:  # what such a row does not set is null
+    if rows.reset:  # what such a row does not set is null
         columns = list(table.columns)
-    partly = len(shapes) > 1 or _RESET in ops
+    partly = len(shapes) > 1 or bool(rows.reset)
     found: dict[str, Any] = {"op": pa.array(ops, pa.int8())}
     for number, (kind, values) in enumerate(
-        zip(table.key.values(), zip(*rows, strict=True), strict=True)
+        zip(table.key.values(), zip(*rows.values, strict=True), strict=True)
     ):
         found[f"k{number}"] = _array(values, kind)
+    every: list[dict[str, Any]] = [values or {} for values in sets]
     for number, column in enumerate(columns):
-        sets = [change.values or {} for change in rows.values()]
-        found[f"v{number}"] = _array([row.get(column) for row in sets], table.columns[column])
+        found[f"v{number}"] = _array([row.get(column) for row in every], table.columns[column])
         if partly:
-            found[f"s{number}"] = pa.array([column in row for row in sets], pa.bool_())
+            found[f"s{number}"] = pa.array([column in row for row in every], pa.bool_())
     return pa.table(found), Plan(columns, partly, frozenset(ops))
 
 
@@ -87,12 +92,6 @@ def merge_sql(
             f"THEN INSERT ({', '.join([*key, *names])}) VALUES ({', '.join([*keys, *values])})"
         )
     return " ".join(parts)
-
-
-def _op(change: RowChange) -> int:
-    if change.values is None:
-        return _DELETE
-    return _RESET if change.reset else _UPSERT
 
 
 def _array(values: Any, kind: Kind) -> Any:

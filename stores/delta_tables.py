@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from stores.columns import Kind, Number
 from stores.delta_files import Files
 from stores.delta_merge import APP, merge_sql, quoted, source
-from stores.reduction import RowChange
+from stores.row_changes import Rows
 from stores.schema import TableState
 
 _SQL_TYPES: dict[Kind, str] = {
@@ -129,9 +129,7 @@ class Tables:
         added = ", ".join(_declared(column, kind) for column, kind in columns.items())
         self._spark.sql(f"ALTER TABLE {self.at(name)} ADD COLUMNS ({added})")
 
-    def merge(
-        self, name: str, table: TableState, rows: Mapping[tuple[Any, ...], RowChange], version: int
-    ) -> None:
+    def merge(self, name: str, table: TableState, rows: Rows, version: int) -> None:
         """Apply row changes in one commit that carries a version; see `run`."""
         types: dict[str, str] = {}
         if object in table.columns.values():
