@@ -76,6 +76,11 @@ class DeltaBatches(DeltaStore):
 
     # A batch, step by step.
 
+    def _look_ahead(self) -> None:
+        """Begin to look at the tables that this batch is going to write, if it is like the last."""
+        there = {*self._schema, *self._own}
+        self._tables.look_ahead(self._folder(step) for step in self._entry.steps if step in there)
+
     def _make_tables(self, schema: Schema) -> None:
         columns: dict[str, dict[str, Kind]] = {}
         for table, column in schema.added:
