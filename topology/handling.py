@@ -127,22 +127,25 @@ class Handling:
         if state is not None and len(state) > OUTPUT_LIMIT:
             raise _too_large("the stream's state", state)
         if changes:
-            sequence = event.sequence
             body = {
                 "view": self.view.name,
                 "stream": event.stream,
-                "sequence": sequence,
+                "sequence": event.sequence,
                 "changes": changes,
             }
-            headers = [self.view_header, ("sequence", b"%d" % sequence)]
             value = orjson.dumps(body, option=OPTIONS)
             if len(value) > OUTPUT_LIMIT:
                 raise _too_large("the event's row changes", value)
-            self.outputs.append((event.stream.encode(), value, event.arrived, headers))
+            self.say(event, event.stream, changes, value)
         for outputs, topic, out in emits:
             outputs[topic].append(out)
         if state is not None:
             self.states[event.stream] = state
+
+    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
+        """Take over an event's row changes. key, value: of the record that says them."""
+        headers = [self.view_header, ("sequence", b"%d" % event.sequence)]
+        self.outputs.append((key.encode(), value, event.arrived, headers))
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         """(which of the unit's outputs, topic, record) of a message."""

@@ -1,8 +1,8 @@
 """Handling in a view that has rebuilt streams: their output records say in which epoch they are."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
+from topology.changes import Delete, Upsert
 from topology.event import Event
 from topology.handling import Handling
 from topology.handling_lanes import LaneHandling
@@ -22,18 +22,16 @@ class EpochHandling(Handling):
         progress = self.changed.get(stream)
         return progress.epoch if isinstance(progress, Progress) else 0
 
-    def write(self, event: Event, items: Iterable[Any]) -> None:
-        before = len(self.outputs)
-        super().write(event, items)
-        if len(self.outputs) > before and (epoch := self.epoch(event.stream)):
-            key, value, arrived, headers = self.outputs[-1]
-            assert value is not None
-            value = value[:-1] + b',"epoch":%d}' % epoch
-            headers = [*headers, (EPOCH, b"%d" % epoch)]
-            self.outputs[-1] = key, value, arrived, headers
+    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
+        epoch = self.epoch(event.stream)
+        if not epoch:
+            super().say(event, key, changes, value)
+            return
+        super().say(event, key, changes, value[:-1] + b',"epoch":%d}' % epoch)
+        self.outputs[-1][3].append((EPOCH, b"%d" % epoch))
 
 
-class EpochLaneHandling(EpochHandling, LaneHandling):
+class EpochLaneHandling(LaneHandling, EpochHandling):
     """The same in a view with lanes."""
 
 

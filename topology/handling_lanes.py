@@ -1,11 +1,8 @@
 """Handling in a view with lanes: records are keyed by the stream, and say the lane."""
 
-from collections.abc import Iterable
-from typing import Any
-
 import orjson
 
-from topology.changes import Emit
+from topology.changes import Delete, Emit, Upsert
 from topology.event import Event
 from topology.handling import Handling
 from topology.lanes import shown, split_lane
@@ -16,15 +13,10 @@ from topology.view import View
 class LaneHandling(Handling):
     """Outputs have the lane's joined stream as their fence, and the stream as their key."""
 
-    def write(self, event: Event, items: Iterable[Any]) -> None:
-        before = len(self.outputs)
-        super().write(event, items)
-        if len(self.outputs) > before:
-            _, value, arrived, headers = self.outputs[-1]
-            assert value is not None
-            stream, lane = split_lane(event.stream)
-            value = value[:-1] + b',"lane":' + orjson.dumps(lane) + b"}"
-            self.outputs[-1] = stream.encode(), value, arrived, headers
+    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
+        stream, lane = split_lane(key)
+        lane_of = b',"lane":' + orjson.dumps(lane) + b"}"
+        super().say(event, stream, changes, value[:-1] + lane_of)
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         return super().emitted(shown(event), item)

@@ -81,6 +81,12 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     return orjson.dumps(row)
 
 
+def without_state(row: bytes) -> bytes:
+    """A stream's row without its dictionary, which is the last of what a row has."""
+    at = row.find(b',"state":')
+    return row if at < 0 else row[:at] + b"}"
+
+
 def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
     """(progress without its waiting events, the stream's dictionary as JSON or None)."""
     if row[:1] != b"{":

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from apps.kafka_options import OptionError
+from apps.rebuild.limits import Limits
 from apps.rebuild.load import Loader
 from apps.rebuild.plan import Plan, WorkFolder
 from apps.rebuild.progress import Progress
@@ -26,6 +27,12 @@ LOOK = 0.1
 """Seconds between two looks for slices that are complete."""
 CANCEL_SECONDS = 30.0
 """How long Spark may take to let go of a job."""
+_SETTINGS = {
+    # One pass, and nearly all of its time is the handlers': to plan it in stages and to compile
+    # code for it takes longer than that code saves.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
 BY_STREAM, SOURCES = "by-stream", "sources"
 
 log = logging.getLogger("rebuild")
@@ -66,13 +73,15 @@ def kafka_of(app: Any, options: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class Build:
-    """A rebuild's first part. Methods raise Stopped, and what Spark and the store raise.
+    """A rebuild's first part. Methods raise Stopped, and what Kafka, Spark and the store raise.
 
-    kafka: options of Spark's Kafka source. check: called often; what it raises ends the work.
+    limits: how far the live views are. kafka: options of Spark's Kafka source. check: called often;
+    what it raises ends the work.
     """
 
     spark: SparkSession
     topology: Topology
+    limits: Limits
     plan: Plan
     folder: WorkFolder
     kafka: Mapping[str, str]
@@ -92,6 +101,8 @@ class Build:
         self, side: Sink | None, send: Callable[[list[Sent]], None] | None = None
     ) -> list[Slices]:
         """Rebuild everything; load it into the side while it is made, if there is one."""
+        for key, value in _SETTINGS.items():
+            self.spark.conf.set(key, value)
         return [self._source(n, source, side, send) for n, source in enumerate(self.sources)]
 
     def _source(
@@ -200,13 +211,7 @@ class Build:
 
     def progress(self, views: Iterable[View]) -> DataFrame:
         """How far the live views are in each stream."""
-        spans: history.Ranges = {}
-        topics: dict[str, View] = {}
-        for view in views:
-            found = self.plan.snapshot.changelogs[view.name]
-            spans = {**spans, **found}
-            topics |= dict.fromkeys(found, view)
-        return rebuild.progress(history.of_topics(self.spark, self.kafka, spans), topics)
+        return rebuild.limits(self.spark, views, self.limits.progress())
 
     def _chosen(self, messages: list[DataFrame]) -> Column | DataFrame | None:
         """Which streams, None for all: a condition, or a frame of them."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from apps.rebuild.build import Build, Stopped, history_topics, kafka_of
 from apps.rebuild.compare import compare
 from apps.rebuild.job_report import report
+from apps.rebuild.limits import Limits
 from apps.rebuild.load import Refused
 from apps.rebuild.plan import Plan, Request, WorkFolder
 from apps.rebuild.switch import Follow, begin_following
@@ -166,9 +167,9 @@ class Job:
         """Fill the side with what is rebuilt, unless that was done already."""
         if plan.stage != "build":
             return {}
-        with self.spark() as spark, self.sending() as sending:
+        with self.limits(plan, check) as limits, self.spark() as spark, self.sending() as sending:
             began = time.monotonic()
-            build = Build(spark, self.app.engine.topology, plan, self.folder, self.options, check)
+            build = self.build(spark, limits, plan, check)
             build.run(side, None if sending is None else sending.send)
             tallies = build.tallies
             report(tallies, time.monotonic() - began)
@@ -244,6 +245,15 @@ class Job:
 
     # -- what it works with
 
+    def limits(self, plan: Plan, check: Callable[[], None]) -> Limits:
+        """How far the live views were, which begins to be read."""
+        return Limits(self.app, plan.snapshot.changelogs, self.folder.limits, check)
+
+    def build(self, spark: Any, limits: Limits, plan: Plan, check: Callable[[], None]) -> Build:
+        """The first part of the work."""
+        topology = self.app.engine.topology
+        return Build(spark, topology, limits, plan, self.folder, self.options, check)
+
     @contextmanager
     def spark(self) -> Iterator[Any]:
         """A Spark session, for as long as it is needed."""
@@ -252,7 +262,8 @@ class Job:
         if self._session is not None:
             yield self._session
             return
-        settings: dict[str, str] = {}
+        # Nobody waits for an answer of this JVM: it may pause for a moment.
+        settings = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
         if self.cores is not None:
             settings["spark.master"] = f"local[{self.cores}]"
             settings["spark.sql.shuffle.partitions"] = str(self.cores)

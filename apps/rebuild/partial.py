@@ -43,16 +43,14 @@ class Partial:
 
     def run(self) -> None:
         """Rebuild the streams and replace them. Raises what `Job.run` raises."""
-        with self._job.spark() as spark, self._job.sending() as sending:
+        job, check = self._job, self._check
+        with (
+            job.limits(self._plan, check) as limits,
+            job.spark() as spark,
+            job.sending() as sending,
+        ):
             began = time.monotonic()
-            build = Build(
-                spark,
-                self._job.app.engine.topology,
-                self._plan,
-                self._job.folder,
-                self._job.options,
-                self._check,
-            )
+            build = job.build(spark, limits, self._plan, check)
             slices = build.run(None)
             outputs = {view.name: view.output for view in self._job.views}
             sent = []

@@ -64,6 +64,7 @@ class WorkFolder:
         self.path = path.absolute()
         self.plan_file = self.path / "plan.json"
         self.slices = self.path / "slices"
+        self.limits = self.path / "limits.arrow"
 
     def load(self) -> Plan | None:
         """The plan that was left here, None if there is none."""
@@ -102,6 +103,7 @@ class WorkFolder:
     def clear(self) -> None:
         """Forget the plan and all that was built; the plan last, so that nothing is mistaken."""
         shutil.rmtree(self.slices, ignore_errors=True)
+        self.limits.unlink(missing_ok=True)
         self.plan_file.unlink(missing_ok=True)
 
 

@@ -9,7 +9,7 @@ import orjson
 from tests.topology.partition import INSPECTOR
 from topology import Message, Topology, spill
 from topology.lanes import split_lane
-from topology.rebuilding import HistoryRow, Rebuild, Rebuilt, Tally
+from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
 
 Tables = dict[str, dict[bytes, dict[str, Any]]]
 """Table → key as JSON → columns."""
@@ -57,25 +57,32 @@ def rows(
     messages: Sequence[Message],
     state: Mapping[str, Mapping[bytes, bytes]],
     inspect: Any = None,
-) -> list[HistoryRow]:
+) -> list[HistoryPart]:
     """History as Spark hands it over: stream by stream, the views' progress first.
 
     state: view → the rows of its changelog.
     """
     (source,) = topology.sources.values()
-    found: dict[str, list[HistoryRow]] = defaultdict(list)
+    limits: dict[str, list[tuple[str, str, bytes]]] = defaultdict(list)
+    found: dict[str, list[Message]] = defaultdict(list)
     for name, table in state.items():
         for key, row in table.items():
             if key[:1] == b"p":
                 of_view = key[1:].decode()
                 lanes = topology.views[name].lane is not None
                 stream = split_lane(of_view)[0] if lanes else of_view
-                found[stream].append((stream, name, of_view, row, None))
+                limits[stream].append((name, of_view, row))
     for message in messages:
         inspected = source.inspect(message)
         assert inspected is not None
-        found[inspected[0]].append((inspected[0], "", "", b"", message))
-    return [row for stream in sorted(found) for row in found[stream]]
+        found[inspected[0]].append(message)
+    parts: list[HistoryPart] = []
+    for stream in sorted({*limits, *found}):
+        # In two parts, as batches end where they like.
+        half = len(found[stream]) // 2
+        parts.append(HistoryPart(stream, limits[stream], found[stream][:half]))
+        parts.append(HistoryPart(stream, [], found[stream][half:]))
+    return parts
 
 
 def rebuilt(

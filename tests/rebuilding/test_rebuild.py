@@ -11,7 +11,7 @@ from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import shop
 from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
 from topology.audit.outputs import START, chained
-from topology.rebuilding import CannotRebuild, Rebuild
+from topology.rebuilding import CannotRebuild, HistoryPart, Rebuild
 from topology.rebuilding.limit import Limit, limit_of
 from topology.rows import encode_progress, progress_key
 from topology.testing.fold import fold
@@ -144,9 +144,8 @@ def test_messages_to_other_topics_are_kept_apart() -> None:
     (source,) = topology.sources.values()
     rebuild = Rebuild(topology, source, ["board"], 0)
     messages = events("a", 2, 1)
-    rows: list[Any] = [("a", "board", "a", b"2", None)]
-    rows += [("a", "", "", b"", message) for message in messages]
-    assert len(list(rebuild.run(rows))) == 1
+    part = HistoryPart("a", [("board", "a", b"2")], messages)
+    assert len(list(rebuild.run([part]))) == 1
     assert [(topic, out[1]) for topic, out in rebuild.emits()] == [
         ("log", b'{"n":1}'),
         ("log", b'{"n":2}'),
@@ -213,7 +212,7 @@ def test_a_message_under_another_stream_is_told() -> None:
     (source,) = topology.sources.values()
     rebuild = Rebuild(topology, source, ["board"], 0)
     with pytest.raises(CannotRebuild, match="--history sources"):
-        list(rebuild.run([("b", "", "", b"", events("a", 1)[0])]))
+        list(rebuild.run([HistoryPart("b", [], events("a", 1))]))
 
 
 def test_without_folding_each_output_is_a_record() -> None:

@@ -67,22 +67,16 @@ def frame(spark: SparkSession, found: list[Record]) -> DataFrame:
     return spark.createDataFrame(rows, history.MESSAGES)
 
 
-def changelogs(spark: SparkSession) -> DataFrame:
-    """Changelogs, with rows that came before and rows of other kinds."""
-    found: list[Record] = []
-    for view, rows in STATE.items():
-        for key, value in rows.items():
-            for row in (b"0", value):
-                found.append(Record(f"{view}-changelog", 0, len(found), key, row))
-        found.append(Record(f"{view}-changelog", 0, len(found), b"c", b"{}"))
-        for dropped in (b"9", None):
-            found.append(Record(f"{view}-changelog", 0, len(found), b"pdropped", dropped))
-    return frame(spark, found)
+def limits(spark: SparkSession, topology: Topology) -> DataFrame:
+    progress = {
+        view: {key[1:].decode(): value for key, value in rows.items() if key[:1] == b"p"}
+        for view, rows in STATE.items()
+    }
+    return rebuild.limits(spark, topology.views.values(), progress)
 
 
 def together(spark: SparkSession, topology: Topology, *frames: DataFrame) -> DataFrame:
-    views = {f"{view.name}-changelog": view for view in topology.views.values()}
-    return rebuild.together(frames, rebuild.progress(changelogs(spark), views), SLICES)
+    return rebuild.together(frames, limits(spark, topology), SLICES)
 
 
 def job(topology: Topology, folder: Path, **options: Any) -> rebuild.Job:
@@ -154,8 +148,8 @@ def test_a_by_stream_topic_and_what_each_stream_said(spark: SparkSession, tmp_pa
     ]
     more = orjson.dumps({"view": "board", "stream": "a", "sequence": 99, "changes": []})
     topic.append(Record(view.output, 0, 1000, b"a", more))
-    limits = rebuild.progress(changelogs(spark), {"board-changelog": view})
-    spoken = rebuild.together([rebuild.by_stream(frame(spark, topic))], limits, 2)
+    of_board = limits(spark, topology).where("view = 'board'")
+    spoken = rebuild.together([rebuild.by_stream(frame(spark, topic))], of_board, 2)
     chains = {r.stream: r.chain for r in ours if r.view == "board"}
     assert said.chains(spoken) == chains
     assert len(chains) == len(STREAMS)

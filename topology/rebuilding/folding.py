@@ -42,11 +42,11 @@ class Folding:
     def add_yielded(self, changes: Iterable[Upsert | Delete]) -> None:
         """The same as a handler yielded them; only the dictionaries may change afterwards."""
         for change in changes:
-            values = change.values if isinstance(change, Upsert) else None
-            self._add(change.table, dict(change.key), None if values is None else dict(values))
+            self._add(
+                change.table, change.key, change.values if isinstance(change, Upsert) else None
+            )
 
-    def _add(self, table: Any, key: Any, values: dict[str, Any] | None) -> None:
-        rows = self._rows
+    def _add(self, table: Any, key: Mapping[str, Any], values: Mapping[str, Any] | None) -> None:
         at: Any = None
         if len(key) == 1:
             for name, value in key.items():
@@ -55,15 +55,14 @@ class Folding:
         if at is None:
             # As JSON, since 1 and true are equal in Python, and are not in a text column.
             at = table, orjson.dumps(key, option=_SORTED)
-        before = rows.get(at)
-        if values is None:
-            rows[at] = _Row(table, key, None, True)
-        elif before is None:
-            rows[at] = _Row(table, key, values, False)
-        elif before.values is None:
-            before.values = values
-        else:
+        before = self._rows.get(at)
+        if before is not None and before.values is not None and values is not None:
             before.values.update(values)
+        elif before is not None and values is not None:
+            before.values = dict(values)
+        else:
+            kept = None if values is None else dict(values)
+            self._rows[at] = _Row(table, dict(key), kept, values is None)
 
     @property
     def tables(self) -> set[Any]:

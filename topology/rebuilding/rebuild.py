@@ -1,11 +1,12 @@
 """A rebuild of views of one source, stream by stream, each history being read and inspected once.
 
-The rows of a stream come together: first how far the live views are in it, then its messages in the
-order in which they came. Streams may come in any order.
+What is known of a stream comes together: first how far the live views are in it, then its messages
+in the order in which they came. Streams may come in any order.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from topology.event import Message
 from topology.rebuilding.limit import limit_of
@@ -16,9 +17,18 @@ from topology.stream_task import StreamTask
 from topology.topology import Topology
 from topology.unit import CommitUnit, Out
 
-HistoryRow = tuple[str, str, str, bytes, Message | None]
-"""(the source's stream, view, the view's stream, its progress row, None), or for a message
-(the source's stream, '', '', b'', the message)."""
+
+class HistoryPart(NamedTuple):
+    """What comes of a stream together. A stream may have several parts, one behind the other.
+
+    stream: the source's. limits: (view, the view's stream, its progress row), all in the stream's
+    first part. messages: the stream's next ones.
+    """
+
+    stream: str
+    limits: Sequence[tuple[str, str, bytes]]
+    messages: Sequence[Message]
+
 
 BATCH = 2_000
 """Messages after which a batch ends with the stream in hand …"""
@@ -57,12 +67,12 @@ class Rebuild:
         self._task = StreamTask(topology, source, 0, {})
         self._most, self._batch = most, batch
 
-    def run(self, rows: Iterable[HistoryRow]) -> Iterator[Rebuilt]:
+    def run(self, parts: Iterable[HistoryPart]) -> Iterator[Rebuilt]:
         """The records for the read store, each stream's in sequence. Raises CannotRebuild."""
         messages: list[Message] = []
         ended: list[str] = []
         current: str | None = None
-        for stream, view, of_view, row, message in rows:
+        for stream, limits, found in parts:
             if stream != current:
                 if current is not None:
                     ended.append(current)
@@ -71,13 +81,15 @@ class Rebuild:
                 if len(messages) + len(ended) >= self._batch:
                     yield from self._take(messages, ended, None)
                     messages, ended = [], []
-            if message is None:
+            for view, of_view, row in limits:
                 self.views[view].limit(of_view, limit_of(row))
-                continue
-            messages.append(message)
-            if len(messages) >= self._most:
+            while len(messages) + len(found) >= self._most:
+                room = self._most - len(messages)
+                messages += found[:room]
+                found = found[room:]
                 yield from self._take(messages, ended, current)
                 messages, ended = [], []
+            messages += found
         if current is not None:
             yield from self._take(messages, [*ended, current], None)
 

@@ -1,15 +1,16 @@
 """The workers' view task over streams that are sorted, so that nothing needs to be waited for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from topology.changes import Delete, Emit, Upsert
+from topology.changes import Delete, Upsert
 from topology.event import Event
+from topology.handling import Handling
+from topology.handling_lanes import LaneHandling
 from topology.policies import LateTopic, Spill, Wait
 from topology.sequencer import LAST, Gap, Ordering, Step
 from topology.store import Row
-from topology.unit import CommitUnit, Out
+from topology.unit import CommitUnit
 from topology.view import View
 from topology.view_task import ViewTask
 
@@ -32,40 +33,36 @@ class EmptyTable:
         """Nothing is kept."""
 
 
-Said = tuple[str, int, list[Upsert | Delete], bytes]
-"""(stream, sequence, row changes as they were yielded, the output's value)."""
+Listen = Callable[[Event, list[Upsert | Delete], bytes], None]
+"""Takes an event, its row changes as they were yielded, and the value of their output record."""
 
 
-class _Listening:
-    """Mixed into a view's handling: also keeps what was yielded, so that it need not be decoded."""
+class _Listening(Handling):
+    """Says row changes to who listens; nobody writes them as records."""
 
-    said: list[Said]
-    outputs: list[Out]
+    listen: Listen
 
-    def write(self, event: Event, items: Iterable[Any]) -> None:
-        items = list(items)
-        before = len(self.outputs)
-        super().write(event, items)  # type: ignore[misc]
-        if len(self.outputs) > before:
-            value = self.outputs[-1][1]
-            changes = [item for item in items if item.__class__ is not Emit]
-            self.said.append((event.stream, event.sequence, changes, value or b""))
+    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
+        self.listen(event, changes, value)
+
+
+class _ListeningLanes(LaneHandling, _Listening):
+    """The same in a view with lanes."""
 
 
 class SortedView(ViewTask):
     """A view's task in which what is missing is known to be missing.
 
     Sequencer and handling are the workers'; only the policies that are about time and room do not
-    hold. gaps: that were given up. said: the outputs.
+    hold. gaps: that were given up. listen: gets what handlers say.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, listen: Listen) -> None:
         super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
         self.ordering = at_once(self.ordering)
         self.gaps: list[Gap] = []
-        self.said: list[Said] = []
-        handling = type("Listening", (_Listening, self._handling), {"said": self.said})
-        self._handling = handling
+        listening = _Listening if view.split is None else _ListeningLanes
+        self._handling = type("Listening", (listening,), {"listen": staticmethod(listen)})
 
     def order(
         self,

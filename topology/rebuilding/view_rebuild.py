@@ -61,7 +61,7 @@ class ViewRebuild:
         self._unfolded: list[Rebuilt] = []
         self._tables: set[str] = set()
         self._chain: dict[str, Chain] = {}
-        self._task = SortedView(view)
+        self._task = SortedView(view, self._listen)
         self._limits: dict[str, Limit] = {}
         self._lasts: dict[str, int] = {}
         self._of: dict[str, list[str]] = {}
@@ -202,7 +202,6 @@ class ViewRebuild:
             self._loop.run_until_complete(task.arun(events, unit, horizon))
         else:
             task.run(events, unit, horizon)
-        self._take_outputs()
         for topics in (unit.colocated, unit.keyed):
             for topic, outs in topics.items():
                 if topic not in self._own:
@@ -210,26 +209,23 @@ class ViewRebuild:
         room = REASONS - len(self.tally.reports)
         self.tally.reports += [each for each in unit.reports if " failed; " in each][:room]
 
-    def _take_outputs(self) -> None:
-        folds, last = self._folds, self._said
-        said = self._task.said
-        for stream, sequence, changes, value in said:
-            if self._chains and not self._limits[stream].epoch:
-                self._chain[stream] = chained(self._chain.get(stream, START), sequence, value)
-            if not self._fold:
-                self._unfolded.append(Rebuilt(self.view.name, stream, sequence, value))
-                self._tables.update(change.table for change in changes)
-                continue
-            fold = folds.get(stream)
-            if fold is None:
-                fold = folds[stream] = Folding()
-            if _is_plain(value, changes):
-                fold.add_yielded(changes)
-            else:
-                fold.add(orjson.loads(value)["changes"])
-            last[stream] = sequence
-        self.tally.outputs += len(said)
-        said.clear()
+    def _listen(self, event: Event, changes: list[Upsert | Delete], value: bytes) -> None:
+        stream, sequence = event.stream, event.sequence
+        self.tally.outputs += 1
+        if self._chains and not self._limits[stream].epoch:
+            self._chain[stream] = chained(self._chain.get(stream, START), sequence, value)
+        if not self._fold:
+            self._unfolded.append(Rebuilt(self.view.name, stream, sequence, value))
+            self._tables.update(change.table for change in changes)
+            return
+        fold = self._folds.get(stream)
+        if fold is None:
+            fold = self._folds[stream] = Folding()
+        if _is_plain(value, changes):
+            fold.add_yielded(changes)
+        else:
+            fold.add(orjson.loads(value)["changes"])
+        self._said[stream] = sequence
 
     # -- the end of a stream
 

@@ -21,6 +21,14 @@ Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
 
 FORMATS = ("parquet", "json")
 
+_FETCHING = {
+    # At the end of a partition, behind its last transaction, the broker would wait for more; and a
+    # consumer asks for more only when it has handed out what it has.
+    "kafka.fetch.max.wait.ms": "10",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+    "kafka.max.poll.records": "20000",
+}
+
 
 def of_topics(spark: SparkSession, options: Mapping[str, str], ranges: Ranges) -> DataFrame:
     """The committed messages of ranges of topics, with the columns of MESSAGES.
@@ -64,10 +72,10 @@ def of_everything(
 
 def _read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     own = {"includeHeaders": "true", "kafka.isolation.level": "read_committed"}
-    reader = spark.read.format("kafka").options(**{"failOnDataLoss": "true", **options, **own})
+    given = {"failOnDataLoss": "true", **_FETCHING, **options, **own}
     time = F.unix_millis("timestamp").alias("timestamp")
     columns = ("topic", "partition", "offset", time, "key", "value", "headers")
-    return reader.load().select(*columns)
+    return spark.read.format("kafka").options(**given).load().select(*columns)
 
 
 def of_files(spark: SparkSession, form: str, path: str) -> DataFrame:

@@ -12,13 +12,15 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.errors import Malformed
-from topology.event import Message, Record
-from topology.rebuilding import HistoryRow, Rebuild, Rebuilt, Tally
+from topology.event import Record
+from topology.lanes import split_lane
+from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
 from topology.spark.slices import Sent, Slices
 from topology.topology import Topology
 from topology.view import View
@@ -80,27 +82,31 @@ def inspected(messages: DataFrame, topology: Topology, source: str) -> DataFrame
     return messages.mapInArrow(find, _KEYED)
 
 
-def progress(changelogs: DataFrame, views: Mapping[str, View]) -> DataFrame:
-    """The last progress row of each stream in views' changelogs. views: by changelog topic.
+def limits(
+    spark: SparkSession, views: Iterable[View], progress: Mapping[str, Mapping[str, bytes]]
+) -> DataFrame:
+    """How far views are. progress: view → its stream → its progress row.
 
     Columns: stream (the source's), view, of_view (the view's stream), row.
     """
-    lanes = [view.name for view in views.values() if view.split is not None]
-    lane = F.substring_index("of_view", "|", 1)
-    plain = F.replace(F.replace(lane, F.lit("%7C"), F.lit("|")), F.lit("%25"), F.lit("%"))
-    names = F.lit("")
-    for topic, view in views.items():
-        names = F.when(F.col("topic") == topic, view.name).otherwise(names)
-    return (
-        changelogs.where(F.expr("substring(key, 1, 1) = X'70'"))
-        .groupBy("topic", "key")
-        .agg(F.max_by("value", "offset").alias("row"))
-        .where("row is not null")
-        .withColumn("of_view", F.expr("cast(substring(key, 2) as string)"))
-        .withColumn("view", names)
-        .withColumn("stream", F.when(F.col("view").isin(lanes), plain).otherwise(F.col("of_view")))
-        .select("stream", "view", "of_view", "row")
-    )
+    streams: list[str] = []
+    names: list[str] = []
+    of_views: list[str] = []
+    rows: list[bytes] = []
+    for view in views:
+        found = progress.get(view.name, {})
+        plain = found if view.split is None else (split_lane(stream)[0] for stream in found)
+        streams += plain
+        names += [view.name] * len(found)
+        of_views += found
+        rows += found.values()
+    columns = {
+        "stream": pa.array(streams, pa.string()),
+        "view": pa.array(names, pa.string()),
+        "of_view": pa.array(of_views, pa.string()),
+        "row": pa.array(rows, pa.binary()),
+    }
+    return spark.createDataFrame(pa.table(columns))
 
 
 def together(
@@ -214,21 +220,23 @@ def _sent(rebuild: Rebuild) -> list[Sent]:
     ]
 
 
-def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryRow]:
+def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryPart]:
     for batch in batches:
-        streams, views = batch.column("stream").to_pylist(), batch.column("view").to_pylist()
-        of_views, rows = batch.column("of_view").to_pylist(), batch.column("row").to_pylist()
-        messages = _messages(batch)
-        for stream, view, of_view, row, message in zip(
-            streams, views, of_views, rows, messages, strict=True
-        ):
-            if view:
-                yield stream, view, of_view, row, None
-            else:
-                yield stream, "", "", b"", message
+        messages = list(_messages(batch))
+        # Rows that are no messages have no topic, and come first.
+        rows = [batch.column(name) for name in ("view", "of_view", "row")]
+        runs = pc.run_end_encode(batch.column("stream"))
+        at = 0
+        for stream, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            first = at
+            while first < end and messages[first].topic is None:
+                first += 1
+            limits = [tuple(row[n].as_py() for row in rows) for n in range(at, first)]
+            yield HistoryPart(stream, limits, messages[first:end])
+            at = end
 
 
-def _messages(batch: pa.RecordBatch) -> Iterator[Message]:
+def _messages(batch: pa.RecordBatch) -> Iterator[Record]:
     """The messages of a batch; of a row that is none, one without anything."""
     names = ("topic", "partition", "offset", "key", "value")
     columns = [batch.column(name).to_pylist() for name in names]
