@@ -140,8 +140,10 @@ class DeltaBatches(DeltaStore):
             self._tables.merge(self._folder(table.name), table, rows, entry.version)
 
     def _save_dead(self, entry: Entry, dead: list[Dead]) -> None:
-        rows = {dead[:3]: {"reason": dead.reason, "value": dead.value} for dead in dead}
-        self._write_rows(entry, DEAD, Rows(rows))
+        rows = Rows()
+        for each in dead:
+            rows.set(each[:3], {"reason": each.reason, "value": each.value})
+        self._write_rows(entry, DEAD, rows)
 
     def _save_progress(self, entry: Entry, reduction: Reduction) -> None:
         moved = {stream: reduction.marks[stream] for stream in reduction.moved}

@@ -192,7 +192,8 @@ class DeltaSink(DeltaBatches):
             delta_sides.drop(self._tables, self._files, side)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Let what goes on in the background end; nothing is open."""
+        self._tables.wait()
 
     def __enter__(self) -> Self:
         return self

@@ -182,6 +182,10 @@ class Tables:
         """Begin to find out what state these tables are in, which the next commit has to know."""
         self._sessions.look_ahead(self._files.path(name) for name in names)
 
+    def wait(self) -> None:
+        """Let what was begun to be found out be known."""
+        self._sessions.wait()
+
     def replace(self, name: str, rows: Any, version: int) -> None:
         """Let a table have the rows of an Arrow table and no others, in one commit; see `run`."""
         self._sessions.wait()

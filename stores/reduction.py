@@ -35,8 +35,10 @@ has the next epoch, so marks are compared as pairs; a record without an epoch is
 class Stored(Protocol):
     """What a reduction asks the store for."""
 
-    at_once: int
-    """Of how many records to ask for the streams at a time: FEW, or MANY if answers take long."""
+    @property
+    def at_once(self) -> int:
+        """Of how many records to ask for the streams at a time: FEW, or MANY if that is slow."""
+        ...
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
         """How far these streams are; one that has no record yet is left out."""

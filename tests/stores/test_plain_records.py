@@ -150,8 +150,8 @@ def test_records_of_known_tables_are_plain() -> None:
     assert found.streams == [(TOPIC, "v", "a")] * 2
     assert found.marks == [(0, 1), (0, 2)]
     schema = Schema([TableState("t", {"k": int}, dict(KINDS))])
-    (fitted,) = plain_records.fitted(schema, found.changes) or ()
-    assert fitted == ("t", [(1,), (1,)], [{"i": 1, "f": 2.0, "s": "[3]"}, None])
+    fitted = plain_records.fitted(schema, found.changes)
+    assert fitted == [("t", [(1,), (1,)], [{"i": 1, "f": 2.0, "s": "[3]"}, None])]
 
 
 def _rows(put: Callable[[Rows, list[Any], list[Any]], None]) -> Rows:
