@@ -43,37 +43,34 @@ class Sessions:
         self.merging = _like(spark, _SETTINGS)
         self.writing = _like(spark, _WRITING)
         self._looking = _like(spark, _LOOKING)
-        self._threads: list[Thread] = []
+        self._ahead: Thread | None = None
 
     def look_ahead(self, folders: Iterable[str]) -> None:
-        """Begin to work out in the background what state the tables in some folders are in.
+        """Begin to work out in the background what state tables are in, one after the other.
 
         A commit that carries a version has to know it, and it takes as long as to write the rows.
+        One that is made meanwhile waits for its table only, within Delta Lake.
         """
         self.wait()
-        self._threads = [
-            Thread(target=self._look, args=(folder,), daemon=True) for folder in folders
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._ahead = Thread(target=self._look, args=(list(folders),), daemon=True)
+        self._ahead.start()
 
     def wait(self) -> None:
         """Let what was begun end."""
-        while self._threads:
-            self._threads.pop().join()
+        if self._ahead is not None:
+            self._ahead.join()
+            self._ahead = None
 
-    def _look(self, folder: str) -> None:
+    def _look(self, folders: Iterable[str]) -> None:
         # What fails here fails again, with the reason, where the state is needed.
         with suppress(Py4JError, ConnectionError):
             jvm: Any = self._looking._jvm
-            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
-                self._looking._jsparkSession
-            )
-            log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
-                self._looking._jsparkSession, folder
-            )
+            session = self._looking._jsparkSession
+            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
             none = jvm.scala.Option.empty()
-            log.update(False, none, none).transactions()
+            for folder in folders:
+                log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, folder)
+                log.update(False, none, none).transactions()
 
 
 def _like(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -188,7 +188,6 @@ class Tables:
 
     def replace(self, name: str, rows: Any, version: int) -> None:
         """Let a table have the rows of an Arrow table and no others, in one commit; see `run`."""
-        self._sessions.wait()
         frame = self._sessions.writing.createDataFrame(rows)
         writer = frame.write.format("delta").mode("overwrite")
         writer.options(**_commit(version)).save(self._files.path(name))
@@ -243,7 +242,6 @@ class Tables:
             "spark.databricks.delta.write.txnAppId": APP,
             "spark.databricks.delta.write.txnVersion": str(version),
         }
-        self._sessions.wait()
         for key, value in settings.items():
             session.conf.set(key, value)
         try:
