@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock
 
@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from apps.dead_rows import DeadRows
 from apps.materializer_report import Done, Report
 from apps.spark_session import SPARK_ERRORS
+from stores.row_changes import uncollected
 from stores.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
 
 LOOK_SECONDS = 0.5
@@ -22,6 +23,12 @@ COMMIT_SECONDS = 5.0
 """How long a stop waits for Spark to note the last batch; if it did not, the batch is replayed."""
 STOP_SECONDS = 15
 """How long a stop waits for what else Spark has in hand, such as a broker that does not answer."""
+
+# A consumer's own 500 records a poll and 1 MB a fetch make reading a batch take twice as long.
+_FETCHING = {
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+}
 
 log = logging.getLogger("materializer")
 
@@ -74,8 +81,9 @@ class Writer:
             try:
                 context = frame.sparkSession.sparkContext
                 query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
-                records = _records(frame.toArrow())
-                applied = self.sink.apply(records, Batch(query, number), self.on_dead)
+                table = frame.toArrow()
+                with uncollected():
+                    applied = self.sink.apply(_records(table), Batch(query, number), self.on_dead)
             except Exception as error:
                 self.error = error
                 raise
@@ -138,7 +146,8 @@ def materialize(spark: SparkSession, sink: Sink, settings: Settings, stop: Event
     on_dead = DeadRows(spark, settings.broker, dead, settings.kafka) if dead else None
     writer = Writer(sink, on_dead)
     committed = committed_batch(spark, settings.checkpoint)
-    query = start(spark, settings, writer)
+    reading = replace(settings, kafka={**_FETCHING, **settings.kafka})
+    query = start(spark, reading, writer)
     try:
         if committed is not None:
             with writer.busy:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from stores.reduction import Mark, Reduction, Stream
+from stores.reduction import FEW, Mark, Reduction, Stream
 from stores.schema import Schema
 from stores.sink import OutputRecord, StoreError
 
@@ -22,6 +22,8 @@ def amendment(schema: Schema, records: Iterable[OutputRecord]) -> Reduction:
 
 class _Nothing:
     """What a reduction is told of a store that knows nothing yet."""
+
+    at_once = FEW
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
         return {}

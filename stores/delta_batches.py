@@ -9,7 +9,8 @@ from stores.amendment import amendment
 from stores.columns import Kind
 from stores.delta_journal import Entry
 from stores.delta_store import DEAD, PROGRESS, DeltaStore
-from stores.reduction import Mark, Reduction, RowChange, Rows, Stream
+from stores.reduction import FEW, MANY, Mark, Reduction, Stream
+from stores.row_changes import Rows
 from stores.schema import Schema, TableState
 from stores.sink import Batch, Dead, OutputRecord
 
@@ -24,6 +25,11 @@ class DeltaBatches(DeltaStore):
     """One side of the store, with the steps of a batch. Raises what Spark raises."""
 
     # What a reduction asks.
+
+    @property
+    def at_once(self) -> int:
+        """See `Stored.at_once`."""
+        return MANY if self._has_all_marks is False else FEW
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
         """See `Stored.marks`."""
@@ -70,6 +76,11 @@ class DeltaBatches(DeltaStore):
 
     # A batch, step by step.
 
+    def _look_ahead(self) -> None:
+        """Begin to look at the tables that this batch is going to write, if it is like the last."""
+        there = {*self._schema, *self._own}
+        self._tables.look_ahead(self._folder(step) for step in self._entry.steps if step in there)
+
     def _make_tables(self, schema: Schema) -> None:
         columns: dict[str, dict[str, Kind]] = {}
         for table, column in schema.added:
@@ -89,7 +100,7 @@ class DeltaBatches(DeltaStore):
         amended: Sequence[OutputRecord] = (),
     ) -> Entry:
         """Note what is about to be written. What is amended leaves the positions where they are."""
-        steps = [name for name, rows in reduction.rows.items() if rows]
+        steps = [name for name, rows in reduction.rows.items() if rows.values]
         for table, needed in ((DEAD, bool(dead)), (PROGRESS, bool(reduction.moved))):
             if needed:
                 steps.append(table.name)
@@ -109,9 +120,9 @@ class DeltaBatches(DeltaStore):
         """Write what was noted, and remember it."""
         for name, rows in reduction.rows.items():
             self._write_rows(entry, reduction.schema.tables[name], rows)
-            gone = sum(change.values is None for change in rows.values())
+            gone = rows.deletes()
             reduction.applied.deletes += gone
-            reduction.applied.upserts += len(rows) - gone
+            reduction.applied.upserts += len(rows.values) - gone
         self._save_dead(entry, dead)
         self._save_progress(entry, reduction)
         self._state = entry.after
@@ -125,12 +136,13 @@ class DeltaBatches(DeltaStore):
             super()._carry_out(entry)
 
     def _write_rows(self, entry: Entry, table: TableState, rows: Rows) -> None:
-        if rows:
+        if rows.values:
             self._tables.merge(self._folder(table.name), table, rows, entry.version)
 
     def _save_dead(self, entry: Entry, dead: list[Dead]) -> None:
-        values = (({"reason": d.reason, "value": d.value}, False) for d in dead)
-        rows = {d[:3]: RowChange(*v) for d, v in zip(dead, values, strict=True)}
+        rows = Rows()
+        for each in dead:
+            rows.set(each[:3], {"reason": each.reason, "value": each.value})
         self._write_rows(entry, DEAD, rows)
 
     def _save_progress(self, entry: Entry, reduction: Reduction) -> None:
@@ -143,9 +155,9 @@ class DeltaBatches(DeltaStore):
                 self._tables.replace(folder, _progress(known), entry.version)
                 return
             self._has_all_marks = False
-        rows: Rows = {}
+        rows = Rows()
         for stream, (epoch, sequence) in moved.items():
-            rows[stream] = RowChange({"sequence": sequence, "epoch": epoch}, False)
+            rows.set(stream, {"sequence": sequence, "epoch": epoch})
         self._write_rows(entry, PROGRESS, rows)
 
     def _note(self, entry: Entry) -> None:

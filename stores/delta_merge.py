@@ -1,65 +1,23 @@
-"""Row changes as a table of rows and the MERGE that applies them."""
+"""The statements that write row changes into a Delta table."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from stores.columns import Kind, Number
-from stores.reduction import RowChange
+from stores.columns import Kind
+from stores.delta_rows import DELETE, RESET, Bounds, Plan
 from stores.schema import TableState
 
 APP = "sequitur"
 """The application id that the versions of commits are counted by."""
+THERE = "sequitur: rows are there already, so the batch is merged"
+"""What an INSERT says that finds one of its rows in the table."""
 
-_ARROW: dict[Kind, Any] = {
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bool: pa.bool_(),
-    Number: pa.float64(),
-    bytes: pa.binary(),
-    object: pa.string(),
-}
-_UPSERT, _DELETE, _RESET = 0, 1, 2
-
-
-class Plan(NamedTuple):
-    """columns: those that are set. partly: not by every row. ops: what rows are there for."""
-
-    columns: list[str]
-    partly: bool
-    ops: frozenset[int]
-
-
-def source(table: TableState, rows: Mapping[tuple[Any, ...], RowChange]) -> tuple[pa.Table, Plan]:
-    """(rows to merge, what to do with them).
-
-    The rows' columns: op; the key as k0, k1, …; values as v0, …; whether they are set as s0, ….
-    """
-    ops = [_op(change) for change in rows.values()]
-    shapes = {tuple(change.values) for change in rows.values() if change.values is not None}
-    columns = list(dict.fromkeys(column for shape in sorted(shapes) for column in shape))
-    if _RESET in ops:  # what such a row does not set is null
-        columns = list(table.columns)
-    partly = len(shapes) > 1 or _RESET in ops
-    found: dict[str, Any] = {"op": pa.array(ops, pa.int8())}
-    for number, (kind, values) in enumerate(
-        zip(table.key.values(), zip(*rows, strict=True), strict=True)
-    ):
-        found[f"k{number}"] = _array(values, kind)
-    for number, column in enumerate(columns):
-        sets = [change.values or {} for change in rows.values()]
-        found[f"v{number}"] = _array([row.get(column) for row in sets], table.columns[column])
-        if partly:
-            found[f"s{number}"] = pa.array([column in row for row in sets], pa.bool_())
-    return pa.table(found), Plan(columns, partly, frozenset(ops))
+_TYPES: Mapping[Kind, str] = {int: "BIGINT", float: "DOUBLE"}
 
 
 def merge_sql(
     target: str, view: str, table: TableState, plan: Plan, types: Mapping[str, str]
 ) -> str:
-    """The statement. types: of columns that were made by others, which texts are cast to."""
+    """The MERGE. types: of columns that were made by others, which texts are cast to."""
     names = [quoted(column) for column in plan.columns]
     values = [
         f"CAST(s.v{number} AS {types[column]})"
@@ -68,43 +26,60 @@ def merge_sql(
         for number, column in enumerate(plan.columns)
     ]
     key = [quoted(column) for column in table.key]
-    same = " AND ".join(f"t.{column} = s.k{number}" for number, column in enumerate(key))
-    parts = [f"MERGE INTO {target} AS t USING {view} AS s ON {same}"]
-    if _DELETE in plan.ops:
-        parts.append(f"WHEN MATCHED AND s.op = {_DELETE} THEN DELETE")
+    parts = [f"MERGE INTO {target} AS t USING {view} AS s ON {_same(table, plan.bounds)}"]
+    if DELETE in plan.ops:
+        parts.append(f"WHEN MATCHED AND s.op = {DELETE} THEN DELETE")
     if names:
         sets = [
-            f"t.{name} = CASE WHEN s.s{number} OR s.op = {_RESET} THEN {value} ELSE t.{name} END"
+            f"t.{name} = CASE WHEN s.s{number} OR s.op = {RESET} THEN {value} ELSE t.{name} END"
             if plan.partly
             else f"t.{name} = {value}"
             for number, (name, value) in enumerate(zip(names, values, strict=True))
         ]
         parts.append(f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}")
-    if plan.ops != {_DELETE}:
+    if plan.ops != {DELETE}:
         keys = [f"s.k{number}" for number in range(len(key))]
         parts.append(
-            f"WHEN NOT MATCHED AND s.op <> {_DELETE} "
+            f"WHEN NOT MATCHED AND s.op <> {DELETE} "
             f"THEN INSERT ({', '.join([*key, *names])}) VALUES ({', '.join([*keys, *values])})"
         )
     return " ".join(parts)
 
 
-def _op(change: RowChange) -> int:
-    if change.values is None:
-        return _DELETE
-    return _RESET if change.reset else _UPSERT
+def insert_sql(target: str, view: str, table: TableState, plan: Plan) -> str:
+    """An INSERT of upserts that fails, with THERE, where the table has one of the rows.
+
+    It looks and writes in one transaction, as a MERGE does, but as one job and without a shuffle.
+    """
+    names = [quoted(column) for column in (*table.key, *plan.columns)]
+    keys = [f"s.k{number}" for number in range(len(table.key))]
+    values = [f"s.v{number}" for number in range(len(plan.columns))]
+    # The batch goes to where the table's files are read, of which only the keys are.
+    there = (
+        f"SELECT /*+ BROADCAST(s) */ if(count(*) = 0, true, raise_error('{THERE}')) "
+        f"FROM {target} AS t JOIN {view} AS s ON {_same(table, plan.bounds)}"
+    )
+    return (
+        f"INSERT INTO {target} ({', '.join(names)}) "
+        f"SELECT {', '.join([*keys, *values])} FROM {view} AS s WHERE ({there})"
+    )
 
 
-def _array(values: Any, kind: Kind) -> Any:
-    if kind is Number:
-        values = [None if value is None else float(value) for value in values]
-    elif kind is object:
-        values = [None if value is None else _text(value) for value in values]
-    return pa.array(values, _ARROW[kind])
+def _same(table: TableState, bounds: Bounds) -> str:
+    """That a row of the table t is one of s. Bounds tell which files cannot have any."""
+    within = [
+        f"t.{quoted(column)} BETWEEN {_literal(low, table.key[column])} "
+        f"AND {_literal(high, table.key[column])}"
+        for column, (low, high) in bounds.items()
+    ]
+    same = [f"t.{quoted(column)} = s.k{number}" for number, column in enumerate(table.key)]
+    return " AND ".join([*within, *same])
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _literal(value: object, kind: Kind) -> str:
+    if kind is str:  # there is no character to escape in it like this
+        return f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    return f"CAST('{value!r}' AS {_TYPES[kind]})"
 
 
 def quoted(name: str) -> str:

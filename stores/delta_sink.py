@@ -21,6 +21,7 @@ from stores.delta_merge import quoted
 from stores.delta_store import DEAD
 from stores.numbered_files import Taken
 from stores.reduction import Reduction
+from stores.row_changes import uncollected
 from stores.sink import (
     OLD,
     Applied,
@@ -70,7 +71,8 @@ class DeltaSink(DeltaBatches):
     ) -> Applied:
         """See `Sink.apply`."""
         records = list(records)
-        return self._written_by(lambda: self._apply(records, batch, on_dead))
+        with uncollected():
+            return self._written_by(lambda: self._apply(records, batch, on_dead))
 
     def _written_by(self, work: Callable[[], T]) -> T:
         """Do it, again where somebody else was quicker to write the next entry."""
@@ -86,6 +88,7 @@ class DeltaSink(DeltaBatches):
             if batch is not None:
                 check_batch(batch, self._last_batch(batch.query))
             state = self._state
+            self._look_ahead()
             positions = {at: replace(position) for at, position in state.positions.items()}
             reduction = Reduction(self._read_schema(), self, positions, ahead=state.ahead)
             reduction.fold(records)
@@ -189,7 +192,8 @@ class DeltaSink(DeltaBatches):
             delta_sides.drop(self._tables, self._files, side)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Let what goes on in the background end; nothing is open."""
+        self._tables.wait()
 
     def __enter__(self) -> Self:
         return self

@@ -2,17 +2,22 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
 from stores.columns import Kind, Number
 from stores.delta_files import Files
-from stores.delta_merge import APP, merge_sql, quoted, source
-from stores.reduction import RowChange
+from stores.delta_merge import APP, THERE, insert_sql, merge_sql, quoted
+from stores.delta_rows import UPSERT, Plan, source
+from stores.delta_sessions import Sessions
+from stores.row_changes import Rows
 from stores.schema import TableState
 
 _SQL_TYPES: dict[Kind, str] = {
@@ -32,15 +37,12 @@ _KINDS: dict[str, Kind] = {
 }
 _KEY, _NUMBER = "primary key", "number"
 """Comments of columns, by which they are known again: `primary key 1` is the key's first one."""
-_SETTINGS = {
-    "spark.databricks.delta.snapshotPartitions": "1",
-    # The rows come from this process and are the same however often they are looked at.
-    "spark.databricks.delta.merge.materializeSource": "none",
-}
 _COMMIT = re.compile(r"\d{20}\.json")
 _FIRST = f"{0:020}.json"
 _LOOKED_THROUGH = 5
 """Commits that are looked through for one of ours; others may compact or alter a table."""
+_MERGES = 10
+"""How many batches of a table have to find no row that is there before an INSERT is tried again."""
 _PLAIN = re.compile(r"[^ ,;{}()\n\t=]*")
 """Names that a Parquet file takes; others need names of their own in the files."""
 
@@ -56,13 +58,12 @@ class Tables:
     """The tables in a folder, by their names there (`on_side`)."""
 
     def __init__(self, spark: SparkSession, files: Files) -> None:
-        # Settings of ours are nobody else's.
         self.spark = spark
-        self._spark = spark.newSession()
-        for name, value in _SETTINGS.items():
-            self._spark.conf.set(name, value)
+        self._sessions = Sessions(spark)
+        self._spark = self._sessions.merging
         self._files = files
         self._views = 0
+        self._merges: dict[str, int] = {}
 
     def names(self) -> list[str]:
         """The folders that may be tables."""
@@ -121,6 +122,7 @@ class Tables:
         self._spark.sql(
             f"CREATE TABLE {self.at(name)} ({', '.join([*key, *columns])}) USING delta {options}"
         )
+        self._merges[name] = 0
 
     def add_columns(self, name: str, columns: Mapping[str, Kind]) -> None:
         """Add columns to a table."""
@@ -129,26 +131,65 @@ class Tables:
         added = ", ".join(_declared(column, kind) for column, kind in columns.items())
         self._spark.sql(f"ALTER TABLE {self.at(name)} ADD COLUMNS ({added})")
 
-    def merge(
-        self, name: str, table: TableState, rows: Mapping[tuple[Any, ...], RowChange], version: int
-    ) -> None:
-        """Apply row changes in one commit that carries a version; see `run`."""
+    def merge(self, name: str, table: TableState, rows: Rows, version: int) -> None:
+        """Apply row changes in one commit that carries a version; see `run`.
+
+        It is an INSERT while a table only grows, as far as can be foreseen, and a MERGE otherwise.
+        """
         types: dict[str, str] = {}
-        if object in table.columns.values():
+        if object in {*table.key.values(), *table.columns.values()}:
             found = self.look(name)
             types = {f.name: f.dataType.simpleString() for f in found.schema} if found else {}
         records, plan = source(table, rows)
+        grows = not self._merges.get(name, 1) and plan.ops == {UPSERT} and not types
+        if grows and self._inserted(name, table, records, plan, version):
+            return
+        with self._view(self._spark, records) as view:
+            sql = merge_sql(self.at(name), view, table, plan, types)
+            for done in self.run(sql, version):
+                found_rows = done["num_updated_rows"] + done["num_deleted_rows"]
+                self._merges[name] = (
+                    _MERGES if found_rows else max(self._merges.get(name, 1) - 1, 0)
+                )
+
+    def _inserted(
+        self, name: str, table: TableState, records: Any, plan: Plan, version: int
+    ) -> bool:
+        """Add rows that are all new, in one commit that carries a version; whether they are."""
+        session = self._sessions.writing
+        with self._view(session, records) as view:
+            try:
+                self.run(insert_sql(self.at(name), view, table, plan), version, session)
+            except (PySparkException, Py4JJavaError) as error:
+                if THERE not in str(error):
+                    raise
+                self._merges[name] = _MERGES
+                return False
+        return True
+
+    @contextmanager
+    def _view(self, session: SparkSession, records: Any) -> Iterator[str]:
+        """The name of the rows of an Arrow table in a session."""
         self._views += 1
         view = f"sequitur_{self._views}"
-        self._spark.createDataFrame(records).createOrReplaceTempView(view)
+        session.createDataFrame(records).createOrReplaceTempView(view)
         try:
-            self.run(merge_sql(self.at(name), view, table, plan, types), version)
+            yield view
         finally:
-            self._spark.catalog.dropTempView(view)
+            session.catalog.dropTempView(view)
+
+    def look_ahead(self, names: Iterable[str]) -> None:
+        """Begin to find out what state these tables are in, which the next commit has to know."""
+        self._sessions.look_ahead(self._files.path(name) for name in names)
+
+    def wait(self) -> None:
+        """Let what was begun to be found out be known."""
+        self._sessions.wait()
 
     def replace(self, name: str, rows: Any, version: int) -> None:
         """Let a table have the rows of an Arrow table and no others, in one commit; see `run`."""
-        writer = self._spark.createDataFrame(rows).write.format("delta").mode("overwrite")
+        frame = self._sessions.writing.createDataFrame(rows)
+        writer = frame.write.format("delta").mode("overwrite")
         writer.options(**_commit(version)).save(self._files.path(name))
 
     def frame(self, name: str) -> DataFrame:
@@ -178,6 +219,7 @@ class Tables:
 
     def drop(self, name: str) -> None:
         """Delete a table with its folder."""
+        self._sessions.wait()
         self._files.delete(name)
         self._spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
 
@@ -189,22 +231,24 @@ class Tables:
         """A table as statements name it."""
         return f"delta.{quoted(self._files.path(name))}"
 
-    def run(self, sql: str, version: int) -> None:
+    def run(self, sql: str, version: int, session: SparkSession | None = None) -> list[Any]:
         """Run a statement that writes a table, in one commit that carries a version.
 
-        A table that has a commit of that version, or of a later one, stays as it is.
+        A table that has a commit of that version, or of a later one, stays as it is. Returns what
+        the statement says of itself.
         """
+        session = session or self._spark
         settings = {
             "spark.databricks.delta.write.txnAppId": APP,
             "spark.databricks.delta.write.txnVersion": str(version),
         }
         for key, value in settings.items():
-            self._spark.conf.set(key, value)
+            session.conf.set(key, value)
         try:
-            self._spark.sql(sql)
+            return session.sql(sql).collect()
         finally:
             for key in settings:
-                self._spark.conf.unset(key)
+                session.conf.unset(key)
 
     def _map_names(self, name: str) -> None:
         self._spark.sql(f"ALTER TABLE {self.at(name)} SET TBLPROPERTIES ({_MAPPED})")

@@ -4,21 +4,22 @@ Records are decoded, fenced and folded in offset order, so that the result does 
 batches begin and end; the changes of one row become one change.
 """
 
-import gc
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import orjson
 
+from stores import plain_records
 from stores.columns import INT_MAX, INT_MIN, Refused, shown
+from stores.row_changes import Rows, uncollected
 from stores.schema import Schema, refuse_nul
 from stores.sink import Applied, Dead, OutputRecord, Position, StoreError
 
-CHUNK = 10_000
-"""Records that are decoded at a time: what is in memory of a batch is mostly its rows."""
+FEW, MANY = 500, 10_000
+"""Records that are decoded at a time. The few stay in the processor's cache until they are folded,
+which takes half as long; of the many, streams are looked up less often."""
 
 NOTHING: Mapping[Any, Any] = {}
 
@@ -31,23 +32,13 @@ Mark = tuple[int, int]
 has the next epoch, so marks are compared as pairs; a record without an epoch is of epoch 0."""
 
 
-class RowChange(NamedTuple):
-    """What a batch does to one row.
-
-    values: column → value, to be set; None if the row is to go. reset: the row was deleted before
-    the values were set, so that its other columns are null.
-    """
-
-    values: dict[str, Any] | None
-    reset: bool
-
-
-Rows = dict[tuple[Any, ...], RowChange]
-"""Of one table: primary key → what becomes of the row."""
-
-
 class Stored(Protocol):
     """What a reduction asks the store for."""
+
+    @property
+    def at_once(self) -> int:
+        """Of how many records to ask for the streams at a time: FEW, or MANY if that is slow."""
+        ...
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
         """How far these streams are; one that has no record yet is left out."""
@@ -94,7 +85,7 @@ class Reduction:
 
     def fold(self, records: Iterable[OutputRecord]) -> None:
         """Fold a batch. Raises StoreError if the records cannot be those that the store knows."""
-        with _no_collection():
+        with uncollected():
             in_order = sorted(records, key=itemgetter(0, 1, 2))
             self.applied.records += len(in_order)
             for at, group in groupby(in_order, key=itemgetter(0, 1)):
@@ -102,11 +93,14 @@ class Reduction:
                 position = self._stored_positions.get(at) or Position(*at)
                 self.positions[at] = position
                 known = position.next_offset
-                for first in range(0, len(part), CHUNK):
-                    self._fold_chunk(part[first : first + CHUNK], position, known)
+                size = self.stored.at_once
+                for first in range(0, len(part), size):
+                    self._fold_chunk(part[first : first + size], position, known)
 
     def _fold_chunk(self, chunk: list[OutputRecord], position: Position, known: int) -> None:
         """Fold records of one partition; those below offset `known` came in an earlier batch."""
+        if self._fold_plain(chunk, position):
+            return
         topic, applied, marks, moved = position.topic, self.applied, self.marks, self.moved
         takes_nul, unfit = self.schema.limits.nul, self._refused
         decoded = [_decode(topic, record[3]) for record in chunk]
@@ -141,6 +135,37 @@ class Reduction:
             moved.add(stream)
             applied.applied += 1
             position.applied += 1
+
+    def _fold_plain(self, chunk: list[OutputRecord], position: Position) -> bool:
+        """Fold records of one partition if they are plain ones; whether it was done."""
+        _, _, offsets, values = zip(*chunk, strict=True)
+        if self._refused or self._ahead or offsets[0] < position.next_offset:
+            return False
+        found = plain_records.decoded(position.topic, values)
+        if found is None or len(set(offsets)) < len(offsets):
+            return False
+        if not self.schema.limits.nul and plain_records.may_hold_nul(values):
+            return False
+        self._look_up(set(found.streams))
+        marks: dict[Stream, Mark] = {}
+        fresh = []
+        for stream, mark, changes in zip(*found, strict=True):
+            last = marks.get(stream) or self.marks.get(stream)
+            if last is None or mark > last:
+                marks[stream] = mark
+                fresh.append(changes)
+        fitted = plain_records.fitted(self.schema, fresh)
+        if fitted is None:
+            return False
+        for name, keys, rows in fitted:
+            self._rows(name).set_all(keys, rows)
+        self.marks.update(marks)
+        self.moved.update(marks)
+        position.next_offset = offsets[-1] + 1
+        for counts in (self.applied, position):
+            counts.applied += len(fresh)
+            counts.duplicates += len(chunk) - len(fresh)
+        return True
 
     def _look_up(self, streams: set[Stream]) -> None:
         unknown = streams.difference(self.marks)
@@ -190,18 +215,14 @@ class Reduction:
             schema.undo(mark)
             raise
         for name, key, values in ready:
-            if ahead and name in ahead:
-                continue
-            rows = self.rows.get(name)
-            if rows is None:
-                rows = self.rows[name] = {}
-            before = rows.get(key)
-            if before is None or values is None:
-                rows[key] = RowChange(values, False)
-            elif before.values is None:
-                rows[key] = RowChange(values, True)
-            else:
-                before.values.update(values)
+            if not ahead or name not in ahead:
+                self._rows(name).set(key, values)
+
+    def _rows(self, name: str) -> Rows:
+        rows = self.rows.get(name)
+        if rows is None:
+            rows = self.rows[name] = Rows()
+        return rows
 
     def _bury(self, record: OutputRecord, position: Position, why: Refused) -> None:
         topic, partition, offset, value = record
@@ -209,21 +230,6 @@ class Reduction:
         self.applied.dead += 1
         self.applied.reason = self.applied.reason or f"{topic}/{partition} offset {offset}: {why}"
         position.dead += 1
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the cyclic garbage collector, which would look through all rows time and again.
-
-    Rows and decoded records have no cycles; this makes a batch a third faster.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _shown(mark: Mark | None) -> str:

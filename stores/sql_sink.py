@@ -10,7 +10,8 @@ from typing import Any, Self
 from stores import own_tables, sql_sides
 from stores.amendment import amendment
 from stores.own_tables import SIDES, on_side
-from stores.reduction import NOTHING, Mark, Reduction, Rows, Stream
+from stores.reduction import FEW, NOTHING, Mark, Reduction, Stream
+from stores.row_changes import Rows, uncollected
 from stores.schema import Schema, TableState
 from stores.sink import (
     Applied,
@@ -34,6 +35,8 @@ class SqlSink:
     Raises StoreError.
     """
 
+    at_once = FEW
+
     def __init__(
         self, database: Database, tables: Iterable[DeclaredTable] = (), side: str | None = None
     ) -> None:
@@ -53,13 +56,14 @@ class SqlSink:
         on_dead: OnDead | None = None,
     ) -> Applied:
         """See `Sink.apply`."""
-        in_order = sorted(records, key=itemgetter(0, 1, 2))
-        try:
-            return self._apply(in_order, batch, on_dead)
-        except DataRefused:
-            if not in_order:
-                raise
-            return self._apply_apart(in_order, batch, on_dead)
+        with uncollected():
+            in_order = sorted(records, key=itemgetter(0, 1, 2))
+            try:
+                return self._apply(in_order, batch, on_dead)
+            except DataRefused:
+                if not in_order:
+                    raise
+                return self._apply_apart(in_order, batch, on_dead)
 
     def _apply_apart(
         self, records: list[OutputRecord], batch: Batch | None, on_dead: OnDead | None
@@ -251,15 +255,16 @@ class SqlSink:
 
     def _delete(self, table: TableState, rows: Rows) -> int:
         """Delete rows that are to go, and those that start anew; return how many are to go."""
-        keys = [key for key, change in rows.items() if change.reset or change.values is None]
+        gone = [key for key, values in rows.values.items() if values is None]
+        keys = [*gone, *rows.reset]
         if keys:
             self.database.remove(on_side(table.name, self.side), list(table.key), keys)
-        return sum(change.values is None for change in rows.values())
+        return len(gone)
 
     def _upsert(self, table: TableState, rows: Rows) -> int:
         """Write rows by the columns they set; return how many."""
         groups: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
-        for key, (values, _) in rows.items():
+        for key, values in rows.values.items():
             if values is not None:
                 groups[tuple(values)].append((*key, *values.values()))
         name, keys = on_side(table.name, self.side), list(table.key)

@@ -52,6 +52,7 @@ class DeltaStore(Store):
             comments = {field.name: field.metadata.get("comment", "") for field in frame.schema}
             keys = sorted((c, n) for n, c in comments.items() if c.startswith("primary key"))
             at = tuple(values.pop(name) for _, name in keys)
+            assert at not in found, f"row {at} is there twice"
             found[at] = {name: value for name, value in values.items() if value is not None}
         return found
 
@@ -260,6 +261,84 @@ class DeltaOwn(DeltaStore):
             (4,): {"state": "old", "total": 2.0},
             (9,): {"state": "new"},
         }
+
+    def test_rows_that_are_new_are_inserted_and_others_merged(self) -> None:
+        def batch(sink: DeltaSink, at: int, *numbers: int) -> None:
+            rows = [upsert("orders", {"id": n}, state=f"{at}") for n in numbers]
+            assert sink.apply([(TOPIC, 0, at, value("a", at, *rows))]).upserts == len(numbers)
+
+        with self.open([ORDERS]) as sink:
+            batch(sink, 0, 1, 2, 3)
+            batch(sink, 1, 5, 7)
+            batch(sink, 2, 6, 7, 8)  # one is there, between the others
+            batch(sink, 3, 9)
+        with self.open([ORDERS]) as sink:  # which does not know the table
+            batch(sink, 4, 10)
+            batch(sink, 5, 11)
+        states = {number: row["state"] for (number,), row in self.rows("orders").items()}
+        assert states == {
+            **{1: "0", 2: "0", 3: "0", 5: "1"},
+            **{6: "2", 7: "2", 8: "2", 9: "3", 10: "4", 11: "5"},
+        }
+        assert self.written("orders") == ["WRITE", "WRITE", "MERGE", "MERGE", "MERGE", "WRITE"]
+
+    def test_rows_that_somebody_else_added_meanwhile_are_not_added_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with self.open([ORDERS]) as sink, monkeypatch.context() as patch:
+            run = sink._tables.run
+
+            def later(*arguments: Any) -> Any:
+                patch.setattr(sink._tables, "run", run)
+                self.spark.sql(
+                    f"INSERT INTO delta.`{self.folder}/orders` (id, state) VALUES (1, 'theirs')"
+                )
+                return run(*arguments)
+
+            patch.setattr(sink._tables, "run", later)
+            sink.apply([order(0, 1, state="ours")])
+        assert self.rows("orders") == {(1,): {"state": "ours"}}
+        assert self.written("orders") == ["WRITE", "MERGE"]
+
+    def test_a_batch_that_was_cut_off_behind_inserts_is_not_inserted_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def record(offset: int) -> Any:
+            both = [upsert(table, {"n": offset}, at=offset) for table in ("one", "other")]
+            return TOPIC, 0, offset, value("a", offset, *both)
+
+        for cut, steps in enumerate(("run", "run", "replace")):
+            with self.open() as sink, monkeypatch.context() as patch:
+                crash = _Cut(cut if steps == "run" else 0)
+                patch.setattr(sink._tables, steps, crash.around(getattr(sink._tables, steps)))
+                with pytest.raises(_Crash):
+                    sink.apply([record(3 * cut), record(3 * cut + 1)])
+            self.apply(record(3 * cut))
+            self.apply(record(3 * cut + 1), record(3 * cut + 2))
+            expected = {(n,): {"at": n} for n in range(3 * cut + 3)}
+            assert (self.rows("one"), self.rows("other")) == (expected, expected)
+
+    def test_rows_are_found_by_any_keys(self) -> None:
+        texts = ["it's", "back\\slash", 'quo"te', "", "%s ? :x", "ümläut 表", "x" * 300, "\0"]
+        numbers = [0, -(2**63), 2**63 - 1, 7]
+        floats = [0.0, -1.5, 1e300, 5e-324]
+        table = Table("t", {"text": str, "n": int, "x": float, "b": bool}, {"at": int})
+        keys = [
+            {"text": text, "n": numbers[at % 4], "x": floats[at % 4], "b": at % 2 == 0}
+            for at, text in enumerate(texts)
+        ]
+        for at, chosen in enumerate((keys[:6], keys, keys[5:])):
+            with self.open([table]) as sink:
+                rows = [upsert("t", key, at=at) for key in chosen]
+                sink.apply([(TOPIC, 0, at, value("a", at, *rows))])
+        expected = {tuple(key.values()): {"at": 2 if key in keys[5:] else 1} for key in keys}
+        assert self.rows("t") == expected
+
+    def written(self, table: str) -> list[str]:
+        """By which statements a table was written, in order."""
+        history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.folder}/{table}`")
+        done = [row.operation for row in history.orderBy("version").collect()]
+        return [operation for operation in done if not operation.startswith(("CREATE", "ADD"))]
 
     def test_positions_that_are_sought_are_kept(self) -> None:
         with self.open([ORDERS]) as sink:

@@ -48,6 +48,12 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     test_rows_of_all_kinds = DeltaOwn.test_rows_of_all_kinds_of_changes_in_one_batch
     test_a_journal_that_was_deleted = DeltaOwn.test_a_journal_that_was_deleted_loses_no_batch
 
+    test_new_rows_and_others = DeltaOwn.test_rows_that_are_new_are_inserted_and_others_merged
+    test_rows_of_somebody_else = (
+        DeltaOwn.test_rows_that_somebody_else_added_meanwhile_are_not_added_again
+    )
+    written = DeltaOwn.written
+
     def test_a_crash_before_the_last_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.crash_at_any_step("before", monkeypatch)
 
