@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
 
@@ -17,18 +17,13 @@ from apps.materializer_report import Done, Report
 from apps.spark_session import SPARK_ERRORS
 from stores.row_changes import uncollected
 from stores.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
+from topology.spark.fetching import FETCHING
 
 LOOK_SECONDS = 0.5
 COMMIT_SECONDS = 5.0
 """How long a stop waits for Spark to note the last batch; if it did not, the batch is replayed."""
 STOP_SECONDS = 15
 """How long a stop waits for what else Spark has in hand, such as a broker that does not answer."""
-
-# A consumer's own 500 records a poll and 1 MB a fetch make reading a batch take twice as long.
-_FETCHING = {
-    "kafka.max.poll.records": "20000",
-    "kafka.max.partition.fetch.bytes": str(4 << 20),
-}
 
 log = logging.getLogger("materializer")
 
@@ -120,8 +115,7 @@ def start(
             "startingOffsets": "earliest",
             "failOnDataLoss": "true",
             "maxOffsetsPerTrigger": str(settings.max_rows),
-            # Spark's own 500 ms would be waited for whenever little comes.
-            "kafka.fetch.max.wait.ms": "10",
+            **FETCHING,
             **settings.kafka,
             "kafka.isolation.level": "read_committed",
         }
@@ -146,8 +140,7 @@ def materialize(spark: SparkSession, sink: Sink, settings: Settings, stop: Event
     on_dead = DeadRows(spark, settings.broker, dead, settings.kafka) if dead else None
     writer = Writer(sink, on_dead)
     committed = committed_batch(spark, settings.checkpoint)
-    reading = replace(settings, kafka={**_FETCHING, **settings.kafka})
-    query = start(spark, reading, writer)
+    query = start(spark, settings, writer)
     try:
         if committed is not None:
             with writer.busy:

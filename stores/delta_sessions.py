@@ -21,8 +21,10 @@ _WRITING = {
     # Rows go to the tasks as they come from Arrow, rather than as a part of the plan.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_FILE),
-    # Nothing is shuffled that there would be something to adapt to.
+    # Nothing is shuffled that there would be something to adapt to; and to compile code for a
+    # statement takes longer than that code saves of a batch.
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
 }
 _LOOKING = {
     **_SETTINGS,

@@ -262,8 +262,7 @@ class Job:
         if self._session is not None:
             yield self._session
             return
-        # Nobody waits for an answer of this JVM: it may pause for a moment.
-        settings = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+        settings: dict[str, str] = {}
         if self.cores is not None:
             settings["spark.master"] = f"local[{self.cores}]"
             settings["spark.sql.shuffle.partitions"] = str(self.cores)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from topology.spark.fetching import FETCHING
+
 MESSAGES = (
     "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>"
@@ -20,14 +22,6 @@ Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
 """Topic → partition → (first offset, the offset behind the last one)."""
 
 FORMATS = ("parquet", "json")
-
-_FETCHING = {
-    # At the end of a partition, behind its last transaction, the broker would wait for more; and a
-    # consumer asks for more only when it has handed out what it has.
-    "kafka.fetch.max.wait.ms": "10",
-    "kafka.max.partition.fetch.bytes": str(4 << 20),
-    "kafka.max.poll.records": "20000",
-}
 
 
 def of_topics(spark: SparkSession, options: Mapping[str, str], ranges: Ranges) -> DataFrame:
@@ -72,7 +66,7 @@ def of_everything(
 
 def _read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     own = {"includeHeaders": "true", "kafka.isolation.level": "read_committed"}
-    given = {"failOnDataLoss": "true", **_FETCHING, **options, **own}
+    given = {"failOnDataLoss": "true", **FETCHING, **options, **own}
     time = F.unix_millis("timestamp").alias("timestamp")
     columns = ("topic", "partition", "offset", time, "key", "value", "headers")
     return spark.read.format("kafka").options(**given).load().select(*columns)

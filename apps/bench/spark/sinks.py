@@ -36,8 +36,8 @@ SCENARIO = Scenario(
     " are those of the materializer, which runs as it always does: records are fenced by stream and"
     " partition, and a batch is one transaction (Delta Lake: a commit a table). The others only"
     " insert, into a table without a key: Spark's JDBC writer and Delta writer in the same query,"
-    " which fetches as Kafka does by default, and a loop of a Kafka client, orjson and COPY. All"
-    " rows are new, which Delta Lake's sink then inserts; rows that are there take it a MERGE."
+    " and a loop of a Kafka client, orjson and COPY. All rows are new, which Delta Lake's sink"
+    " inserts; rows that are there take it a MERGE."
     " PostgreSQL and SQLite wait for the disk, Delta Lake does not. Eight batches of 100,000"
     " records, as the materializer cuts them; the first one does not count, in which JVM and"
     " writers warm up.",
