@@ -15,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from apps.dead_rows import DeadRows
 from apps.materializer_report import Done, Report
 from apps.spark_session import SPARK_ERRORS
-from stores.row_changes import uncollected
 from stores.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
 from topology.spark.fetching import FETCHING
 
@@ -76,9 +75,8 @@ class Writer:
             try:
                 context = frame.sparkSession.sparkContext
                 query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
-                table = frame.toArrow()
-                with uncollected():
-                    applied = self.sink.apply(_records(table), Batch(query, number), self.on_dead)
+                records = _records(frame.toArrow())
+                applied = self.sink.apply(records, Batch(query, number), self.on_dead)
             except Exception as error:
                 self.error = error
                 raise

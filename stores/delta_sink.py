@@ -70,9 +70,9 @@ class DeltaSink(DeltaBatches):
         on_dead: OnDead | None = None,
     ) -> Applied:
         """See `Sink.apply`."""
-        records = list(records)
         with uncollected():
-            return self._written_by(lambda: self._apply(records, batch, on_dead))
+            found = list(records)
+            return self._written_by(lambda: self._apply(found, batch, on_dead))
 
     def _written_by(self, work: Callable[[], T]) -> T:
         """Do it, again where somebody else was quicker to write the next entry."""

@@ -13,7 +13,7 @@ import orjson
 
 from stores import plain_records
 from stores.columns import INT_MAX, INT_MIN, Refused, shown
-from stores.row_changes import Rows, uncollected
+from stores.row_changes import Rows
 from stores.schema import Schema, refuse_nul
 from stores.sink import Applied, Dead, OutputRecord, Position, StoreError
 
@@ -85,17 +85,16 @@ class Reduction:
 
     def fold(self, records: Iterable[OutputRecord]) -> None:
         """Fold a batch. Raises StoreError if the records cannot be those that the store knows."""
-        with uncollected():
-            in_order = sorted(records, key=itemgetter(0, 1, 2))
-            self.applied.records += len(in_order)
-            for at, group in groupby(in_order, key=itemgetter(0, 1)):
-                part = list(group)
-                position = self._stored_positions.get(at) or Position(*at)
-                self.positions[at] = position
-                known = position.next_offset
-                size = self.stored.at_once
-                for first in range(0, len(part), size):
-                    self._fold_chunk(part[first : first + size], position, known)
+        in_order = sorted(records, key=itemgetter(0, 1, 2))
+        self.applied.records += len(in_order)
+        for at, group in groupby(in_order, key=itemgetter(0, 1)):
+            part = list(group)
+            position = self._stored_positions.get(at) or Position(*at)
+            self.positions[at] = position
+            known = position.next_offset
+            size = self.stored.at_once
+            for first in range(0, len(part), size):
+                self._fold_chunk(part[first : first + size], position, known)
 
     def _fold_chunk(self, chunk: list[OutputRecord], position: Position, known: int) -> None:
         """Fold records of one partition; those below offset `known` came in an earlier batch."""

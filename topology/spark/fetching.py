@@ -5,7 +5,7 @@ A consumer asks for more only when it has handed out what it has; its own 500 re
 """
 
 FETCHING = {
-    # At the end of a partition, behind its last transaction, the broker would wait for more.
+    # The broker would wait 500 ms for more at the end of a partition, and wherever little comes.
     "kafka.fetch.max.wait.ms": "10",
     "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.max.poll.records": "20000",

@@ -17,6 +17,7 @@ from topology.environment import chosen_inspectors
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock
+from topology.spark.fetching import FETCHING
 from topology.spark.inspecting import COLUMNS, ROWS, Inspection
 from topology.spark.processor import OUTCOMES, Sequencing
 from topology.spark.reference import Reference, refer
@@ -162,8 +163,7 @@ def _outcomes(
                 "subscribePattern": "^(?:" + "|".join(map(re.escape, topics)) + ")$",
                 "startingOffsets": "earliest",
                 "failOnDataLoss": "true",
-                # Spark's own 500 ms would be waited for whenever little comes.
-                "kafka.fetch.max.wait.ms": "10",
+                **FETCHING,
                 **settings.kafka,
                 "includeHeaders": "true",
                 "maxOffsetsPerTrigger": str(settings.max_records),
