@@ -58,6 +58,6 @@ def audit_of(
     made.begin()
     for topic, records in kept.topics.items():
         if topic in made.topics:
-            for record in records:
-                made.feed(record)
+            if records:
+                made.feed(records)
     return made
