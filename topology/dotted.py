@@ -41,7 +41,7 @@ def load(what: str, place: str, instead: str) -> Any:
         try:
             found = getattr(found, step)
         except AttributeError:
-            close = closest(step, vars_of(found))
+            close = closest(step, [n for n, v in vars_of(found).items() if not _is_module(v)])
             raise DeclarationError(
                 f"{what}={place!r}: module {module!r} has no {name!r}{close}; define it there, or "
                 "correct the name behind the colon"
@@ -62,7 +62,7 @@ def find(what: str, place: str, default: str, is_one: Callable[[Any], bool]) -> 
         raise DeclarationError(f"{what} {place!r}: write MODULE:NAME, as in shop:{default}")
     there: Any = imported(f"{what} {place!r}", module)
     found = vars_of(there).get(name)
-    if (found is None or isinstance(found, ModuleType)) and name in submodules(there):
+    if (found is None or _is_module(found)) and name in submodules(there):
         there = imported(f"{what} {place!r}", f"{module}.{name}")
         found = vars_of(there).get(name)
     if is_one(found):
@@ -110,6 +110,10 @@ def extra_of(missing: str) -> str:
 def vars_of(found: Any) -> dict[str, Any]:
     """What has a name in a module, or another object."""
     return vars(found) if isinstance(found, ModuleType) else dict.fromkeys(dir(found))
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, ModuleType)
 
 
 def submodules(module: ModuleType) -> set[str]:
