@@ -26,7 +26,8 @@ def test_the_wall_clock_leaps_and_comes_back(tmp_path: Path) -> None:
     ) as follower:
 
         def now() -> tuple[int, ...]:
-            assert follower.stdin and follower.stdout
+            assert follower.stdin
+            assert follower.stdout
             print("now", file=follower.stdin, flush=True)
             return tuple(map(int, follower.stdout.readline().split()))
 
