@@ -15,7 +15,7 @@ from topology.faust.cli import register
 from topology.faust.engine import Engine
 from topology.faust.looks.cli import register_looks
 from topology.faust.patience import patiently
-from topology.faust.quiet import quieten
+from topology.faust.quiet import Worker, quieten
 from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
 from topology.topology import Topology
@@ -78,6 +78,7 @@ def compile(topology: Topology, **settings: Any) -> App:
             "web_host": "127.0.0.1",
             "web_bind": "127.0.0.1",
             "TableManager": TableManager,
+            "Worker": Worker,
             **passed,
         },
     )

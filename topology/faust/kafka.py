@@ -10,9 +10,12 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 from mode import get_logger
 
+from topology.faust.broker import reconnect
 from topology.faust.records import raw
 
 logger = get_logger(__name__)
+
+reconnect.install()
 
 MESSAGE_BYTES = 8 << 20
 """max.message.bytes of the topics that Sequitur makes: a message plus what is noted of it."""

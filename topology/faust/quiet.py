@@ -1,7 +1,10 @@
-"""Keep a Kafka client that has lost its broker from filling the log with the same line."""
+"""Keep the log readable: no floods of the same line, no false alarms, no codes for a terminal."""
 
 import logging
 import time
+from typing import Any
+
+import faust
 
 LOGGERS = (
     "aiokafka",
@@ -40,9 +43,49 @@ class OnceInAWhile(logging.Filter):
         return True
 
 
+class NotReadyYet(logging.Filter):
+    """Holds "not enough replicas" back unless it lasts.
+
+    A broker says so to a producer of a transaction that it has yet to begin, even where it is the
+    only one: the client tries again some ms later, and that is that. Where replicas are missing, it
+    says so again at each of these tries.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, tuple[float, float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if "NotEnoughReplicas" not in text:
+            return True
+        now = time.monotonic()
+        since, last, times = self._said.get(text, (now, now, 0))
+        if now - last > APART:
+            since, times = now, 0
+        if len(self._said) >= _KEPT:
+            self._said.clear()
+        self._said[text] = since, now, times + 1
+        return now - since >= LASTS and times >= OFTEN * (now - since)
+
+
+APART, LASTS, OFTEN = 0.5, 5.0, 50
+"""Seconds between two that belong together, seconds until they are told, and times a second."""
+
+
 def quieten() -> None:
-    """Put the filter on the client's loggers, once."""
+    """Put the filters on the client's loggers, once."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(found, OnceInAWhile) for found in logger.filters):
-            logger.addFilter(OnceInAWhile())
+        for kind in (NotReadyYet, OnceInAWhile):
+            if not any(isinstance(found, kind) for found in logger.filters):
+                logger.addFilter(kind())
+
+
+class Worker(faust.Worker):
+    """Faust's, which shows a turning wheel while it starts: here only where somebody may see it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.spinner is not None and not self.spinner.file.isatty():
+            self.spinner = None
