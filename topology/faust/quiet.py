@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import deque
 from typing import Any
 
 import faust
@@ -53,24 +54,21 @@ class NotReadyYet(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, tuple[float, float, int]] = {}
+        self._said: dict[str, deque[float]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         if "NotEnoughReplicas" not in text:
             return True
-        now = time.monotonic()
-        since, last, times = self._said.get(text, (now, now, 0))
-        if now - last > APART:
-            since, times = now, 0
         if len(self._said) >= _KEPT:
             self._said.clear()
-        self._said[text] = since, now, times + 1
-        return now - since >= LASTS and times >= OFTEN * (now - since)
+        times = self._said.setdefault(text, deque(maxlen=MANY))
+        times.append(time.monotonic())
+        return len(times) == MANY and times[-1] - times[0] < WITHIN
 
 
-APART, LASTS, OFTEN = 0.5, 5.0, 50
-"""Seconds between two that belong together, seconds until they are told, and times a second."""
+MANY, WITHIN = 250, 5.0
+"""So often in so many seconds it lasts; one that is not ready yet is tried again a few times."""
 
 
 def quieten() -> None:
