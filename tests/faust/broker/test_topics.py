@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 from pydantic import ValidationError
 

@@ -5,6 +5,7 @@ from typing import Any
 from faust.cli import option
 
 from topology.faust.broker.shapes import shapes_of, shapes_text
+from topology.faust.engine import Engine
 from topology.faust.kafka import create_topics
 from topology.faust.looks.cli import Look
 
@@ -44,7 +45,7 @@ def register_topics(app: Any) -> None:
 async def _topics(look: Look, create: bool, partitions: int, retention: float) -> list[Any]:
     if partitions < 0:
         raise ValueError(f"--partitions {partitions}: it must be 1 at least")
-    engine = look.app.engine
+    engine: Engine = look.app.engine  # type: ignore[attr-defined]
     wanted = [*engine.given(partitions, retention), *engine.needed()]
     found = await shapes_of(look.app, wanted)
     missing = [shape.topic for shape in found if shape.partitions is None]
