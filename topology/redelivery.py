@@ -9,6 +9,7 @@ from topology.errors import Malformed
 from topology.event import Event, Message, Record
 from topology.on_full import Redeliver
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.printable import printable
 from topology.unit import CommitUnit, Out
 from topology.view import View
 
@@ -100,6 +101,22 @@ def bury(view: View, event: Event, reason: str, unit: CommitUnit) -> None:
         (REASON, reason.encode("utf-8", "backslashreplace")[:4000]),
     ]
     unit.keyed[view.dead_topic].append(_out(event, headers, unit.now))
+
+
+def set_aside(view: View, events: Sequence[Event], jump: int, unit: CommitUnit) -> None:
+    """Send events to the dead topic whose sequences cannot be; `jump` is how far they can."""
+    reason = (
+        f"its sequence is more than {jump} above what its stream is at, which cannot be where "
+        "sequences count; if they are times, declare sequence=monotonic(…), if they are so far "
+        "apart, contiguous(jump=…)"
+    )
+    for event in events:
+        bury(view, event, reason, unit)
+    first, more = events[0], len(events) - 1
+    unit.reports.append(
+        f"view {view.name}: stream {printable(first.stream)} sequence {first.sequence} goes to "
+        f"{view.dead_topic}{f', and {more} more' if more else ''}: {reason}"
+    )
 
 
 def _out(event: Event, headers: list[tuple[str, bytes]], now: int) -> Out:
