@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from topology.errors import DeclarationError
-from topology.lanes import Lane, Split
+from topology.lanes import Lane, Split, joined_lane, split_lane
 from topology.linking import lenient_link
 from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
 from topology.sequencer import Ordering
@@ -16,6 +16,7 @@ from topology.sequences import Linked, Monotonic
 from topology.side_topics import SideTopics
 from topology.source import Source
 from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
+from topology.stream_ids import StreamIds
 from topology.table import Table
 
 Handler = Callable[..., Any]
@@ -77,6 +78,16 @@ class View(SideTopics):
     def commands_topic(self) -> str:
         """The topic of what operators tell the view."""
         return f"{self.output}.commands"
+
+    def stream_id(self, text: str) -> str:
+        """A stream's id as the view knows it, of a text as a person or a producer writes it.
+
+        In a view with lanes the text names a stream, or one lane of it as `stream|lane`.
+        """
+        if self.split is None or "|" not in text:
+            return self.of.stream_id(text)
+        stream, lane = split_lane(text)
+        return joined_lane(self.of.stream_id(stream), StreamIds().read(lane))
 
     @property
     def adaptive(self) -> Adaptive | None:

@@ -23,7 +23,7 @@ from topology import (
     spill,
 )
 from topology.lanes import joined_lane, split_lane
-from topology.normalise import joined_stream_id
+from topology.stream_ids import StreamIds
 
 ANY: Any = None
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -92,7 +92,7 @@ def test_a_joined_lane_is_unambiguous_and_can_be_split(stream: str, lane: str, o
     assert split_lane(joined) == (stream, lane)
     assert split_lane(joined_lane(stream, "")) == (stream, "")
     assert (joined == joined_lane(stream + other, lane)) is False
-    assert joined_lane("a|b", "c") == joined_stream_id(["a|b", "c"])
+    assert joined_lane("a|b", "c") == StreamIds().joined(["a|b", "c"])
 
 
 @pytest.mark.parametrize(

@@ -146,22 +146,22 @@ class TopologyTestDriver:
 
     def last(self, view: str, stream: str) -> int:
         """The view state: the last processed sequence of a stream."""
-        return last_of(self._view(view).progress(stream))
+        return last_of(self._view(view).progress(self._id(view, stream)))
 
     def state(self, view: str, stream: str) -> dict[str, Any]:
         """The stream's own dictionary in a view."""
-        raw = self._view(view).state(stream)
+        raw = self._view(view).state(self._id(view, stream))
         return {} if raw is None else dict(orjson.loads(raw))
 
     def buffer(self, view: str, stream: str) -> dict[int, int]:
         """The ring of a stream in a view: slot → sequence of the event that waits there."""
-        progress = self._view(view).progress(stream)
+        progress = self._view(view).progress(self._id(view, stream))
         ring = progress.ring if isinstance(progress, Progress) else None
         return {} if ring is None else {ring.slot(e.sequence): e.sequence for e in ring}
 
     def waiting(self, view: str, stream: str) -> list[int]:
         """The sequences of a stream that wait in a view, parked ones too, in the ring or beyond."""
-        return [event.sequence for event in self._view(view).waits(stream)]
+        return [event.sequence for event in self._view(view).waits(self._id(view, stream))]
 
     def counts(self, view: str) -> Counts:
         """Where the view's events ended."""
@@ -178,6 +178,9 @@ class TopologyTestDriver:
     def audit(self) -> Report:
         """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().clean`."""
         return audit(self._kept, self._tasks, self._rekeyed, self._missed)
+
+    def _id(self, view: str, stream: str) -> str:
+        return self._view(view).view.stream_id(stream)
 
     def _view(self, name: str) -> ViewTask:
         view = self.topology.views.get(name)
