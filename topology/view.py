@@ -69,6 +69,12 @@ class View(SideTopics):
         return f"{self.output}.redeliver"
 
     @property
+    def longest_away(self) -> int:
+        """The most ms that an event stays away for redelivery; 0 where none is sent away."""
+        full = self.full
+        return round(full.longest(self.gap) * 1000) if isinstance(full, Redeliver) else 0
+
+    @property
     def commands_topic(self) -> str:
         """The topic of what operators tell the view."""
         return f"{self.output}.commands"

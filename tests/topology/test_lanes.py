@@ -17,6 +17,7 @@ from topology import (
     TopologyTestDriver,
     Upsert,
     park,
+    redeliver,
     retry,
     skip,
     spill,
@@ -152,7 +153,7 @@ def test_a_lane_is_declared_and_described() -> None:
 
 
 def test_an_event_of_a_lane_that_was_away_comes_back_to_its_lane() -> None:
-    driver = driver_of(buffer=2)
+    driver = driver_of(buffer=2, full=redeliver())
     for sequence in (2, 3, 4, 5):
         driver.pipe("moves", move("a|b", sequence, "EUR"))
     assert driver.counts("board").redelivering > 0

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from topology.audit import Report
+from topology.away import Away
 from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record
 from topology.history import Histories
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
-from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
@@ -189,16 +189,17 @@ class TopologyTestDriver:
             raise KeyError(f"view {name!r} is not in {self.topology.name!r}; it has {known}")
         return self._tasks[view.of.name].views[name]
 
-    def _away(self, view: ViewTask) -> list[Record]:
-        """The records of a view's redelivery topic that did not come again yet."""
-        return self._kept.topics[view.view.redeliver_topic][view.positions.redelivered :]
+    def _away(self, view: ViewTask) -> Away:
+        """What is in a view's redelivery topic and did not come again yet."""
+        away = Away(view)
+        records = self._kept.topics[view.view.redeliver_topic]
+        away.read(records[view.positions.redelivered :], self.now)
+        return away
 
     def _due(self, task: StreamTask) -> float:
         """When a view of a source has something to do next (ms)."""
         found = [task.due]
-        for view in task.views.values():
-            if not view.halted and (records := self._away(view)):
-                found.append(not_before(records[0]))
+        found += [self._away(view).next(self.now) for view in task.views.values()]
         return min(found)
 
     def _step(self, source: Source, records: list[Record], horizon: int | None = None) -> None:
@@ -220,7 +221,7 @@ class TopologyTestDriver:
     def _run(
         self, view: ViewTask, events: list[Event], unit: CommitUnit, horizon: int | None
     ) -> None:
-        back = view.take_back(list(due(self._away(view), self.now)), self.now)
+        back = view.take_back(self._away(view).take(self.now), self.now)
         if view.view.is_async:
             _complete(view.arun(events, unit, horizon, back))
         else:
