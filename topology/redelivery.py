@@ -80,6 +80,8 @@ def revive(
 def _revived(view: View, record: Message, now: int) -> Redelivered:
     found = original(record)
     headers, order = list(found.headers), view.of.sequence
+    if headers and headers[-1][0] == ORIGIN:
+        raise ValueError("its origin is no place in a topic")
     told = dict(headers[-3:])
     sequence, attempt = int(told[SEQUENCE]), int(told[ATTEMPT])
     del headers[-3:]
