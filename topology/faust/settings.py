@@ -21,6 +21,8 @@ class Settings(BaseSettings):
     dead worker's partitions move. instance: a name that stays with the worker over restarts
     (Kafka's static membership), so that one that comes back in time gets its partitions back at
     once. replication: of the topics that are created, -1 for the broker's default.
+    side_retention_days: how long the topics for what is late, dead, failed, parked, malformed or
+    unknown, and the audit topic, keep when they are created; -1 for ever.
     """
 
     # What is wrong may be a secret in the wrong place: errors and tracebacks show none of it.
@@ -38,6 +40,14 @@ class Settings(BaseSettings):
     session_timeout: float = Field(default=10.0, gt=0)
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
+    side_retention_days: float = Field(default=90.0, le=1e6)
+
+    @field_validator("side_retention_days")
+    @classmethod
+    def _kept_for_a_time(cls, value: float) -> float:
+        if value != -1 and not value > 0:
+            raise ValueError("it must be a number of days above 0, or -1 for ever")
+        return value
 
     @field_validator("broker")
     @classmethod
