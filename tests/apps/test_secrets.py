@@ -126,7 +126,7 @@ def test_a_view_state_store_that_cannot_be_opened_does_not_show_its_secret(
     position: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TableError) as refused:
-        open_store(position.format(SECRET), "group", tmp_path).table("view", 0).offset()
+        open_store(position.format(SECRET), "group", tmp_path).table("view", 0).claim()
     assert SECRET not in str(refused.value)
 
 
