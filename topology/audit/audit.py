@@ -112,9 +112,12 @@ class Audit:
         """Records of one partition of any other topic of the topology, in order."""
         first, last = records[0], records[-1]
         hop = self._hops.get((first.topic, first.partition))
-        if hop is not None and not hop.source.keyed and not hop.passes:
-            if hop.messages(first.offset, last.offset, len(records)):
-                return
+        if (
+            hop is not None
+            and not (hop.source.keyed or hop.passes)
+            and hop.messages(first.offset, last.offset, len(records))
+        ):
+            return
         feed = self._feeds[first.topic]
         for record in records:
             try:
@@ -194,7 +197,9 @@ class Audit:
             elif not name:
                 raise ValueError("it does not say of which view it is")
             elif name not in views:
-                self.findings.remark(f"{record.topic} tells of views that are not declared any more")
+                self.findings.remark(
+                    f"{record.topic} tells of views that are not declared any more"
+                )
 
         return feed
 

@@ -31,7 +31,7 @@ class Stream:
     `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
     that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
     whether the view does not accept all kinds. closed: whether an event came that closes it, behind
-    which all is late; opens: whether it may begin anywhere. rebuilt: whether the stream was, with all that came.
+    which all is late. rebuilt: whether the stream was, with all that came.
     order: what is known of its numbers: that none is left out; or which one is before each, and
     `unlinked`, which of these never came → the events that name them; or that they grow. jumped:
     what links lead over, which may have come when the stream was past it.
@@ -51,7 +51,6 @@ class Stream:
     parked: bool = False
     choosy: bool = False
     closed: bool = False
-    opens: bool = False
     rebuilt: bool = False
     order: Proof = "counted"
     unlinked: Mapping[int, list[int]] = field(default_factory=dict)

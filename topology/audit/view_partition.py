@@ -16,9 +16,9 @@ from topology.audit.stream import Proof, Stream
 from topology.audit.tally import Tally
 from topology.event import Message
 from topology.handling_epochs import EPOCH
-from topology.redelivery import SEQUENCE
 from topology.lanes import split_lane
 from topology.progress import Progress
+from topology.redelivery import SEQUENCE
 from topology.starts import EarliestSeen, First
 from topology.view import View
 
@@ -150,9 +150,9 @@ class ViewPartition:
         self.outputs.check(sides.drops, self.anew)
         if self.anew:
             self.findings.remark(
-                f"view {self._name}: {len(self.anew):,} streams may have begun anew after they were "
-                "closed and forgotten: what is recorded of them came, but whether all that came is "
-                "recorded cannot be said"
+                f"view {self._name}: {len(self.anew):,} streams may have begun anew after they "
+                "were closed and forgotten: what is recorded of them came, but whether all that "
+                "came is recorded cannot be said"
             )
         tally.check(self.rows, self.findings, gone=gone, unwritten=self.shortened)
 
@@ -224,7 +224,6 @@ class ViewPartition:
             rebuilt=rows.epoch(name) > 0,
             order=self.proves,
             closed=came.closing is not None,
-            opens=not isinstance(self.view.start, First),
             unlinked=came.unlinked,
             jumped=came.jumped if self.proves == "linked" else NONE,
         )

@@ -1,7 +1,10 @@
-"""`faust -A app audit`: exit status 0 if all is in order and complete, or may still become so; 1 for
-bad news (a violation; what is dead, failed, late, parked, skipped, malformed or halted); 2 if that
-could not be looked at."""
+"""`faust -A app audit`: exit status 0 if all is in order and complete, or may still become so.
 
+1 is bad news: a violation, or what is dead, failed, late, parked, skipped, malformed or halted.
+2 is that it could not be looked at.
+"""
+
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,13 +39,18 @@ class Auditor(AppCommand):
         self, *, as_json: bool, save: str, compare: str, patience: float, views: tuple[str, ...]
     ) -> None:
         """Audit, print, and end with the exit status."""
+        # That there is no broker is said once, below.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         try:
             other = orjson.loads(Path(compare).read_bytes()) if compare else None
             report = await audit(self.app, patience=patience, views=views)
             found = [] if other is None else differences(report, other)
             if save:
                 Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
-        except (CannotAudit, KafkaError, OSError, ValueError) as error:
+        except KafkaError as error:
+            print(f"audit: cannot read from Kafka: {printable(error, 400)}", file=sys.stderr)
+            raise SystemExit(2) from None
+        except (CannotAudit, OSError, ValueError) as error:
             print(f"audit: {printable(error, 400)}", file=sys.stderr, flush=True)
             raise SystemExit(2) from None
         if as_json:
@@ -86,6 +94,4 @@ def register(app: Any) -> None:
         views: tuple[str, ...],
     ) -> None:
         """Prove from all topics that every message is in one place, and once."""
-        await self.tell(
-            as_json=as_json, save=save, compare=compare, patience=patience, views=views
-        )
+        await self.tell(as_json=as_json, save=save, compare=compare, patience=patience, views=views)

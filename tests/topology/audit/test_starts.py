@@ -81,7 +81,10 @@ Commands = list[tuple[int, str, str, int]]
 
 
 def ran(
-    kind: str, arrivals: Arrivals, handler: Any = talking, commands: Commands = ()  # type: ignore[assignment]
+    kind: str,
+    arrivals: Arrivals,
+    handler: Any = talking,
+    commands: Commands = (),  # type: ignore[assignment]
 ) -> TopologyTestDriver:
     sequence, policies = KINDS[kind]
     topology = Topology("shop")
@@ -119,9 +122,7 @@ def test_any_run_is_sound(kind: str, arrivals: Arrivals, quiet: bool) -> None:
 
 
 @given(kind=st.sampled_from([*KINDS]), arrivals=ARRIVALS, commands=COMMANDS)
-def test_any_run_with_commands_is_sound(
-    kind: str, arrivals: Arrivals, commands: Commands
-) -> None:
+def test_any_run_with_commands_is_sound(kind: str, arrivals: Arrivals, commands: Commands) -> None:
     assert said(ran(kind, arrivals, talking, commands).audit()) == []
 
 
