@@ -51,8 +51,7 @@ async def audit(
         found = await _Look.begin(app, consumer)
         cut, changelogs = await found.settle(patience)
         made = Audit(engine.topology, cut, found.partitions, views)
-        total = sum(tp_end - cut.first(tp) for tp, tp_end in changelogs.items())
-        ticker = Ticker("audit", total + _records(made.topics, cut))
+        ticker = Ticker("audit, states", sum(changelogs.values()))
         for view in made.views:
             topic = engine.changelogs[view.name]
             for number in range(found.partitions.get(topic, 0)):
@@ -62,7 +61,9 @@ async def audit(
                     for record in records:
                         made.row(view.name, record)
                     ticker.add(len(records))
+        ticker.end()
         made.begin()
+        ticker = Ticker("audit", _records(made.topics, cut))
         with uncollected():
             await _feed(consumer, made.feed, made.topics, cut, ticker)
             if contents:
