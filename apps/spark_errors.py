@@ -15,6 +15,7 @@ _REMEDIES = {
         "if a topic was made again, delete the checkpoint folder"
     ),
     "Connection refused": "Spark's JVM has ended; what was done is kept, start again",
+    "Mkdirs failed": "see that --checkpoint names a folder that can be written to",
     "TimeoutException": "Kafka did not answer: look at --broker, and at the options it needs",
     "JAVA_GATEWAY_EXITED": "Spark needs Java 17 or 21: run scripts/setup, or set JAVA_HOME",
 }
@@ -24,12 +25,12 @@ _REMEDIES = {
 def told(
     error: Exception, kafka: Mapping[str, str], remedies: Mapping[str, str] = _REMEDIES
 ) -> str:
-    """What Spark says, without its plans and stacks, and what to do about it if that is known.
+    """What Spark says, on one line, without its plans and stacks, and what to do if that is known.
 
     kafka: options of its Kafka source, whose secrets are left out. remedies: see `_REMEDIES`.
     """
     text = str(error).partition("=== Streaming Query")[0].partition("JVM stacktrace")[0].strip()
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
-    text = text or repr(error)
+    lines = (line.strip() for line in text.splitlines() if not line.startswith("\tat "))
+    text = " ".join(filter(None, lines)) or repr(error)
     found = (remedy for sign, remedy in remedies.items() if sign in text)
-    return without_secrets("\n".join([text, *list(found)[:1]]), kafka)
+    return without_secrets(". ".join([text, *list(found)[:1]]), kafka)

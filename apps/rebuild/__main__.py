@@ -16,7 +16,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -42,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit status."""
     options = _parser().parse_args(arguments)
     place = getattr(options, "store", None)
+    with suppress(OptionError):
+        kafka = kafka_options(
+            getattr(options, "kafka_option", ()), getattr(options, "kafka_properties", None)
+        )
+        log_to_stderr([place], kafka)
     log_to_stderr([place])
     for loud in ("aiokafka", "faust", "kafka"):
         logging.getLogger(loud).setLevel(logging.WARNING)
