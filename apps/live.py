@@ -35,7 +35,7 @@ log = logging.getLogger("live")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
     options = _parser().parse_args(arguments)
-    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what ends it is told by itself
     try:
         kafka = kafka_options(options.kafka_option, options.kafka_properties)
         log_to_stderr([options.store], kafka)

@@ -38,8 +38,9 @@ def _one_line(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, said
     assert "Traceback" not in said
     assert "\tat " not in said
-    (line,) = [line for line in said.splitlines() if "ERROR" in line or "error: " in line]
-    return line
+    lines = [line for line in said.splitlines() if " ERROR " in line or "error: " in line]
+    assert len(lines) == 1, said
+    return lines[0]
 
 
 @pytest.mark.parametrize(
