@@ -79,7 +79,8 @@ class Step:
     events beyond the ring, which are to come again; nothing is kept of them. full: an event was
     beyond the ring of a view that is to halt then. filled: for each gap that an event closed which
     came late, how long it had lasted (ms). closed: (stream, sequence) of a closing event → when its
-    stream is forgotten (ms). reopened: the events that started a closed stream again.
+    stream is forgotten (ms). reopened: the events that started a closed stream again. given_up: how
+    many of the late ones were not skipped, but dead, and put back when their stream was past them.
     """
 
     changed: dict[str, int | Progress] = field(default_factory=dict)
@@ -96,3 +97,4 @@ class Step:
     filled: list[int] = field(default_factory=list)
     closed: dict[tuple[str, int], int] = field(default_factory=dict)
     reopened: list[Event] = field(default_factory=list)
+    given_up: int = 0

@@ -98,6 +98,7 @@ PLACES = {
     "failed": "failed",
     "redelivering": "redelivering",
     "dead": "dead",
+    "redriven": "dead, put back",
     "received": "received",
     "skipped": "skipped, never came",
     "written": "outputs",
