@@ -8,12 +8,16 @@ from uuid import UUID
 
 import orjson
 
+from topology.printable import printable
+
 MAX_CONTENT = 1_000_000
 """Bytes of a message's content; Kafka's own limit of a record is a little above."""
 MAX_STREAM = 1_000
 MAX_KIND = 200
 MAX_HEADERS = 16_000
 """Bytes, each: of a stream, of a kind, and of the headers as JSON."""
+HIGHEST = 2**63 - 1
+"""The highest sequence there is."""
 RESERVED = "sequitur-"
 """How the headers begin that the transfer adds."""
 
@@ -146,17 +150,24 @@ def _headers(draft: Draft) -> str | None:
     return text
 
 
-def _check_text(draft: Draft, what: str, text: str, limit: int) -> None:
+def text_fault(text: str, limit: int) -> str | None:
+    """What keeps a text out of a log, None if nothing does. limit: bytes."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise _refused(draft, f"its {what} is no UTF-8 ({error.reason})") from error
+        return f"is no UTF-8 ({error.reason})"
     if size > limit:
-        raise _refused(draft, f"its {what} has {size} bytes, {limit} are the limit")
+        return f"has {size} bytes, {limit} are the limit"
     if "\0" in text:
-        raise _refused(draft, f"its {what} has a NUL, which PostgreSQL does not take")
+        return "has a NUL, which PostgreSQL does not take"
+    return None
+
+
+def _check_text(draft: Draft, what: str, text: str, limit: int) -> None:
+    if (fault := text_fault(text, limit)) is not None:
+        raise _refused(draft, f"its {what} {fault}")
 
 
 def _refused(draft: Draft, reason: str) -> MessageRefused:
-    stream = repr(draft.stream)
-    return MessageRefused(f"message for topic {draft.topic!r}, stream {stream[:80]}: {reason}")
+    stream, topic = printable(repr(draft.stream), 80), printable(repr(draft.topic), 80)
+    return MessageRefused(f"message for topic {topic}, stream {stream}: {reason}")

@@ -1,14 +1,16 @@
 """To Kafka: a batch is a transaction, and a relay that was replaced cannot write any more.
 
-The transactional id is the relay's name: who opens the link is given the next epoch by the broker,
+The transactional id says whose log it is: who opens the link is given the next epoch by the broker,
 which aborts what an earlier one had begun and refuses what it still sends. Read the topics with
 isolation.level=read_committed.
 """
 
 import asyncio
+import logging
+import re
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -27,8 +29,12 @@ from aiokafka.producer import sender
 
 from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from apps.relay.records import SEQUENCE, VOID, headers_of
+from apps.relay.seldom import Seldom
 from stores.message import Message
 from topology.command import Command, encode_command
+from topology.printable import printable
+
+logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 1 << 20
 RETRY = 0.003
@@ -43,18 +49,31 @@ Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
 
 class KafkaLink:
     """settings: of `AIOKafkaProducer`, bootstrap_servers among them. acknowledged: seconds within
-    which a transaction has to be done; else it is aborted and its messages are sent again."""
+    which a transaction has to be done; else it is aborted and its messages are sent again. views:
+    those that may be told what is void, as TOPOLOGY.VIEW; nobody else's request causes a command.
+    """
 
-    def __init__(self, name: str, settings: dict[str, Any], *, acknowledged: float = 20.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: dict[str, Any],
+        *,
+        acknowledged: float = 20.0,
+        views: Collection[str] = (),
+    ) -> None:
         self.name, self._settings, self._acknowledged = name, settings, acknowledged
+        self._commands = frozenset(f"{view}.commands" for view in views)
+        self._log = name
+        self._told = Seldom()
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
 
-    async def open(self) -> None:
+    async def open(self, log: str = "") -> None:
         await self.close()
+        self._log = _word(log) if log else self._log
         producer = AIOKafkaProducer(
             **{
-                "transactional_id": f"sequitur-relay-{self.name}",
+                "transactional_id": f"sequitur-relay-{self._log}",
                 "acks": "all",
                 "max_batch_size": BATCH_BYTES,
                 "max_request_size": 16 << 20,
@@ -181,6 +200,15 @@ class KafkaLink:
                 Answer(f"{missing.topic}.void", key, b"", ((SEQUENCE, b"%d" % at), headers))
                 for at in range(first, last + 1)
             ]
+        if missing.commands not in self._commands:
+            if self._told(missing.commands):
+                logger.warning(
+                    "relay %s: a request in %s.resend asks for commands in %s, which no --view "
+                    "names; it gets none. If it is a view of yours, start the relay with --view %s",
+                    self.name, printable(missing.topic), printable(missing.commands),
+                    printable(missing.commands.removesuffix(".commands")),
+                )  # fmt: skip
+            return []
         who = f"relay {self.name}, whose log says that it is void"
         return [
             Answer(
@@ -197,6 +225,11 @@ class KafkaLink:
         self._counts = {}
         if producer is not None:
             await _stop(producer)
+
+
+def _word(log: str) -> str:
+    """A log's identity as Kafka's tools and rules of access can name it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", log)
 
 
 @lru_cache(100_000)

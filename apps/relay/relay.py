@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 DONE = 20_000
 """Messages that may wait to be deleted before no more are sent."""
+CLASH = 30.0
+"""Seconds, at most, that one of two relays that shut each other out leaves to the other."""
 _NO_WAITING = text("SET LOCAL synchronous_commit = off")
 
 
@@ -53,6 +55,7 @@ class Relay:
         self._pace = pace or Pace()
         self._answering = Answering(engine, log, self._kept)
         self._turn: Turn | None = None
+        self._identity = lease.name
         self._patiently = Patience(lease.name, self._pace.retry)
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -76,6 +79,7 @@ class Relay:
 
     async def _run(self) -> None:
         await self._patiently(self._make)
+        self._identity = await self._patiently(self._lease.identity)
         while True:
             epoch = await self._patiently(self._lease.acquire)
             if epoch is None:
@@ -118,7 +122,7 @@ class Relay:
         would have shut out its own successor, which notices and comes back."""
         while True:
             try:
-                await self._link.open()
+                await self._link.open(self._identity)
                 break
             except (Unavailable, Superseded) as error:
                 logger.warning("relay %s: %s", self._lease.name, error)
@@ -192,8 +196,21 @@ class Relay:
                 await asyncio.sleep(self._pace.retry)
             except Superseded as error:
                 logger.warning("%s", error)
+                await self._clash(turn)
             self.moved.again += len(messages)
             await self._open(turn)
+
+    async def _clash(self, turn: Turn) -> None:
+        """Twice shut out in one turn: somebody goes by another database."""
+        turn.fenced += 1
+        if turn.fenced > 1:
+            logger.error(
+                "relay %s: a relay with another database shuts this one out of Kafka, and this one "
+                "it: is one database a copy of the other? Start one of them with --relay and a "
+                "name of its own",
+                self._lease.name,
+            )
+            await asyncio.sleep(min(self._pace.retry * 2 ** min(turn.fenced, 10), CLASH))
 
     def _answer_later(self, turn: Turn, missing: Sequence[Missing]) -> None:
         self._answering.ask(missing)

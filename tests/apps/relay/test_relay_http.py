@@ -269,8 +269,8 @@ class _Stuck:
         self.go = asyncio.Event()
         self._link = HttpLink("orders", url, TOKEN)
 
-    async def open(self) -> None:
-        await self._link.open()
+    async def open(self, log: str = "") -> None:
+        await self._link.open(log)
 
     async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
         await self.go.wait()
