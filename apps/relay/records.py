@@ -7,13 +7,16 @@ from stores.message import Message
 from topology.printable import printable
 
 SEQUENCE, KIND, VOID = "sequitur-sequence", "sequitur-kind", "sequitur-void"
-"""Headers; the record's key is the stream."""
+CAPTURED = "sequitur-captured-at"
+"""Headers; the record's key is the stream, its timestamp the time of writing. When a message was
+captured is in milliseconds since 1970."""
 
 
 def headers_of(message: Message) -> list[tuple[str, bytes]]:
     """A message's headers on Kafka."""
     found = [(name, value.encode()) for name, value in message.headers.items()]
     found.append((SEQUENCE, b"%d" % message.sequence))
+    found.append((CAPTURED, b"%d" % (message.captured_at * 1000)))
     if message.kind is not None:
         found.append((KIND, message.kind.encode()))
     return found

@@ -24,6 +24,6 @@ class Seldom:
         self._told[thing] = now
         return True
 
-    def forget(self, thing: str) -> bool:
-        """It is over: tell it at once when it comes again. Returns whether it was told."""
-        return self._told.pop(thing, None) is not None
+    def clear(self) -> None:
+        """Tell everything at once when it comes again."""
+        self._told.clear()

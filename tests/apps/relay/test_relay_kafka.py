@@ -1,6 +1,7 @@
 """The relay to Kafka: in order per stream, in transactions, and fenced when it was replaced."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,27 @@ async def test_a_topic_that_is_not_there_holds_back_its_own_messages_alone(
         record.value() for record in await asyncio.to_thread(lambda: [*read(broker.address, later)])
     ]
     assert values == [b"x%d" % n for n in range(1, 10)]
+
+
+async def test_what_was_captured_long_ago_is_stamped_with_the_time_of_writing(
+    broker: Any, topic: Callable[..., str]
+) -> None:
+    """Else Kafka deletes at once what waited for longer than its topic keeps records."""
+    name, begun = topic("orders", 1), int(time.time() * 1000)
+    one = link(name, broker)
+    try:
+        sent = await one.send(
+            [
+                Message(1, name, "a", 1, None, b"", {}, 1.5),
+                Message(2, "..", "a", 1, None, b"", {}, 1),
+            ]
+        )
+    finally:
+        await one.close()
+    assert list(sent.topics) == [".."], "a name that no topic can have holds back itself alone"
+    (record,) = await asyncio.to_thread(lambda: [*read(broker.address, name)])
+    assert begun <= record.timestamp()[1] <= time.time() * 1000
+    assert ("sequitur-captured-at", b"1500") in (record.headers() or [])
 
 
 async def test_requests_are_answered_with_messages_and_with_what_is_void(
