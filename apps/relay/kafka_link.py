@@ -36,7 +36,7 @@ RETRY = 0.003
 follows another closely is asked to wait, and aiokafka's own 20 ms are most of what it takes."""
 sender.BACKOFF_OVERRIDE = RETRY
 
-Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
+Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
 
 
 class KafkaLink:

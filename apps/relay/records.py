@@ -12,13 +12,14 @@ CAPTURED = "sequitur-captured-at"
 captured is in milliseconds since 1970."""
 
 
-def headers_of(message: Message) -> list[tuple[str, bytes]]:
-    """A message's headers on Kafka."""
-    found = [(name, value.encode()) for name, value in message.headers.items()]
+def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
+    """A message's headers on Kafka; that of the kind has no value where there is no kind."""
+    found: list[tuple[str, bytes | None]] = [
+        (name, value.encode()) for name, value in message.headers.items()
+    ]
     found.append((SEQUENCE, b"%d" % message.sequence))
     found.append((CAPTURED, b"%d" % (message.captured_at * 1000)))
-    if message.kind is not None:
-        found.append((KIND, message.kind.encode()))
+    found.append((KIND, None if message.kind is None else message.kind.encode()))
     return found
 
 
