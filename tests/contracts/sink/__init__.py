@@ -8,6 +8,7 @@ from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, ups
 from tests.contracts.sink.rows import RowsContract
 from tests.contracts.sink.sides import SidesContract
 from tests.contracts.sink.tables import TablesContract
+from tests.contracts.sink.types import TypesContract
 
 __all__ = [
     "ORDERS",
@@ -30,5 +31,6 @@ class SinkContract(
     DeadContract,
     FoldContract,
     SidesContract,
+    TypesContract,
 ):
     """Inherit, and write what `Store` asks for; each test gets an empty store."""
