@@ -24,7 +24,7 @@ from stores.reduction import Mark, Stream
 from stores.schema import POSTGRES_LIMITS, TableState
 from stores.sink import StoreError
 from stores.sql_database import DataRefused, listed, quoted
-from stores.urls import without_password
+from stores.urls import said, without_password
 from topology.column_types import Digits
 
 FEW = 50
@@ -97,7 +97,7 @@ class PostgresDatabase:
         except (DataError, IntegrityError, ProgramLimitExceeded) as error:
             raise DataRefused(f"read store {self._name}: {_said(error)}") from error
         except psycopg.Error as error:
-            raise StoreError(f"read store {self._name}: {_said(error)}") from error
+            raise StoreError(f"read store {self._name}: {said(error, self._url)}") from error
 
     @contextmanager
     def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:
@@ -318,11 +318,11 @@ def _marked_parameter(found: re.Match[str]) -> str:
 
 def _marked(comment: str) -> Kind | None:
     """The kind that the comment of a column says, if it says one."""
-    said = comment.removeprefix(_MARK)
-    if said == comment:
+    name = comment.removeprefix(_MARK)
+    if name == comment:
         return None
-    digits = _DIGITS.fullmatch(said)
-    return _MARKED.get(said) if digits is None else Digits(int(digits[1]), int(digits[2]))
+    digits = _DIGITS.fullmatch(name)
+    return _MARKED.get(name) if digits is None else Digits(int(digits[1]), int(digits[2]))
 
 
 def _statement(sql: str) -> psycopg.sql.SQL:

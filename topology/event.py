@@ -40,6 +40,16 @@ class Record:
     timestamp: int = 0
 
 
+@dataclass(slots=True)
+class Damaged(Record):
+    """A record that could be read only in part: it is malformed, whatever its inspector says.
+
+    reason: what of it could not be read. Its headers are readable, but not what they were.
+    """
+
+    reason: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Event:
     """A message that an inspector understood.

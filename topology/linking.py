@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from topology.errors import DeclarationError, Malformed, described
-from topology.event import Event, Message
+from topology.event import Damaged, Event, Message
 from topology.fields import Header, RecordKey, getter
 from topology.inspector import (
     Compiles,
@@ -85,7 +85,8 @@ def _raw(linked: Linked) -> Callable[[Event], Any]:
 def compile_for(sequence: Sequence, inspector: Compiles | InspectorFunction) -> Inspect:
     """A source's inspector as one function.
 
-    In a linked source the sequence may be a revision, and what has a bad link is malformed.
+    What was damaged on its way is malformed. In a linked source the sequence may be a revision, and
+    what has a bad link is malformed.
     Raises DeclarationError where it is contiguous and the inspector's sequences cannot be.
     """
     if isinstance(sequence, Contiguous) and isinstance(inspector, Normalised) and inspector.holes:
@@ -94,7 +95,7 @@ def compile_for(sequence: Sequence, inspector: Compiles | InspectorFunction) -> 
             "contiguous stream would wait for ever at the first hole"
         )
     if not isinstance(sequence, Linked):
-        return compile_inspector(inspector)
+        return _of_whole(compile_inspector(inspector))
     if getattr(inspector, "sequence_type", None) == "auto":
         inspector = copy.copy(inspector)
         inspector.sequence_type = "revision"  # type: ignore[union-attr]
@@ -106,4 +107,15 @@ def compile_for(sequence: Sequence, inspector: Compiles | InspectorFunction) -> 
             link(Event(*found, message))
         return found
 
-    return inspect
+    return _of_whole(inspect)
+
+
+def _of_whole(inspect: Inspect) -> Inspect:
+    """An inspector that is given no message of which a part could not be read."""
+
+    def whole(message: Message) -> Found | None:
+        if message.__class__ is Damaged:
+            raise Malformed(message.reason)
+        return inspect(message)
+
+    return whole

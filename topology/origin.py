@@ -13,12 +13,20 @@ def origin(message: Message) -> bytes:
 
 
 def original(record: Message) -> Message:
-    """The message as its source had it, from its record in the by-stream topic."""
+    """The message as its source had it, from its record in the by-stream topic.
+
+    A record that says no such place is taken as it is: somebody else wrote it there.
+    """
     headers = list(record.headers)
     key: bytes | None = None
     if headers and headers[-1][0] == ORIGIN_KEY:
         key = headers.pop()[1]
     if not headers or headers[-1][0] != ORIGIN:
         return record
-    topic, partition, offset, timestamp = headers.pop()[1].decode().split("/")
-    return Record(topic, int(partition), int(offset), key, record.value, headers, int(timestamp))
+    try:
+        topic, partition, offset, timestamp = headers.pop()[1].decode().split("/")
+        return Record(
+            topic, int(partition), int(offset), key, record.value, headers, int(timestamp)
+        )
+    except (AttributeError, ValueError):
+        return record

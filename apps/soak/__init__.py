@@ -1,19 +1,28 @@
 """A topology made to be killed: its outputs and states are checked against a fold of its input.
 
-From the environment: SOAK (name prefix of its topics and group), SEQUITUR_BROKER, SEQUITUR_DATADIR,
-SEQUITUR_GUARANTEE. Input is re-keyed by the stream in the body.
+From the environment: SOAK (name prefix of its topics and group), SOAK_CLOCK (the file that its wall
+clock follows, if any), SEQUITUR_BROKER, SEQUITUR_DATADIR, SEQUITUR_GUARANTEE. Input is re-keyed by
+the stream in the body.
 """
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
+from apps.soak.clock import follow
 from stores import rocksdb
-from topology import Emit, Event, Inspector, Topology, Upsert
+from topology import Emit, Event, Inspector, Topology, Upsert, redeliver, skip
 from topology.faust import compile
+
+if "SOAK_CLOCK" in os.environ:
+    follow(Path(os.environ["SOAK_CLOCK"]))
 
 PREFIX = os.environ.get("SOAK", "soak")
 PARTITIONS = 4
+VIEWS = ("ledger", "copies", "again")
+GIVEN_UP = 3600.0
+"""Seconds after which the ledger gives a gap up: more than a round takes, less than clocks leap."""
 
 rocksdb.WRITE_BUFFER_BYTES = 64 << 10
 """So small that tables are flushed and compacted within minutes, as they are over days."""
@@ -32,12 +41,23 @@ def fold(total: int, amount: int) -> int:
     return (total * 31 + amount) % 1_000_000_007
 
 
-@topology.view("ledger", of=source, buffer=16)
-def ledger(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
+def total(table: str, event: Event, state: dict[str, Any]) -> Upsert:
     """Keeps the running total in the stream's state, a row per stream."""
     state["total"] = fold(state.get("total", 0), event.content["amount"])
     values = {"seq": event.sequence, "total": state["total"]}
-    yield Upsert("ledger", key={"stream": event.stream}, values=values)
+    return Upsert(table, key={"stream": event.stream}, values=values)
+
+
+@topology.view("ledger", of=source, buffer=16, gap=skip(after=GIVEN_UP))
+def ledger(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
+    """Keeps totals; what waits beyond its ring is on disk, and its gaps have a deadline."""
+    yield total("ledger", event, state)
+
+
+@topology.view("again", of=source, buffer=16, full=redeliver())
+def again(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
+    """Keeps totals; what does not fit into its ring comes again."""
+    yield total("again", event, state)
 
 
 @topology.view("copies", of=source)

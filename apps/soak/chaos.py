@@ -31,6 +31,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from apps.local.process import spawn
+from apps.soak import VIEWS
+from apps.soak.clock import set_clock
+from apps.soak.disk import SmallDisk
 from apps.soak.workload import Workload
 from topology.counts import decode_counts
 from topology.positions import decode_positions
@@ -51,6 +54,7 @@ class Soak:
     store: str = "rocksdb"
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
+    disks: dict[str, SmallDisk] = field(default_factory=dict)
     _logs: dict[str, Thread] = field(default_factory=dict)
     _positions: dict[int, int] = field(default_factory=dict)
     _away: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -76,6 +80,7 @@ class Soak:
     def start(self, name: str) -> None:
         """Start a worker, or start it again."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.leap(name, 0)
         environment = {
             **os.environ,
             "SOAK": self.prefix,
@@ -85,6 +90,7 @@ class Soak:
             "SEQUITUR_GUARANTEE": self.guarantee,
             "SEQUITUR_SESSION_TIMEOUT": str(SESSION),
             "SEQUITUR_INSTANCE": name,
+            "SOAK_CLOCK": str(self._clock(name)),
         }
         command = [sys.executable, "-m", "faust", "-A", "apps.soak", "worker", "-l", "info"]
         log = (self.folder / f"{name}.log").open("ab", buffering=0)
@@ -95,6 +101,13 @@ class Soak:
         # The log is not the worker's own file, so that a worker without a disk can still say so.
         self._logs[name] = Thread(target=_copy, args=(worker.stdout, log), daemon=True)
         self._logs[name].start()
+
+    def leap(self, name: str, seconds: float) -> None:
+        """Let a worker's wall clock be so many seconds ahead, until it is started again."""
+        set_clock(self._clock(name), seconds)
+
+    def _clock(self, name: str) -> Path:
+        return self.folder / f"{name}.clock"
 
     def data(self, name: str) -> Path:
         """A worker's data folder."""
@@ -160,6 +173,33 @@ class Soak:
         """Delete a dead worker's data folder."""
         shutil.rmtree(self.data(name), ignore_errors=True)
 
+    def keep(self, name: str) -> None:
+        """Keep a copy of a dead worker's data folder, as a backup does."""
+        shutil.rmtree(self._kept(name), ignore_errors=True)
+        if self.data(name).exists():
+            shutil.copytree(self.data(name), self._kept(name))
+
+    def bring_back(self, name: str) -> bool:
+        """Give a dead worker the folder back that was kept; whether there was one."""
+        if not self._kept(name).exists():
+            return False
+        self.forget(name)
+        shutil.copytree(self._kept(name), self.data(name), dirs_exist_ok=True)
+        return True
+
+    def _kept(self, name: str) -> Path:
+        return self.folder / f"{name}.kept"
+
+    def no_room(self, name: str) -> None:
+        """Put a dead worker's data on a disk that is full. Raises OSError without the right to."""
+        disk = SmallDisk(self.data(name))
+        disk.mount()
+        self.disks[name] = disk
+
+    def room(self, name: str) -> None:
+        """Make room on that disk, while the worker runs."""
+        self.disks[name].enlarge()
+
     def compact(self) -> None:
         """Have the changelogs' closed segments compacted at once, and segments closed soon."""
         admin = AdminClient({"bootstrap.servers": self.broker})
@@ -178,7 +218,7 @@ class Soak:
                     for name, value in settings.items()
                 ],
             )
-            for view in ("ledger", "copies")
+            for view in VIEWS
         ]
         for done in admin.incremental_alter_configs(resources).values():
             done.result()
@@ -195,6 +235,8 @@ class Soak:
         """Kill what still runs, and let go of the broker."""
         for name in list(self.workers):
             self.kill(name)
+        while self.disks:
+            self.disks.popitem()[1].unmount()
         if "_changelog" in self.__dict__:
             self._changelog.close()
 
@@ -249,7 +291,7 @@ class Soak:
         consumer.assign(
             [
                 TopicPartition(topic, number, OFFSET_BEGINNING)
-                for topic in (f"{self.prefix}-{view}-changelog" for view in ("ledger", "copies"))
+                for topic in (f"{self.prefix}-{view}-changelog" for view in VIEWS)
                 for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions
             ]
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
+from apps.soak import VIEWS
 from apps.soak.workload import Workload
 from stores.view_stores import open_store
 from stores.view_table import Store, TableError
@@ -57,8 +58,10 @@ def check(
     whether the changelogs' rows of the time a table stands at may be gone, so that only its rows of
     now are compared.
     """
-    wrong = check_ledger(broker, prefix, work, once) + check_copies(broker, prefix, work, once)
-    for view in ("ledger", "copies"):
+    wrong = check_copies(broker, prefix, work, once)
+    for view in ("ledger", "again"):
+        wrong += check_totals(broker, prefix, view, work, once)
+    for view in VIEWS:
         changelog = list(read(broker, f"{prefix}-{view}-changelog"))
         wrong += check_rows(view, fold(changelog), work, once)
         if datadir is not None:
@@ -66,11 +69,11 @@ def check(
     return wrong
 
 
-def check_ledger(broker: str, prefix: str, work: Workload, once: bool) -> list[str]:
-    """The ledger's output: each stream 1, 2, 3 … once, and the right total at its end."""
-    bodies = (orjson.loads(message.value() or b"") for message in read(broker, f"{prefix}.ledger"))
+def check_totals(broker: str, prefix: str, view: str, work: Workload, once: bool) -> list[str]:
+    """A view's output of totals: each stream 1, 2, 3 … once, and the right total at its end."""
+    bodies = (orjson.loads(message.value() or b"") for message in read(broker, f"{prefix}.{view}"))
     said = ((b["stream"], b["sequence"], b["changes"][0]["values"]["total"]) for b in bodies)
-    return _sequence_errors("ledger", said, dict(work.totals), once)
+    return _sequence_errors(view, said, dict(work.totals), once)
 
 
 def check_copies(broker: str, prefix: str, work: Workload, once: bool) -> list[str]:

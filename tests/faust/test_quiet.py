@@ -6,7 +6,8 @@ import logging
 import pytest
 from mode.utils.logging import ExtensionFormatter
 
-from topology.faust import quiet
+from topology import Topology
+from topology.faust import compile, quiet
 
 
 def test_a_line_that_comes_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,4 +44,38 @@ def test_the_filter_is_put_on_once() -> None:
     quiet.quieten()
     for name in quiet.LOGGERS:
         found = logging.getLogger(name).filters
-        assert sum(isinstance(each, quiet.OnceInAWhile) for each in found) == 1
+        for kind in (quiet.OnceInAWhile, quiet.NotReadyYet):
+            assert sum(isinstance(each, kind) for each in found) == 1
+
+
+def test_a_healthy_broker_gives_no_warnings_and_one_without_replicas_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("topology.faust.quiet.time.monotonic", lambda: now)
+    gate = quiet.NotReadyYet()
+
+    def said(text: str = "retrying: NotEnoughReplicasError") -> bool:
+        record = logging.LogRecord("aiokafka", logging.WARNING, "", 0, "%s", (text,), None)
+        return gate.filter(record)
+
+    for _ in range(1000):  # three at each transaction, some of which come soon after another
+        assert not any(said() for _ in range(3))
+        now += 0.2
+    for _ in range(1000):
+        said()
+        now += 0.01
+    assert said()
+    assert said("something else")
+
+
+def test_no_codes_for_a_terminal_go_into_a_log_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = compile(Topology("wheel"))
+    assert isinstance(app.Worker(stdout=io.StringIO()), quiet.Worker)
+    assert app.Worker(stdout=io.StringIO()).spinner is None
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    assert app.Worker(stdout=Terminal()).spinner is not None

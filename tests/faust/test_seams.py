@@ -128,7 +128,9 @@ async def test_partitions_of_a_consumer_without_a_group_can_be_paused() -> None:
 
 def test_a_fetcher_looks_up_by_name_what_unpacks_and_asks_it_for_each_record() -> None:
     assert "PartitionRecords(" in inspect.getsource(Fetcher._proc_fetch_request)
+    assert "MemoryRecords(part_data[-1])" in inspect.getsource(Fetcher._proc_fetch_request)
     assert fetcher.PartitionRecords is records._unpacking
+    assert fetcher.MemoryRecords is records.KeptRecords
     assert list(inspect.signature(records.PartitionRecords).parameters) == [
         "tp", "records", "aborted_transactions", "fetch_offset", "key_deserializer",
         "value_deserializer", "check_crcs", "isolation_level",

@@ -78,7 +78,7 @@ DEAD: list[tuple[Upsert | Delete, str]] = [
     (Delete("t", {"part": "a"}), "primary key is"),
     (upsert(part="b"), "values change the key column 'part'"),
     (upsert(Text="x"), "one name"),
-    (upsert(**{"c" * 64: 1}), "63 bytes"),
+    (Upsert("t", KEY, {"c" * 64: 1}), "63 bytes"),
     (upsert(table="T"), "'t' already"),
     (upsert(table="_t"), "the store's own"),
     (upsert(table="t" * 64), "63 bytes"),

@@ -10,12 +10,13 @@ from faust.types import StreamT
 
 from topology.environment import with_inspectors
 from topology.faust import cli_audit
+from topology.faust.broker.cli import register_topics
 from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
 from topology.faust.engine import Engine
 from topology.faust.looks.cli import register_looks
 from topology.faust.patience import patiently
-from topology.faust.quiet import quieten
+from topology.faust.quiet import Worker, quieten
 from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
 from topology.topology import Topology
@@ -78,6 +79,7 @@ def compile(topology: Topology, **settings: Any) -> App:
             "web_host": "127.0.0.1",
             "web_bind": "127.0.0.1",
             "TableManager": TableManager,
+            "Worker": Worker,
             **passed,
         },
     )
@@ -108,6 +110,7 @@ def compile(topology: Topology, **settings: Any) -> App:
 
     register(app)
     register_looks(app)
+    register_topics(app)
     cli_audit.register(app)
     return app
 

@@ -40,9 +40,11 @@ async def operate(app: Any, command: Command, *, seconds: float = ANSWER) -> Res
         raise NoAnswer(
             f"topic {topic!r} does not exist: no worker of this topology has run here yet"
         )
-    partitions = _partitions(view, command.stream)
+    stream = view.stream_id(command.stream) if command.stream else command.stream
+    partitions = _partitions(view, stream)
     command = replace(
         command,
+        stream=stream,
         id=uuid4().hex,
         who=_who() if command.who == "unknown" else command.who,
         everywhere=command.stream is not None and len(partitions) > 1,

@@ -1,7 +1,11 @@
-"""Keep a Kafka client that has lost its broker from filling the log with the same line."""
+"""Keep the log readable: no floods of the same line, no false alarms, no codes for a terminal."""
 
 import logging
 import time
+from collections import deque
+from typing import Any
+
+import faust
 
 LOGGERS = (
     "aiokafka",
@@ -40,9 +44,46 @@ class OnceInAWhile(logging.Filter):
         return True
 
 
+class NotReadyYet(logging.Filter):
+    """Holds "not enough replicas" back unless it lasts.
+
+    A broker says so to a producer of a transaction that it has yet to begin, even where it is the
+    only one: the client tries again some ms later, and that is that. Where replicas are missing, it
+    says so again at each of these tries.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, deque[float]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if "NotEnoughReplicas" not in text:
+            return True
+        if len(self._said) >= _KEPT:
+            self._said.clear()
+        times = self._said.setdefault(text, deque(maxlen=MANY))
+        times.append(time.monotonic())
+        return len(times) == MANY and times[-1] - times[0] < WITHIN
+
+
+MANY, WITHIN = 250, 5.0
+"""So often in so many seconds it lasts; one that is not ready yet is tried again a few times."""
+
+
 def quieten() -> None:
-    """Put the filter on the client's loggers, once."""
+    """Put the filters on the client's loggers, once."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(found, OnceInAWhile) for found in logger.filters):
-            logger.addFilter(OnceInAWhile())
+        for kind in (NotReadyYet, OnceInAWhile):
+            if not any(isinstance(found, kind) for found in logger.filters):
+                logger.addFilter(kind())
+
+
+class Worker(faust.Worker):
+    """Faust's, which shows a turning wheel while it starts: here only where somebody may see it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.spinner is not None and not self.spinner.file.isatty():
+            self.spinner = None

@@ -4,16 +4,23 @@ aiokafka makes a ConsumerRecord of each record: eleven fields, two of them measu
 nested calls. That is a twentieth of the time that the engine takes for an event. Its fetcher looks
 up the class that unpacks a response by name; here that name finds a function, which gives the
 engine's readers a subclass of it, and all others what they had.
+
+aiokafka also raises for a whole response if one record in it has a header whose name is not UTF-8,
+again whenever it is fetched. Such a response is unpacked anew, by a slower way that goes on.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.memory_records import _MemoryRecordsPy
 
-from topology.event import Record
+from topology.event import Damaged, Record
 
 PartitionRecords: Any = fetcher.PartitionRecords
+MemoryRecords: Any = fetcher.MemoryRecords
 
 
 def raw(value: bytes) -> bytes:
@@ -21,15 +28,44 @@ def raw(value: bytes) -> bytes:
     return value
 
 
-class EngineRecords(PartitionRecords):  # type: ignore[misc]
-    """Unpacks to `Record`."""
+class KeptRecords(MemoryRecords):  # type: ignore[misc]
+    """A response's record batches; `response` is the bytes of them."""
+
+    def __init__(self, response: bytes) -> None:
+        super().__init__(response)
+        self.response = response
+
+
+class TolerantRecords(PartitionRecords):  # type: ignore[misc]
+    """Goes on behind a header name that is not UTF-8."""
+
+    def __init__(self, tp: Any, records: Any, aborted: Any, *others: Any) -> None:
+        self._response = getattr(records, "response", None)
+        self._given = aborted
+        super().__init__(tp, records, aborted, *others)
+
+    def _unpack_records(self) -> Iterator[Any]:
+        try:
+            yield from super()._unpack_records()
+        except UnicodeDecodeError:
+            if self._response is None:
+                raise
+            # From the start of the response; what was given out is passed over by its offset.
+            self._records = _TolerantMemory(self._response)
+            self._aborted_transactions = sorted(self._given or [], key=itemgetter(1))
+            self._aborted_producers.clear()
+            yield from super()._unpack_records()
+
+
+class EngineRecords(TolerantRecords):
+    """Unpacks to `Record`, and to `Damaged` what could be read only in part."""
 
     def __iter__(self) -> Iterator[Record]:
         records: Iterator[Record] = self._records_iterator
         return records
 
     def _consumer_record(self, tp: Any, record: Any) -> Record:
-        return Record(
+        made = Record(
             tp.topic,
             tp.partition,
             record.offset,
@@ -38,11 +74,58 @@ class EngineRecords(PartitionRecords):  # type: ignore[misc]
             record.headers,
             record.timestamp,
         )
+        if self._records.__class__ is not _TolerantMemory:
+            return made
+        torn = [name for name, _ in record.headers if isinstance(name, _Replaced)]
+        return damaged(made, f"a header name is not UTF-8: {torn[0]}") if torn else made
+
+
+def damaged(record: Record, reason: str) -> Damaged:
+    """The same record as one that no event may be made of."""
+    return Damaged(
+        record.topic, record.partition, record.offset, record.key, record.value, record.headers,
+        record.timestamp, reason,
+    )  # fmt: skip
+
+
+class _Replaced(str):
+    """A header name in which bytes that are not UTF-8 are written as escapes."""
+
+
+class _Bytes(bytearray):
+    """Bytes whose slices can be decoded, whatever they are."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return _Bytes(found) if isinstance(at, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        try:
+            return super().decode(encoding, errors)
+        except UnicodeDecodeError:
+            return _Replaced(super().decode(encoding, "backslashreplace"))
+
+
+class _TolerantBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        self._buffer: _Bytes = _Bytes(self._buffer)
+
+
+class _TolerantMemory(_MemoryRecordsPy):  # type: ignore[misc]
+    def next_batch(self, *args: Any) -> Any:
+        following = self._next_slice
+        # Only this format has headers.
+        if following is not None and len(following) > 16 and following[16] >= 2:
+            self._cache_next()
+            return _TolerantBatch(following)
+        return super().next_batch(*args)
 
 
 def _unpacking(tp: Any, records: Any, aborted: Any, offset: int, key: Any, *others: Any) -> Any:
-    kind = EngineRecords if key is raw else PartitionRecords
+    kind = EngineRecords if key is raw else TolerantRecords
     return kind(tp, records, aborted, offset, key, *others)
 
 
 fetcher.PartitionRecords = _unpacking
+fetcher.MemoryRecords = KeptRecords

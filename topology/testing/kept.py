@@ -40,15 +40,16 @@ class Kept:
             for topic, records in outputs.items():
                 for key, value, timestamp, headers in records:
                     self.append(topic, key, value, headers, timestamp)
-        for name, view in self.topology.views.items():
-            outputs = len(unit.colocated.get(view.output, ()))
-            if outputs:
-                records = self.topics[view.output][-outputs:]
-                dead = self.read_store.apply((r.topic, 0, r.offset, r.value) for r in records)
+        for declared in self.topology.views.values():
+            count = len(unit.colocated.get(declared.output, ()))
+            if count:
+                new = self.topics[declared.output][-count:]
+                dead = self.read_store.apply((r.topic, 0, r.offset, r.value) for r in new)
                 self.refused += [f"{d.topic} offset {d.offset}: {d.reason}" for d in dead]
-            for _, value, _, _ in unit.keyed.get(view.errors_topic, ()):
+        for topic in {each.errors_topic for each in self.topology.views.values()}:
+            for _, value, _, _ in unit.keyed.get(topic, ()):
                 report = orjson.loads(value or b"{}")
-                if report["view"] == name and report["error"].startswith(_REFUSED):
+                if report["error"].startswith(_REFUSED):
                     self.refused.append(_said(report))
 
     def append(

@@ -1,0 +1,125 @@
+"""Records off the wire: a header name that is not UTF-8 damages its own record only."""
+
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.structs import ConsumerRecord
+
+from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
+from topology.event import Damaged
+from topology.faust import records
+from topology.stream_task import RekeyTask, StreamTask
+from topology.testing.kept import Kept
+
+ORDERS = TopicPartition("orders", 3)
+TORN = b"n\xff\xfee"
+
+
+def batch(names: list[bytes], first: int = 0, compression: int = 0) -> bytes:
+    """A record batch as the broker sends it; each record has one header of that name."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 16)
+    for at, name in enumerate(names):
+        value = b'{"id":"a","seq":%d}' % (first + at + 1)
+        builder.append(at, 17, b"a", value, [("x" * len(name), b"1"), ("null", None)])
+    body, at = bytes(builder.build()), 0
+    for name in names:
+        at = body.index(b"x" * len(name), at)
+        body = body[:at] + name + body[at + len(name) :]
+        at += len(name)
+    return first.to_bytes(8, "big") + body[8:]
+
+
+def fetched(raw: bytes, offset: int = 0, key: Any = records.raw, aborted: Any = None) -> list[Any]:
+    """What a consumer makes of a fetch response, a few records at a time."""
+    memory = fetcher.MemoryRecords(raw)
+    made = fetcher.PartitionRecords(ORDERS, memory, aborted, offset, key, None, False, 1)
+    result = fetcher.FetchResult(ORDERS, assignment=None, partition_records=made, backoff=0)
+    result.check_assignment = lambda _: True
+    result._update_position = lambda: None
+    found: list[Any] = []
+    while part := result.getall(2):
+        found += part
+    return found
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_header_name_that_is_not_utf8_stops_neither_its_batch_nor_the_next(at: int) -> None:
+    names = [b"name"] * 4
+    names[at] = TORN
+    found = fetched(batch(names) + batch([b"name"] * 2, first=4))
+    assert [record.offset for record in found] == list(range(6))
+    assert [record.offset for record in found if isinstance(record, Damaged)] == [at]
+    assert [record.value for record in found] == [
+        b'{"id":"a","seq":%d}' % n for n in range(1, 7)
+    ]  # fmt: skip
+    assert list(found[at].headers) == [("n\\xff\\xfee", b"1"), ("null", None)]
+    assert list(found[at - 1].headers) == [("name", b"1"), ("null", None)]
+
+
+def test_a_consumer_may_begin_behind_or_at_the_record() -> None:
+    raw = batch([TORN, b"name", TORN, b"name"])
+    assert [record.offset for record in fetched(raw, 1)] == [1, 2, 3]
+    assert [record.offset for record in fetched(raw, 3)] == [3]
+
+
+def test_other_consumers_get_records_of_their_own_kind() -> None:
+    found = fetched(batch([b"name", TORN]), key=None)
+    assert [type(record) for record in found] == [ConsumerRecord, ConsumerRecord]
+    assert found[1].headers == (("n\\xff\\xfee", b"1"), ("null", None))
+
+
+def test_such_a_record_is_malformed_whatever_the_inspector_looks_at() -> None:
+    (torn,) = fetched(batch([TORN]))
+    topology = Topology("shop")
+    for name, inspector in (
+        ("json", Inspector(stream="id", sequence="seq")),
+        ("headers", Headers(stream=key(), sequence="null")),
+        ("mine", lambda message: ("a", 1, None, None)),
+    ):
+        source = topology.source(name, inspector=inspector, name=name)
+        with pytest.raises(Malformed, match="header name is not UTF-8"):
+            source.inspect(torn)
+
+
+def test_such_a_record_is_counted_and_set_aside_before_and_behind_the_hop() -> None:
+    found = fetched(batch([b"name", TORN, b"name"]))
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector(stream="id", sequence="seq"))
+    rekey = RekeyTask(topology, source)
+    unit = rekey.process(found, 1000)
+    assert (rekey.taken.read, rekey.taken.malformed) == (3, 1)
+    assert len(unit.keyed[source.by_stream]) == 2
+    (aside,) = unit.keyed[topology.malformed_topic]
+    assert aside[3][0] == ("n\\xff\\xfee", b"1")
+    assert aside[1] == found[1].value
+    keyed = topology.source("paid", inspector=Inspector(stream="id", sequence="seq"), keyed=True)
+    task = StreamTask(topology, keyed, 0, Kept(topology).stores)
+    assert task.process(found, 1000).malformed == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("sequitur-origin", None)],
+        [("sequitur-origin", b"")],
+        [("sequitur-origin", b"a/b/c/d")],
+        [("sequitur-origin", b"a/1/2")],
+        [("sequitur-origin", b"\xff/1/2/3")],
+        [("sequitur-origin", b"t/1/2/3/4"), ("sequitur-key", None)],
+        [("sequitur-key", b"x")],
+    ],
+)
+def test_a_record_that_feigns_an_origin_stops_nothing(headers: Any) -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector(stream="id", sequence="seq"))
+    seen: list[int] = []
+    topology.view("v", of=source, handler=lambda event: seen.append(event.sequence))
+    driver = TopologyTestDriver(topology)
+    task = StreamTask(topology, source, 0, driver._kept.stores)
+    forged = Record(source.by_stream, 0, 0, b"a", b'{"id":"a","seq":1}', headers, 17)
+    task.process([forged], 1000)
+    assert task.taken.read == 1
+    assert seen == [1]
