@@ -25,6 +25,7 @@ from stores.cursor_order import Order
 from stores.cursor_receive import Receiving
 from stores.cursor_rows import Partition, Read
 from stores.cursor_tables import OFFSETS, make
+from stores.data_errors import OF_DATA, is_of_data
 
 __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
 
@@ -79,11 +80,38 @@ class Cursor:
         When it returns they are durable: acknowledge all but the refused ones. read: from where to
         where partitions were read for this, kept in the same transaction; what a crash takes back
         then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
-        bytes) of what is no message, kept among the dead. Raises SQLAlchemyError, and Fenced where
-        somebody else has read these partitions.
+        bytes) of what is no message, kept among the dead; what the database does not take as data
+        is put there too. Raises SQLAlchemyError, and Fenced where somebody else has read these
+        partitions.
         """
+        given = list(messages)
+        try:
+            with self.engine.begin() as connection:
+                return self.receiving.receive(connection, given, read, malformed)
+        except (SQLAlchemyError, *OF_DATA) as error:
+            if not is_of_data(error) or not (unfit := self._unfit(given)):
+                raise
+        good = [message for message in given if id(message) not in unfit]
+        bad = [unfit[id(message)] for message in given if id(message) in unfit]
         with self.engine.begin() as connection:
-            return self.receiving.receive(connection, messages, read, malformed)
+            return self.receiving.receive(connection, good, read, [*malformed, *bad])
+
+    def _unfit(self, messages: list[Message]) -> dict[int, tuple[str, bytes | None]]:
+        """Those that the database does not take, by trying: id → (reason, content)."""
+        try:
+            with self.engine.connect() as connection, connection.begin() as trial:
+                self.receiving.receive(connection, messages)
+                trial.rollback()
+            return {}
+        except (SQLAlchemyError, *OF_DATA) as error:
+            if not is_of_data(error):
+                raise
+            if len(messages) == 1:
+                (one,) = messages
+                told = f"{one.topic} {one.stream}: the database does not take it: {error}"
+                return {id(one): (told, one.content)}
+        half = len(messages) // 2
+        return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
         """The next offset of every partition that was read into the cursor."""

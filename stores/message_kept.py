@@ -4,12 +4,12 @@
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
-import orjson
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.sql.elements import TextClause
 
-from stores.message import Message
+from stores.message import Message, read_row
 from stores.message_log import MessageLog
 from stores.message_tables import MessageTables
 
@@ -33,6 +33,9 @@ DELETE FROM {kept} WHERE id IN (
   SELECT id FROM {kept} WHERE at < {now} - :milliseconds ORDER BY id LIMIT :many)"""
 _READ = """\
 SELECT {columns} FROM {kept} WHERE topic = :topic AND stream = :stream
+AND sequence BETWEEN :first AND :last ORDER BY sequence LIMIT :many"""
+_SIZES = """\
+SELECT length(content) FROM {kept} WHERE topic = :topic AND stream = :stream
 AND sequence BETWEEN :first AND :last ORDER BY sequence LIMIT :many"""
 _IDS = {
     "postgresql": "SELECT unnest(CAST(:ids AS bigint[]))",
@@ -60,7 +63,7 @@ class Kept:
             name: text(sql.format(**names))
             for name, sql in (
                 ("make", _MAKE), ("index", _INDEX), ("keep", _KEEP), ("expire", _EXPIRE),
-                ("read", _READ),
+                ("read", _READ), ("sizes", _SIZES),
             )
         }  # fmt: skip
         self._lists = dialect == "postgresql"
@@ -87,17 +90,20 @@ class Kept:
         return connection.execute(self._sql["expire"], values).rowcount
 
     def read(
-        self, connection: Connection, topic: str, stream: str, first: int, last: int
+        self,
+        connection: Connection,
+        topic: str,
+        stream: str,
+        first: int,
+        last: int,
+        room: int = 1 << 62,
     ) -> list[Message]:
-        """The messages with sequences from `first` to `last` that are kept, at most 1,000."""
+        """The messages with sequences from `first` to `last` that are kept.
+
+        At most 1,000, with no more than `room` bytes of contents, but one at least.
+        """
         values = {"topic": topic, "stream": stream, "first": first, "last": last, "many": _MANY}
-        return [
-            Message(of, topic, stream, sequence, kind, bytes(content), _headers(headers), at)
-            for of, topic, stream, sequence, kind, content, headers, at in connection.execute(
-                self._sql["read"], values
-            )
-        ]
-
-
-def _headers(found: str | None) -> dict[str, str]:
-    return {} if found is None else orjson.loads(found)
+        sizes = connection.execute(self._sql["sizes"], values).scalars().all()
+        many = 1 + sum(size < room for size in list(accumulate(sizes))[: len(sizes) - 1])
+        found = connection.execute(self._sql["read"], {**values, "many": many})
+        return [message for row in found if (message := read_row(row)).damage is None]

@@ -87,6 +87,8 @@ def revive(
 def _revived(view: View, record: Message, now: int) -> Redelivered:
     found = original(record)
     headers, order = list(found.headers), view.of.sequence
+    if headers and headers[-1][0] == ORIGIN:
+        raise ValueError("its origin is no place in a topic")
     told = dict(headers[-3:])
     if [*told] != [NOT_BEFORE, ATTEMPT, SEQUENCE]:
         raise ValueError("its headers are not those of one")
@@ -175,6 +177,22 @@ def bury(view: View, event: Event, reason: str, unit: CommitUnit) -> None:
         (REASON, reason.encode("utf-8", "backslashreplace")[:4000]),
     ]
     unit.keyed[view.dead_topic].append(_out(event, headers, unit.now))
+
+
+def set_aside(view: View, events: Sequence[Event], jump: int, unit: CommitUnit) -> None:
+    """Send events to the dead topic whose sequences cannot be; `jump` is how far they can."""
+    reason = (
+        f"its sequence is more than {jump} above what its stream is at, which cannot be where "
+        "sequences count; if they are times, declare sequence=monotonic(…), if they are so far "
+        "apart, contiguous(jump=…)"
+    )
+    for event in events:
+        bury(view, event, reason, unit)
+    first, more = events[0], len(events) - 1
+    unit.reports.append(
+        f"view {view.name}: stream {printable(first.stream)} sequence {first.sequence} goes to "
+        f"{view.dead_topic}{f', and {more} more' if more else ''}: {reason}"
+    )
 
 
 def _out(event: Event, headers: list[tuple[str, bytes]], now: int) -> Out:

@@ -11,8 +11,8 @@ from topology.errors import DeclarationError
 from topology.lanes import Lane, Split, joined_lane, split_lane
 from topology.linking import lenient_link
 from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
-from topology.sequencer import Ordering
-from topology.sequences import Linked, Monotonic
+from topology.sequencer import LAST, Ordering
+from topology.sequences import JUMP, Contiguous, Linked, Monotonic
 from topology.side_topics import SideTopics
 from topology.source import Source
 from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
@@ -116,6 +116,9 @@ class View(SideTopics):
             closes=frozenset(closing.kinds if closing else ()),
             retention=math.ceil(closing.retention * 1000) if closing else 0,
             reopen=closing.reopen if closing else "late",
+            jump=sequence.step * (sequence.jump or JUMP)
+            if isinstance(sequence, Contiguous)
+            else LAST,
         )
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 from topology.asking import asking_of
 from topology.closed import ClosedStreams
-from topology.counts import encode_counts
+from topology.counts import encode_counts, saturated
 from topology.event import Event, Message
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
@@ -17,7 +17,7 @@ from topology.on_late import RebuildStream
 from topology.origin import ORIGIN, REASON, origin
 from topology.printable import printable
 from topology.progress import Progress, Retry
-from topology.redelivery import Foreign, redeliver, revive
+from topology.redelivery import Foreign, redeliver, revive, set_aside
 from topology.redriven import Redriven
 from topology.rows import COUNTS, LATENESS
 from topology.sequencer import LAST, Step, hold_all, step
@@ -219,7 +219,12 @@ class ViewTask(ViewState):
         counts.late += len(result.late)
         counts.reopened += len(result.reopened)
         counts.waiting += len(result.buffered) - len(result.released)
-        counts.skipped += sum(gap.count for gap in result.skipped) + result.given_up
+        if result.skipped:
+            counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
+        counts.skipped += result.given_up
+        if result.impossible:
+            counts.dead += len(result.impossible)
+            set_aside(self.view, result.impossible, self.ordering.jump, unit)
         if self.parked or handling.held:
             self._park(result, handling.held, unit)
         if result.redelivered:

@@ -30,13 +30,19 @@ def board(event: Event, state: dict[str, Any]) -> Any:
 
 
 def shop(
-    *, start: int = 1, step: int = 1, handler: Any = board, keyed: bool = True, **policies: Any
+    *,
+    start: int = 1,
+    step: int = 1,
+    jump: int | None = None,
+    handler: Any = board,
+    keyed: bool = True,
+    **policies: Any,
 ) -> Topology:
     """Topology `shop`: source `orders`, view `board`, which spills unless told otherwise."""
     policies = {"full": spill(), **policies}
     topology = Topology("shop")
     orders = topology.source(
-        "orders", inspector=INSPECTOR, sequence=contiguous(start, step), keyed=keyed
+        "orders", inspector=INSPECTOR, sequence=contiguous(start, step, jump), keyed=keyed
     )
     topology.view("board", of=orders, handler=handler, **policies)
     return topology
