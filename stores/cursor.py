@@ -13,6 +13,7 @@ message leaves the cursor together with what its processing changes, or neither 
 SQLite and PostgreSQL. In PostgreSQL any number of consumers deliver at once, each of other streams.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -31,6 +32,8 @@ __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
 
 LOOKS = 100
 """How often to look again where what was found was void."""
+MEND = 1.0
+"""Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
 
 class Cursor:
@@ -63,6 +66,7 @@ class Cursor:
         self.order = order
         self.receiving = Receiving(name, order, room)
         self.delivering = Delivering(name, attempts, backoff)
+        self._mended = -MEND
         self._careful = 0
         """Messages to be delivered one by one, since one among them fails."""
         with engine.begin() as connection:
@@ -175,6 +179,7 @@ class Cursor:
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
+        self.mend(connection)
         for _ in range(LOOKS):
             transaction = connection.begin()
             try:
@@ -191,6 +196,14 @@ class Cursor:
             if found is None:
                 break
         return None, None
+
+    def mend(self, connection: Connection) -> None:
+        """See now and then whether the database's clock was set back; see `Delivering.mend`."""
+        now = time.monotonic()
+        if now - self._mended >= MEND:
+            self._mended = now
+            with connection.begin():
+                self.delivering.mend(connection)
 
     def failed(
         self,

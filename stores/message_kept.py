@@ -6,19 +6,16 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from sqlalchemy import Connection, Engine, text
-from sqlalchemy.sql.elements import TextClause
+from sqlalchemy import Connection, Engine, select, text
 
+from stores.clock import Now
 from stores.message import Message, read_row
 from stores.message_log import MessageLog
 from stores.message_tables import MessageTables
+from stores.steady import Steady
 
 _MANY = 1_000
 _COLUMNS = "id, topic, stream, sequence, kind, content, headers, captured_at"
-_NOW = {
-    "postgresql": "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT)",
-    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
-}
 _MAKE = """\
 CREATE TABLE IF NOT EXISTS {kept} (
   id BIGINT PRIMARY KEY, topic TEXT NOT NULL, stream TEXT NOT NULL, sequence BIGINT NOT NULL,
@@ -26,11 +23,12 @@ CREATE TABLE IF NOT EXISTS {kept} (
   at BIGINT NOT NULL)"""
 _INDEX = "CREATE INDEX IF NOT EXISTS {index} ON {kept} (topic, stream, sequence)"
 _KEEP = """\
-INSERT INTO {kept} ({columns}, at) SELECT {columns}, {now} FROM {messages}
+INSERT INTO {kept} ({columns}, at) SELECT {columns}, :now FROM {messages}
 WHERE id IN ({ids}) ON CONFLICT (id) DO NOTHING"""
 _EXPIRE = """\
 DELETE FROM {kept} WHERE id IN (
-  SELECT id FROM {kept} WHERE at < {now} - :milliseconds ORDER BY id LIMIT :many)"""
+  SELECT id FROM {kept} WHERE at < :before ORDER BY id LIMIT :many)"""
+_CLAMP = "UPDATE {kept} SET at = :now WHERE at > :now"
 _READ = """\
 SELECT {columns} FROM {kept} WHERE topic = :topic AND stream = :stream
 AND sequence BETWEEN :first AND :last ORDER BY sequence LIMIT :many"""
@@ -55,7 +53,6 @@ class Kept:
             "index": f'"{log.name}_kept_of_stream"',
             "messages": messages,
             "columns": _COLUMNS,
-            "now": _NOW[dialect],
             "ids": _IDS[dialect],
             "bytes": "BYTEA" if dialect == "postgresql" else "BLOB",
         }
@@ -63,30 +60,37 @@ class Kept:
             name: text(sql.format(**names))
             for name, sql in (
                 ("make", _MAKE), ("index", _INDEX), ("keep", _KEEP), ("expire", _EXPIRE),
-                ("read", _READ), ("sizes", _SIZES),
+                ("read", _READ), ("sizes", _SIZES), ("clamp", _CLAMP),
             )
         }  # fmt: skip
         self._lists = dialect == "postgresql"
         self._milliseconds = round(seconds * 1000)
+        self._clock: Steady | None = None
 
     def make(self, connection: Connection) -> None:
         """Make the table; nobody else may be doing so."""
         connection.execute(self._sql["make"])
         connection.execute(self._sql["index"])
+        # What an earlier process kept by a clock that was ahead is kept from now on.
+        connection.execute(self._sql["clamp"], {"now": self._now(connection)})
 
     def keep(self, connection: Connection, ids: Sequence[int]) -> None:
         """Keep messages of the log, before they are deleted from it."""
         for first in range(0, len(ids), _MANY):
             some = list(ids[first : first + _MANY])
-            connection.execute(self._keep, {"ids": some if self._lists else str(some)})
+            values = {"ids": some if self._lists else str(some), "now": self._now(connection)}
+            connection.execute(self._sql["keep"], values)
 
-    @property
-    def _keep(self) -> TextClause:
-        return self._sql["keep"]
+    def _now(self, connection: Connection) -> int:
+        """Milliseconds, by the database's clock as it was at first, which may be set meanwhile."""
+        if self._clock is None:
+            begun = connection.execute(select(Now())).scalar_one() / 1000
+            self._clock = Steady(lambda: begun)
+        return round(self._clock() * 1000)
 
     def expire(self, connection: Connection) -> int:
         """Delete some of what was kept for long enough; returns how many."""
-        values = {"milliseconds": self._milliseconds, "many": _MANY}
+        values = {"before": self._now(connection) - self._milliseconds, "many": _MANY}
         return connection.execute(self._sql["expire"], values).rowcount
 
     def read(
