@@ -177,7 +177,7 @@ class Runner:
         ends = await self.writer.commit(unit, self.source)
         if unit.next_offset is not None:
             self._committed = unit.next_offset
-        self.step.committed(unit, ends)
+        await self.step.committed(unit, ends)
         for report in unit.reports:
             logger.warning("%s", report)
         # One breath per step, so that no partition starves the others or the heartbeat.

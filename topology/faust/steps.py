@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 from topology.commands import aexecute, decode_command
 from topology.event import Message
 from topology.faust.beside import Beside
+from topology.faust.disk.writing import write
 from topology.faust.horizon import Horizon
 from topology.faust.rebuilds import Rebuilds
 from topology.history import History
@@ -60,7 +61,7 @@ class Step:
         """The unit that also says that all of `source` before `position` is read."""
         raise NotImplementedError
 
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+    async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
         """The unit is durable; `ends` are the changelog offsets behind its rows, by view."""
 
     def admit(self, name: str, task: ViewTask, table: PartitionTable) -> None:
@@ -237,9 +238,9 @@ class StreamStep(Step):
         self.task.finish(unit)
         return unit
 
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+    async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
         for view, rows in unit.rows.items():
-            self.tables[view].write(rows, ends.get(view))
+            await write(self.tables[view], rows, ends.get(view))
         if self._on_halted is not None:
             for name, task in self.task.dismiss().items():
                 self._on_halted(name, task, self.tables.pop(name))
