@@ -10,8 +10,9 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from topology.event import Message
+from topology.faust.clock import wall
 from topology.faust.reader import Reader
-from topology.faust.steps import Step, wall
+from topology.faust.steps import Step
 from topology.faust.writer import Writer
 from topology.store import PartitionTable
 from topology.unit import CommitUnit

@@ -1,7 +1,6 @@
 """What a runner does with a batch: re-key it, or order and handle it."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
@@ -9,6 +8,8 @@ from aiokafka import TopicPartition
 from topology.commands import aexecute, decode_command
 from topology.event import Message
 from topology.faust.beside import Beside
+from topology.faust.clock import wall
+from topology.faust.disk.in_step import in_step_row
 from topology.faust.disk.writing import write
 from topology.faust.horizon import Horizon
 from topology.faust.rebuilds import Rebuilds
@@ -239,8 +240,10 @@ class StreamStep(Step):
         return unit
 
     async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+        # Nobody else could write to the changelogs until now: the unit has been committed.
+        noted = in_step_row(wall())
         for view, rows in unit.rows.items():
-            await write(self.tables[view], rows, ends.get(view))
+            await write(self.tables[view], [*rows, noted], ends.get(view))
         if self._on_halted is not None:
             for name, task in self.task.dismiss().items():
                 self._on_halted(name, task, self.tables.pop(name))
@@ -251,8 +254,3 @@ class StreamStep(Step):
 
     def stop(self) -> None:
         self._horizon.stop()
-
-
-def wall() -> int:
-    """The wall clock in ms."""
-    return int(time.time() * 1000)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,13 +10,23 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from mode import get_logger
 
 from stores.view_table import Store, TableError, ViewTable
+from topology.faust.clock import wall
 from topology.faust.disk.aside import aside
+from topology.faust.disk.in_step import (
+    deletions_kept,
+    in_step_of,
+    in_step_row,
+    too_long,
+    written_too_late,
+)
 from topology.faust.disk.writing import write
-from topology.faust.kafka import plain_consumer, read_range
+from topology.faust.kafka import connection, plain_consumer, read_range
 from topology.view import View
 
 logger = get_logger(__name__)
 
+ASKED = 60.0
+"""Seconds for which a topic's settings are remembered."""
 STOP = 10.0
 """Seconds that closing all tables may take."""
 
@@ -28,6 +39,7 @@ class Tables:
         self.store = store
         self._open: dict[tuple[str, int], ViewTable] = {}
         self._spoilt: set[tuple[str, int]] = set()
+        self._deletions: dict[str, tuple[float, float]] = {}
 
     def table(self, view: str, partition: int) -> ViewTable | None:
         """The open table, or None if this worker does not have the partition."""
@@ -72,7 +84,11 @@ class Tables:
         consumer.assign([changelog])
         first = (await consumer.beginning_offsets([changelog]))[changelog]
         end = (await consumer.end_offsets([changelog]))[changelog]
-        offset = table.offset
+        # What is deleted from now on stays there for longer than this takes.
+        offset, now = table.offset, wall()
+        kept, noted = await self._kept(changelog.topic), in_step_of(table)
+        # What one transaction wrote last ends with a marker. More than that is somebody else's.
+        moved = offset is not None and end - offset > 1
         if offset is not None and not first <= offset <= end:
             logger.warning(
                 "the table %s stands at offset %d of %s, which has %d to %d: it is rebuilt",
@@ -82,27 +98,53 @@ class Tables:
             offset = None
         elif offset is None:
             await aside(table.clear)
+        elif moved and too_long(noted, now, kept):
+            await self._behind_deletions(table, changelog, kept)
+            offset = None
         start = first if offset is None else offset
         if start >= end:
             if offset is None:
-                await write(table, [], end)
+                await write(table, [in_step_row(now)], end)
             return
         began, told, rows = time.monotonic(), time.monotonic(), 0
         async for records in read_range(consumer, changelog, start, end):
+            if moved and offset is not None and written_too_late(noted, latest(records), kept):
+                await self._behind_deletions(table, changelog, kept)
+                await self._catch_up(consumer, table, changelog)
+                return
             if records:
-                await write(table, [(r.key, r.value) for r in records], records[-1].offset + 1)
+                read = [(r.key, r.value) for r in records]
+                await write(table, [*read, in_step_row(now)], records[-1].offset + 1)
                 rows += len(records)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
                 logger.info(
                     "restoring %s: %d rows, at offset %s of %d", changelog, rows, table.offset, end
                 )
-        await write(table, [], end)
+        await write(table, [in_step_row(now)], end)
         took = max(time.monotonic() - began, 1e-9)
         logger.info(
             "restored %s/%d: %d rows in %.1f s (%d rows/s)",
             changelog.topic, changelog.partition, rows, took, rows / took,
         )  # fmt: skip
+
+    async def _behind_deletions(
+        self, table: ViewTable, changelog: TopicPartition, kept: float
+    ) -> None:
+        """Empty a table that may have missed deletions."""
+        logger.warning(
+            "the table %s was not in step with %s for as long as deletions stay there (%.1f h), or "
+            "does not say since when: it is rebuilt", table.name, changelog, kept / 3_600_000,
+        )  # fmt: skip
+        await aside(table.clear)
+
+    async def _kept(self, topic: str) -> float:
+        """How long a changelog keeps deletions (ms), as it said in the last minute."""
+        asked, kept = self._deletions.get(topic, (float("-inf"), 0.0))
+        if time.monotonic() - asked > ASKED:
+            kept = await deletions_kept(connection(self.app), topic)
+            self._deletions[topic] = time.monotonic(), kept
+        return kept
 
     async def close(self, view: str, partition: int) -> None:
         """Close a table; the next restore opens it anew."""
@@ -139,3 +181,8 @@ class Tables:
                     "changelog again", len(late), STOP,
                 )  # fmt: skip
         self.store.close()
+
+
+def latest(records: Sequence[Any]) -> int:
+    """The latest time that records have (ms)."""
+    return max((record.timestamp for record in records), default=0)
