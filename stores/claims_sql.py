@@ -1,7 +1,7 @@
 """Claims as the rows of a table in the read store's database."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import (
@@ -15,7 +15,6 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
-    make_url,
     select,
     text,
 )
@@ -23,8 +22,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
 from stores.claims import Held, taken_over
+from stores.engines import parsed_url
 from stores.sink import StoreError
-from stores.urls import without_password
+from stores.urls import UrlError, said, without_password
 
 CLAIMS = Table(
     "_claims",
@@ -42,11 +42,18 @@ class SqlLines:
 
     def __init__(self, url: str) -> None:
         self._shown = without_password(url)
+        self._url = url
         scheme, _, rest = url.partition("://")
         postgres = scheme in ("postgresql", "postgres")
-        self._engine = _engine(make_url(f"postgresql+psycopg://{rest}" if postgres else url))
+        try:
+            parsed = parsed_url(f"postgresql+psycopg://{rest}" if postgres else url)
+        except UrlError as error:
+            raise StoreError(f"read store: {error}") from None
+        self._engine = _engine(parsed)
 
-    def take(self, names: Sequence[str], owner: str, seconds: float) -> dict[str, str]:
+    def take(
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+    ) -> dict[str, str]:
         """See `Lines.take`."""
         with self._transaction() as connection:
             if connection.dialect.name == "postgresql":
@@ -56,7 +63,7 @@ class SqlLines:
             now = _now(connection)
             asked = CLAIMS.c.name.in_(names)
             found = connection.execute(select(CLAIMS).where(asked)).all()
-            left = taken_over(names, {name: Held(*held) for name, *held in found}, now)
+            left = taken_over(names, {name: Held(*held) for name, *held in found}, now, void)
             connection.execute(CLAIMS.delete().where(asked))
             until = now + round(seconds * 1000)
             rows = [
@@ -90,7 +97,7 @@ class SqlLines:
             with self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise StoreError(f"read store {self._shown}: {error}") from error
+            raise StoreError(f"read store {self._shown}: {said(error, self._url)}") from error
 
 
 def _set(connection: Connection, names: Sequence[str], owner: str, **values: int | str) -> int:

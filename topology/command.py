@@ -16,7 +16,7 @@ class Command:
 
     force: do it although something is lost by it. dry_run: of `redrive`, only say what would be.
     id: that the record of what was done has too. everywhere: it goes to all partitions, as it is
-    not known which one has the stream.
+    not known which one has the stream. A sequence that does not fit into 64 bits raises ValueError.
     """
 
     name: str
@@ -29,6 +29,10 @@ class Command:
     id: str = ""
     everywhere: bool = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.sequence, int) and not -(2**63) <= self.sequence < 2**63:
+            raise ValueError(f"sequence: {self.sequence.bit_length()} bits do not fit into 64")
+
 
 def encode_command(command: Command) -> bytes:
     """The value of a record in a view's commands topic."""
@@ -40,7 +44,7 @@ def decode_command(value: bytes | None) -> Command:
     try:
         found = orjson.loads(value or b"")
         command = Command(**found)
-    except (orjson.JSONDecodeError, TypeError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"this is no command: {described(error)}") from None
     for field, types in _TYPES.items():
         if not isinstance(getattr(command, field), types):

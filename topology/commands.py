@@ -7,7 +7,7 @@ break a promise is refused unless forced.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import orjson
 
@@ -44,6 +44,7 @@ def execute(
 
     rehearsal: for a dry run, of a view whose handler has to be awaited; see `aexecute`.
     """
+    command = _to_stream(task, command)
     try:
         do = _COMMANDS.get(command.name)
         if do is None:
@@ -69,10 +70,17 @@ def execute(
 
 async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """The same for any view: the handler is awaited where it has to be."""
+    command = _to_stream(task, command)
     rehearsal, stream = None, command.stream
     if task.view.is_async and command.name == "redrive" and command.dry_run and stream:
         rehearsal = await arehearse(task, stream)
     return execute(task, command, unit, rehearsal)
+
+
+def _to_stream(task: ViewTask, command: Command) -> Command:
+    """The same command, its stream written as the events have it."""
+    stream = command.stream
+    return replace(command, stream=task.view.stream_id(stream)) if stream else command
 
 
 def halt(task: ViewTask, command: Command, unit: CommitUnit) -> Result:

@@ -4,6 +4,14 @@ from dataclasses import dataclass, fields
 
 import orjson
 
+MOST = 2**63 - 1
+"""What a count says that is this or more: what is stored of it has 64 bits."""
+
+
+def saturated(count: int) -> int:
+    """A count as it is stored and told."""
+    return min(count, MOST)
+
 
 @dataclass(slots=True)
 class Counts:
@@ -12,11 +20,13 @@ class Counts:
     processed: handled in order. passed: in order, of a kind that the view does not accept.
     duplicate: discarded. waiting: in a buffer. late: after their sequence was skipped. failed: the
     handler failed, and the error log has them. parked: set aside in order. redelivering: in the
-    redelivery topic. dead: given up, in the dead topic. Apart from the sum: skipped, the sequences
-    that were given up; conflicts, duplicates whose body differs from that of the waiting event;
-    reopened and dropped, how often a closed stream was started again and was forgotten; written,
-    the records of the view's output topic; rebuilt, how often a stream was. A late event whose
-    stream is to be rebuilt is late until then.
+    redelivery topic. dead: given up, in the dead topic. redriven: given up, and put back: such an
+    event is received once more, and in another place by that. Apart from the sum: skipped, the
+    sequences that were given up; conflicts, duplicates whose body differs from that of the waiting
+    event; reopened and dropped, how often a closed stream was started again and was forgotten;
+    written, the records of the view's output topic; rebuilt, how often a stream was. A late event
+    whose stream is to be rebuilt is late until then. A count stops at 2^63 - 1, in sums
+    too.
     """
 
     received: int = 0
@@ -29,6 +39,7 @@ class Counts:
     parked: int = 0
     redelivering: int = 0
     dead: int = 0
+    redriven: int = 0
     skipped: int = 0
     conflicts: int = 0
     reopened: int = 0
@@ -40,10 +51,13 @@ class Counts:
     def accounted(self) -> int:
         """The sum of the places; it equals `received`."""
         places = self.processed + self.passed + self.duplicate + self.waiting
-        return places + self.late + self.failed + self.parked + self.redelivering + self.dead
+        places += self.late + self.failed + self.parked
+        return places + self.redelivering + self.dead + self.redriven
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+        return Counts(
+            *(saturated(getattr(self, f.name) + getattr(other, f.name)) for f in fields(Counts))
+        )
 
 
 _PLACES = frozenset(f.name for f in fields(Counts))

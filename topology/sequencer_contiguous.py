@@ -3,7 +3,7 @@
 from itertools import islice
 
 from topology.event import Event
-from topology.progress import Progress
+from topology.progress import Progress, was_skipped
 from topology.ring import RingBuffer
 from topology.sequencer_run import Run, may_begin
 from topology.sequencer_step import LAST, Gap, Ordering
@@ -16,7 +16,8 @@ class ContiguousRun(Run):
         result, ordering, sequence = self.result, self.ordering, event.sequence
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
-            if isinstance(progress, Progress) and progress.has_skipped(sequence):
+            if event.was_dead or was_skipped(progress, sequence):
+                result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(event.stream, progress)
                 progress.strike_skipped(sequence, ordering.step)
                 result.late.append(event)
@@ -25,6 +26,9 @@ class ContiguousRun(Run):
                 result.duplicates += 1
             return
         if self.shut(event, progress):
+            return
+        if sequence - last > ordering.jump and self.impossible(sequence, progress):
+            result.impossible.append(event)
             return
         progress = self.writable(event.stream, progress)
         may_be = self.may_be_next(event, progress)
@@ -124,7 +128,8 @@ class ContiguousRun(Run):
         found = [here[min(here)]] if here else []
         if progress.spilled > len(here):
             first = max(progress.loaded, progress.last) + 1
-            found += islice(self.state.spilled(stream, first, LAST), 1)
+            rows = self.state.spilled(stream, first, LAST)
+            found += islice((e for e in rows if (stream, e.sequence) not in self.gone), 1)
         return [min(found, key=lambda event: event.sequence)]
 
     def due(self, stream: str, progress: Progress, now: int) -> None:
@@ -137,12 +142,19 @@ class ContiguousRun(Run):
         waits = ring.slots.values() or self.lowest_beyond(stream, progress)
         lowest = min(waits, key=lambda event: event.sequence)
         head = lowest.sequence
+        if self.impossible(head, progress):
+            # And so is all that waits above it.
+            self.drop_impossible(stream, progress)
+            return
+        begins = self.ordering.open_after is not None and self.ordering.is_new(progress)
         if head > first:
             gap = Gap(stream, first, head - add, progress.since, (head - first) // add)
-            if self.ordering.open_after is None or not self.ordering.is_new(progress):
+            if not begins:
                 self.result.skipped.append(gap)
             progress.add_skipped(gap.first, gap.last)
             progress.last = gap.last
+            if begins:
+                self.drop_impossible(stream, progress)
         self.reopen(lowest, progress)
         self.drain(stream, progress)
 

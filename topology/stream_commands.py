@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from topology.command import Command, Refused, Result
+from topology.counts import saturated
 from topology.event import Event
 from topology.progress import Progress, last_of
 from topology.redelivery import bury
@@ -37,6 +38,11 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         raise Refused(
             f"{where} counts {last + add}, {last + 2 * add}, …: {sequence} is none of them"
         )
+    if sequence - last > ordering.jump:
+        raise Refused(
+            f"{where} is at {last}: {sequence} is {(sequence - last) // add} sequences ahead; "
+            f"contiguous(…, jump={ordering.jump // add}) lets a stream be so many ahead at most"
+        )
     lost = [event for event in task.waits(stream) if event.sequence <= sequence]
     missing = (sequence - last) // add - len(lost)
     if not command.force:
@@ -60,7 +66,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         progress.add_skipped(progress.last + add, sequence)
         progress.last = sequence
     _take_out(progress, lost)
-    task.counts.skipped += missing
+    task.counts.skipped = saturated(task.counts.skipped + missing)
     task.counts.dead += len(lost)
     task.counts.waiting -= len(lost)
     moved(task, stream, progress, lost, unit)

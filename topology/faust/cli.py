@@ -4,10 +4,13 @@ import sys
 from typing import Any
 
 import orjson
+from click import IntRange
 from faust.cli import AppCommand, argument, option
 
 from topology.commands import Command
+from topology.faust.cli_dead import CHOICE, Redrive
 from topology.faust.operate import ANSWER, NoAnswer, operate, view_of
+from topology.sequencer import LAST
 
 _VIEW = option("--view", default="", help="The view; may be left out where there is only one.")
 _FORCE = option("--force", is_flag=True, default=False, help="Although something is lost by it.")
@@ -17,6 +20,7 @@ _DRY_RUN = option(
 _JSON = option("--json", "as_json", is_flag=True, default=False, help="Answer in JSON.")
 _TIMEOUT = option("--timeout", type=float, default=ANSWER, help="Seconds to wait for a worker.")
 _STREAM = argument("stream")
+_SEQUENCE = argument("sequence", type=IntRange(-(2**63), LAST))
 _NAME = argument("name")
 
 
@@ -57,7 +61,7 @@ def register(app: Any) -> None:
     """Add the commands to an app's command line."""
     common = (_VIEW, _JSON, _TIMEOUT)
 
-    @app.command(_STREAM, argument("sequence", type=int), _FORCE, *common, base=Operator)  # type: ignore[untyped-decorator]
+    @app.command(_STREAM, _SEQUENCE, _FORCE, *common, base=Operator)  # type: ignore[untyped-decorator]
     async def skip(
         self: Operator, stream: str, sequence: int, force: bool, view: str, as_json: bool,
         timeout: float,
@@ -86,6 +90,14 @@ def register(app: Any) -> None:
         """Forget a stream in a view: its progress, its state, and with --force what waits."""
         command = Command("drop", view, stream, force=force)
         await self.give(command, as_json=as_json, timeout=timeout)
+
+    @app.command(_VIEW, *CHOICE, _JSON, base=Redrive)  # type: ignore[untyped-decorator]
+    async def redrive_dead(
+        self: Redrive, view: str, stream: str | None, reason: str | None, older_than: float,
+        dry_run: bool, as_json: bool,
+    ) -> None:  # fmt: skip
+        """Put events of the dead topic back into their view, in order, each once."""
+        await self.redrive(view, stream, reason, older_than, dry_run=dry_run, as_json=as_json)
 
     @app.command(_NAME, _JSON, _TIMEOUT, base=Operator)  # type: ignore[untyped-decorator]
     async def halt(self: Operator, name: str, as_json: bool, timeout: float) -> None:

@@ -40,11 +40,13 @@ async def operate(app: Any, command: Command, *, seconds: float = ANSWER) -> Res
         raise NoAnswer(
             f"topic {topic!r} does not exist: no worker of this topology has run here yet"
         )
-    partitions = _partitions(view, command.stream)
+    stream = view.stream_id(command.stream) if command.stream else command.stream
+    partitions = _partitions(view, stream)
     command = replace(
         command,
+        stream=stream,
         id=uuid4().hex,
-        who=_who() if command.who == "unknown" else command.who,
+        who=who() if command.who == "unknown" else command.who,
         everywhere=command.stream is not None and len(partitions) > 1,
     )
     audit = TopicPartition(view.audit_topic, 0)
@@ -121,5 +123,5 @@ def _best(results: list[Result]) -> Result:
     return (done or knew or results)[0]
 
 
-def _who() -> str:
+def who() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -187,7 +187,7 @@ def test_an_event_that_is_not_dead_or_away_any_more(
     found = spoiled(topology, steps)
     topics = [view.redeliver_topic for view in topology.views.values()]
     away = {
-        topic: list(found.driver._away(found.driver._view(name)))
+        topic: [r for r in found.driver._away(found.driver._view(name)) if isinstance(r, Record)]
         for name, topic in zip(topology.views, topics, strict=True)
     }
     for topic in topics:
@@ -262,7 +262,7 @@ def test_a_skip_that_nobody_recorded() -> None:
     for number in (1, 2, 5):
         driver.pipe("orders", {"stream": "a", "sequence": number, "kind": "A"})
     driver.advance(3)
-    assert driver.audit().clean
+    assert driver.audit().sound
     driver._kept.stores["board"].rows[b"pa"] = b"5"
     (first, *_) = Spoiled(driver).violations()
     assert (first.stream, first.sequence) == ("a", 3)

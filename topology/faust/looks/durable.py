@@ -16,7 +16,6 @@ from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
-from topology.on_full import Redeliver
 from topology.redelivery import Redelivered, not_before, revive
 from topology.source import Source
 from topology.topology import Topology
@@ -167,18 +166,19 @@ class Durable:
         stream: only those of this one.
         """
         view = task.view
-        if not isinstance(view.full, Redeliver) or not task.counts.redelivering:
+        if not task.counts.redelivering:
             return []
         topic = TopicPartition(view.redeliver_topic, partition)
         span = (await self.span([topic]))[topic]
         start = max(span.first, task.positions.redelivered)
         found: list[Away] = []
         async for record in self.records(topic, start, min(span.end, start + LOOK)):
-            if stream is None or record.key == stream.encode():
-                (event,) = revive(view, [record], 0)
-                assert isinstance(event, Redelivered)
-                due = not_before(record)
-                found.append(Away(event.stream, event.sequence, event.attempt, due))
+            mine = stream is None or record.key == stream.encode()
+            if mine and not task.positions.took(record.offset):
+                for event in revive(view, [record], 0):
+                    assert isinstance(event, Redelivered)
+                    due = not_before(record)
+                    found.append(Away(event.stream, event.sequence, event.attempt, due))
         return found
 
     async def group(self) -> Group:

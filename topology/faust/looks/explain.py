@@ -38,13 +38,17 @@ async def explain(
     views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
     async with Durable(app) as durable:
         group = await durable.group()
-        look, found = _Look(durable, group, stream, command), []
+        looks: dict[str, _Look] = {}
+        found = []
         for each in views:
+            named = each.of.stream_id(stream)
+            look = looks.setdefault(named, _Look(durable, group, named, command))
             accounts = await look.at(each)
             if each.split is not None and "|" in stream and accounts[0].situation == "unknown":
                 # One lane, as the view and its commands name it.
-                lanes = await _Look(durable, group, split_lane(stream)[0], command).at(each)
-                accounts = [one for one in lanes if one.stream == stream] or accounts
+                lane = each.stream_id(stream)
+                lanes = await _Look(durable, group, split_lane(lane)[0], command).at(each)
+                accounts = [one for one in lanes if one.stream == lane] or accounts
             found += accounts
         return found
 
