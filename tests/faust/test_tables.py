@@ -66,7 +66,7 @@ def test_the_setting_chooses_the_store(tmp_path: Path) -> None:
     app = compile(Topology("t1"), datadir=str(tmp_path))
     assert isinstance(app.engine.tables.store, RocksStore)
     assert app.engine.tables.store.folder == tmp_path / "t1"
-    with pytest.raises(TableError, match="of no known kind.*; use rocksdb, "):
+    with pytest.raises(TableError, match=r"of no known kind.*; use rocksdb, "):
         compile(Topology("t2"), store="rock://")
 
 
