@@ -6,10 +6,10 @@ import orjson
 from faust.cli import AppCommand, option
 
 from topology.dead import Choice
+from topology.faust.clock import wall
 from topology.faust.dead import redrive_dead
 from topology.faust.looks.durable import NotThere
 from topology.faust.operate import view_of
-from topology.faust.steps import wall
 
 CHOICE = (
     option("--stream", default=None, help="Only dead events of this stream."),
