@@ -175,7 +175,11 @@ class ViewPartition:
         done = stream.done
         passed = (stream.came & stream.passed) - stream.skipped
         ended = (stream.late | stream.failed | stream.dead) - done
-        if (stream.jumped & passed) - done:
+        # Another copy of what died may have been handled in silence; and a rebuild handles what had
+        # failed once more. Where there is state, what follows depends on it.
+        ended_once = stream.failed | stream.dead | stream.late
+        unsure = stream.doubtful or (stream.rebuilt and ended_once)
+        if (self.view.stateful and unsure) or (stream.jumped & passed) - done:
             self._unknown.add(name)
         else:
             self._handled[name] = passed - ended

@@ -40,7 +40,9 @@ def telling(event: Event, state: dict[str, Any]) -> Any:
         raise ValueError("it is to fail")
     yield Upsert("rows", key={"id": event.stream}, values={"seen": state["seen"]})
     if event.sequence % 3 == 0:
-        yield Emit("alerts", key=event.stream, value={"seen": state["seen"]}, headers=[("n", b"1")])
+        yield Emit(
+            "alerts", key=event.stream, value={"seen": state["seen"]}, headers=(("n", b"1"),)
+        )
 
 
 async def awaited(event: Event, state: dict[str, Any]) -> Any:
