@@ -72,18 +72,6 @@ def check_change(change: Upsert | Delete) -> None:
         )
 
 
-def check_columns(change: Upsert | Delete) -> None:
-    """Raises HandlerError for a row change with a column that is not named by a text."""
-    values = change.values if isinstance(change, Upsert) else {}
-    for what, columns in (("key", change.key), ("values", values)):
-        for column in columns:
-            if not isinstance(column, str) or not column:
-                raise HandlerError(
-                    f"{type(change).__name__}(table={change.table!r}): {what} has a column "
-                    f"{printable(repr(column))}; name columns by texts"
-                )
-
-
 def check_message(message: Emit) -> None:
     """Raises HandlerError for a message that Kafka would not take, whatever its value."""
     try:
@@ -103,10 +91,10 @@ def check_message(message: Emit) -> None:
             and isinstance(header[1], bytes | None)
         ):
             raise HandlerError(f"{what}: headers are tuples of a text and bytes")
-        encoded(what, "the name of a header", header[0])
+        text_bytes(what, "the name of a header", header[0])
 
 
-def encoded(what: str, part: str, text: str) -> bytes:
+def text_bytes(what: str, part: str, text: str) -> bytes:
     """A text as Kafka has it. Raises HandlerError for one that is not Unicode text."""
     try:
         return text.encode()

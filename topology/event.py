@@ -116,6 +116,11 @@ class Event(Draft, Generic[Content]):
         """The event's lane in a view with lanes, else None."""
         return None
 
+    @property
+    def was_dead(self) -> bool:
+        """Whether it had been given up: if its stream has passed it, it is late, no duplicate."""
+        return False
+
 
 def event_of(
     stream: str, sequence: int, kind: str | None, content: Any, message: Message, arrived: int

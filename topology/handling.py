@@ -13,12 +13,12 @@ from topology.changes import (
     Upsert,
     acollected,
     check_change,
-    check_columns,
     check_finite,
     check_message,
     collected,
-    encoded,
+    text_bytes,
 )
+from topology.column_types import OPTIONS, encoded
 from topology.errors import HandlerError
 from topology.event import Event
 from topology.failure import Failure, log_failure, outcome
@@ -33,9 +33,6 @@ OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
 """Bytes of all messages of one event but the first few."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
-PLAIN = orjson.OPT_SERIALIZE_NUMPY
-OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-"""How outputs are written as JSON."""
 
 
 class Handling:
@@ -163,19 +160,9 @@ class Handling:
                 "sequence": event.sequence,
                 "changes": changes,
             }
-            try:
-                value = orjson.dumps(body, option=PLAIN)
-            except TypeError:
-                for change in changes:
-                    check_columns(change)
-                value = orjson.dumps(body, option=OPTIONS)
+            value = encoded(body, changes)
             if len(value) > OUTPUT_LIMIT:
                 raise _too_large("the event's row changes", value)
-            if b"null" in value:
-                for change in changes:
-                    what = f"{type(change).__name__}(table={change.table!r})"
-                    check_finite(what, change.key)
-                    check_finite(what, getattr(change, "values", None))
             self.say(event, event.stream, changes, value)
         for outputs, topic, out in emits:
             outputs[topic].append(out)
@@ -204,7 +191,7 @@ class Handling:
                 try:
                     key = key.encode()
                 except UnicodeEncodeError:
-                    key = encoded(f"Emit(topic={item.topic!r})", "the key", str(key))
+                    key = text_bytes(f"Emit(topic={item.topic!r})", "the key", str(key))
             elif key is not None:
                 check_message(item)
         if value is not None and value.__class__ is not bytes:

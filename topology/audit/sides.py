@@ -9,7 +9,9 @@ from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
 from topology.event import Message
 from topology.lanes import LANE, joined_lane
-from topology.sequences import Monotonic, Sequence
+from topology.sequences import Monotonic
+from topology.starts import First
+from topology.view import View
 
 
 @dataclass(slots=True)
@@ -25,53 +27,72 @@ NOTHING = Told()
 
 
 class Sides:
-    """The records about one view. late, failed, dead, parked: stream → what is told.
+    """The records about one view. late, failed, dead, parked: stream → what is told. redriven: the
+    same of dead events that were put back, those with an offset in `put_back`.
 
-    order: of the view's source. laned: whether its streams are split into lanes.
+    skipped: the streams that somebody gave sequences up in by command.
     """
 
-    def __init__(
-        self, view: str, order: Sequence, findings: Findings, *, laned: bool = False
-    ) -> None:
-        self.view = view
-        self.order = order
-        self.laned = laned
+    def __init__(self, view: View, findings: Findings) -> None:
+        self.view = view.name
+        self.order = view.of.sequence
+        self.laned = view.split is not None
         self.findings = findings
+        self._often = (
+            isinstance(self.order, Monotonic)
+            or not isinstance(view.start, First)
+            or view.closing is not None
+        )
+        """Whether a copy of an event that was late, or handled long ago, may be late as well."""
         self.late: dict[str, Told] = {}
         self.failed: dict[str, Told] = {}
         self.dead: dict[str, Told] = {}
+        self.redriven: dict[str, Told] = {}
+        self.put_back: set[int] = set()
         self.parked: dict[str, Told] = {}
         self.drops: dict[str, int] = {}
-        self._twice: dict[str, list[Violation]] = {}
+        self.skipped: set[str] = set()
+        self._twice: dict[str, list[tuple[int, Violation]]] = {}
         self._claimed: set[str] = set()
 
     def came_late(self, record: Message) -> None:
         stream, sequence = (record.key or b"").decode(), header(record, "sequence")
         if any(name == LANE for name, _ in record.headers) and self.laned:
             stream = joined_lane(stream, header(record, LANE))
-        if isinstance(self.order, Monotonic):
-            # A copy of an event that was handled long ago is late as well, and that more than once.
+        if self._often:
             self._add(self.late, stream, int(sequence))
         else:
             self._once(self.late, stream, sequence, record)
 
     def died(self, record: Message) -> None:
         stream = (record.key or b"").decode()
-        self._add(self.dead, stream, int(header(record, "sequence")))
+        into = self.redriven if record.offset in self.put_back else self.dead
+        self._add(into, stream, int(header(record, "sequence")))
 
-    def has_failed(self, report: dict[str, object], record: Message) -> None:
+    def has_failed(self, record: Message) -> None:
         """An error log record; only of an event that was passed does it end there."""
+        report = report_of(record)
         if report["done"] == "advance":
             self._once(self.failed, str(report["stream"]), report["sequence"], record)
 
-    def was_parked(self, report: dict[str, object]) -> None:
+    def was_parked(self, record: Message) -> None:
+        report = report_of(record)
         self._add(self.parked, str(report["stream"]), int(str(report["sequence"])))
 
-    def commanded(self, report: dict[str, object]) -> None:
+    def commanded(self, record: Message) -> None:
         """An audit record."""
-        if report["name"] == "drop" and report["done"]:
-            stream = str(report["stream"])
+        report = report_of(record)
+        if not report["done"]:
+            return
+        stream = str(report["stream"])
+        if report["name"] == "drop":
             self.drops[stream] = self.drops.get(stream, 0) + 1
+        elif report["name"] == "skip":
+            self.skipped.add(stream)
+
+    def tell(self, stream: str) -> bool:
+        """Whether anything is told of a stream."""
+        return any(stream in each for each in self._tellings())
 
     def claim(self, streams: Iterable[str]) -> None:
         """These streams came, in one of the partitions."""
@@ -88,8 +109,11 @@ class Sides:
         findings = self.findings
         for stream, twice in self._twice.items():
             if stream not in self.drops:
-                for violation in twice:
-                    findings.violation(violation)
+                copies = self.redriven.get(stream, NOTHING).numbers
+                for number, violation in twice:
+                    # One that died, and was put back when its stream had passed it, is late too.
+                    if number not in copies:
+                        findings.violation(violation)
         if not findings.exact:
             return
         for topic, told in zip(("late", "error", "dead"), self._tellings(), strict=False):
@@ -98,7 +122,7 @@ class Sides:
                 findings.violation(Violation(text, None, self.view, stream))
 
     def _tellings(self) -> tuple[dict[str, Told], ...]:
-        return self.late, self.failed, self.dead, self.parked
+        return self.late, self.failed, self.dead, self.parked, self.redriven
 
     def _once(self, into: dict[str, Told], stream: str, sequence: object, record: Message) -> None:
         number = int(str(sequence))
@@ -106,16 +130,18 @@ class Sides:
             return
         text = f"it is twice in {record.topic}"
         wrong = Violation(text, place_of(record), self.view, stream, number)
-        self._twice.setdefault(stream, []).append(wrong)
+        self._twice.setdefault(stream, []).append((self._number(number), wrong))
 
     def _add(self, into: dict[str, Told], stream: str, sequence: int) -> bool:
         told = into.get(stream)
         if told is None:
             told = into[stream] = Told()
-        number, _ = divmod(sequence - self.order.start, self.order.step)
-        new = told.numbers.add(number)
+        new = told.numbers.add(self._number(sequence))
         told.records += new or self.findings.once
         return new
+
+    def _number(self, sequence: int) -> int:
+        return (sequence - self.order.start) // self.order.step
 
 
 def header(record: Message, name: str) -> str:

@@ -29,11 +29,12 @@ class Stream:
 
     came: that the view has read. last: processed last, -1 if none was. ranges: how many ranges of
     `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
-    that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
-    whether the view does not accept all kinds. rebuilt: whether the stream was, with all that came.
-    order: what is known of its numbers: that none is left out; or which one is before each, and
-    `unlinked`, which of these never came → the events that name them; or that they grow. jumped:
-    what links lead over, which may have come when the stream was past it.
+    that is not accepted. away: in the redelivery topic. redriven: dead once, and put back. told:
+    that the parked topic has. choosy: whether the view does not accept all kinds. closed: whether
+    an event came that closes it, behind which all is late. rebuilt: whether the stream was, with
+    all that came. order: what is known of its numbers: that none is left out; or which one is
+    before each, and `unlinked`, which of these never came → the events that name them; or that they
+    grow. jumped: what links lead over, which may have come when the stream was past it.
     """
 
     came: Sequences = NONE
@@ -46,9 +47,11 @@ class Stream:
     late: Sequences = NONE
     failed: Sequences = NONE
     dead: Sequences = NONE
+    redriven: Sequences = NONE
     told: Sequences = NONE
     parked: bool = False
     choosy: bool = False
+    closed: bool = False
     rebuilt: bool = False
     order: Proof = "counted"
     unlinked: Mapping[int, list[int]] = field(default_factory=dict)
@@ -72,20 +75,23 @@ class Stream:
     @property
     def doubtful(self) -> Sequences:
         """What died or is away, and yet may have been handled, if it came more than once."""
-        found = (self.dead | self.away | self.jumped) & self.came & self.passed
+        away = self.dead | self.redriven | self.away
+        found = (away | self.jumped) & self.came & self.passed
         known = self.skipped | self.late | self.failed
         # Of a view that is choosy, what is done may only be of a kind that it does not accept.
         # And a rebuild handles what came when the stream was past it, and was discarded then.
         done = self.done - self.jumped if self.rebuilt else self.done
         known = known if self.choosy else known | done
         # What merely settles is late too if it is a copy of what was handled long ago.
-        return (found | self._perhaps_copies) - (known - self._perhaps_copies)
+        copies = self._perhaps_copies
+        return (found | copies) - (known - copies)
 
     @property
     def _perhaps_copies(self) -> Sequences:
         """What is late, and yet may have been handled before, if another copy is late."""
         if self.order != "settled":
-            return NONE
+            # What died is late when it is put back, if its stream has passed it by then.
+            return self.redriven & self.late & self.came & self.passed
         found = self.late & self.came & self.passed
         return found if self.choosy else found - self.done - self.failed
 
@@ -110,9 +116,10 @@ class Stream:
     def wrong(self) -> Iterator[Wrong]:
         """What is not as promised, in words."""
         passed, elsewhere = self.passed, self.dead | self.away
+        over = self.late if self.closed else NONE
         yield from _each(self.waiting - self.came, "it waits, but it never came")
         yield from _each(
-            self.came - passed - self.waits - elsewhere,
+            self.came - passed - self.waits - elsewhere - over,
             "it came and is nowhere: the view has not processed it, and it does not wait",
         )
         lost = self.missing - self.skipped
@@ -131,7 +138,9 @@ class Stream:
         # A rebuild handles what had failed or was late before it once more; it stays in its place.
         ended = NONE if self.rebuilt else ended
         yield from _each(
-            ended & self.done, "it has an output, and is in the late or error topic too", sure=False
+            (ended - self.redriven) & self.done,
+            "it has an output, and is in the late or error topic too",
+            sure=False,
         )
         if self.parked and len(self.waiting) <= TOLD:
             yield from _each(
@@ -154,7 +163,8 @@ class Stream:
 
     def unread(self) -> Iterator[Wrong]:
         """What topics tell of, though the view has not processed it; nothing may be in flight."""
-        ended = (self.late | self.failed) - (self.came & self.passed)
+        late = NONE if self.closed else self.late
+        ended = (late | self.failed) - (self.came & self.passed)
         yield from _each(
             ended, "it is in the late or error topic, but was not processed", sure=False
         )
