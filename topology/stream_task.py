@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from topology.errors import Malformed
 from topology.event import Damaged, Draft, Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.rows import POSITIONS
 from topology.source import Source
@@ -21,7 +22,7 @@ class StreamTask:
     tables: view name → its table for this partition, of the views that the task runs. position: the
     input offset that they are at. taken: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
-    messages that are no events.
+    messages that are no events. now: the clock (ms), which stored times are held against.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class StreamTask:
         position: int = 0,
         taken: Taken | None = None,
         apart: bool = False,
+        now: int = ALWAYS,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -42,7 +44,7 @@ class StreamTask:
         self.taken = Taken() if taken is None else taken
         self.apart = apart
         self.views = {
-            view.name: ViewTask(view, tables[view.name])
+            view.name: ViewTask(view, tables[view.name], now)
             for view in topology.views_of(source)
             if view.name in tables
         }

@@ -82,7 +82,7 @@ class StreamStep:
 
     def _run(self, view: View, events: list[Event], commands: Sequence[Command]) -> None:
         table = self._cells.view(view.name)
-        task = ViewTask(view, table)
+        task = ViewTask(view, table, self.now)
         away = _read(task, table, self.now)
         task.counts.redelivering = before = len(away)
         if commands:
