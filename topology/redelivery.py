@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from topology.errors import Malformed, described
-from topology.event import Event, Message, Record
+from topology.event import Draft, Event, Message, Record
 from topology.on_full import Redeliver
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.printable import printable
@@ -16,8 +17,9 @@ from topology.view import View
 NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequitur-sequence"
 """Headers: when an event is to come again (ms), how often it went while its stream stood where it
 is, and its sequence."""
-LAST = "sequitur-last"
-"""Header: where its stream stood when it went."""
+LAST, DEAD = "sequitur-last", "sequitur-dead"
+"""Headers: where its stream stood when it went; the offset in the dead topic of an event that was
+given up, and is put back."""
 
 _MOST = 2**63 - 1
 
@@ -26,14 +28,24 @@ Foreign = list[tuple[Message, str]]
 
 
 @dataclass(slots=True, eq=False)
-class Redelivered(Event):
-    """An event that was away in the redelivery topic.
-
-    attempt: how often it was while its stream stood at `last`; None where that is not known.
-    """
-
+class _Away(Draft):
     attempt: int = 0
     last: int | None = None
+    dead: int | None = None
+
+
+class Redelivered(_Away, Event):
+    """An event that was away in the redelivery topic.
+
+    attempt: how often it was while its stream stood at `last`; None where that is not known. dead:
+    where it was in the dead topic, if it was put back from there.
+    """
+
+    __slots__ = ()
+
+    @property
+    def was_dead(self) -> bool:
+        return self.dead is not None
 
 
 def not_before(record: Message) -> int:
@@ -83,9 +95,16 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     if headers and headers[-1][0] == ORIGIN:
         raise ValueError("its origin is no place in a topic")
     told = dict(headers[-3:])
+    if [*told] != [NOT_BEFORE, ATTEMPT, SEQUENCE]:
+        raise ValueError("its headers are not those of one")
     sequence, attempt = int(told[SEQUENCE]), int(told[ATTEMPT])
     del headers[-3:]
-    last = int(headers.pop()[1]) if headers and headers[-1][0] == LAST else None
+    more: dict[str, int | None] = {LAST: None, DEAD: None}
+    if headers and headers[-1][0] in more:
+        name, value = headers.pop()
+        more[name] = int(value)
+    if not 0 <= (more[DEAD] or 0) <= _MOST:
+        raise ValueError(f"{more[DEAD]} is no offset of the dead topic")
     stream = (record.key or b"").decode()
     if not stream or "\0" in stream:
         raise ValueError("it has no stream")
@@ -101,7 +120,10 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     with suppress(Malformed):
         if (inspected := view.of.inspect(message)) is not None:
             _, _, kind, content = inspected
-    return Redelivered(stream, sequence, kind, content, message, now, attempt, last)
+    made: Any = _Away(stream, sequence, kind, content, message, now, attempt, *more.values())
+    made.__class__ = Redelivered
+    event: Redelivered = made
+    return event
 
 
 def redeliver(
