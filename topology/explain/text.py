@@ -5,12 +5,17 @@ from dataclasses import fields
 
 from topology.counts import Counts
 from topology.explain.account import Account
-from topology.explain.around import Arrival
+from topology.explain.around import Arrival, SetAside
+from topology.explain.columns import columns
 from topology.explain.gaps import Ledger, OpenGap
 from topology.explain.missing import Missing
+from topology.explain.passed import ranges_of
 from topology.explain.tally import Brought, ViewTally
 from topology.explain.times import lasting, since
+from topology.explain.told import waiting_text
+from topology.explain.words import numbered
 from topology.lanes import split_lane
+from topology.printable import printable
 
 _WIDTH = 16
 
@@ -20,9 +25,12 @@ def account_text(found: Account) -> str:
     what = found.causes[0] if found.causes else found.situation
     if not found.causes and found.situation == "unknown":
         what = "the view has seen nothing of it"
-    whose = f"stream {found.stream}"
+    if found.unseen and found.situation in ("in order", "unknown"):
+        what += ", as far as was looked"
+    whose = f"stream {printable(found.stream)}"
     if found.lane is not None:
-        whose = f"stream {split_lane(found.stream)[0]}, lane {found.lane!r},"
+        own, lane = split_lane(found.stream)
+        whose = f"stream {printable(own)}, lane {printable(repr(lane))},"
     lines = [f"{whose} in view {found.view}: {what}"]
     for name, texts in _facts(found):
         for text in texts:
@@ -43,14 +51,15 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
     if found.attempts is not None and found.due is not None:
         yield "retry", [f"number {found.attempts}, {since(now, found.due)}"]
     if found.failure:
-        yield "failure", [found.failure]
-    yield (
-        "redelivering",
-        [
-            f"{away.sequence}: time {away.attempt}, {since(now, away.due)}"
-            for away in found.away[:5]
-        ],
-    )
+        yield "failure", [printable(found.failure, 1000)]
+    yield "redelivering", list(_redelivering(found))
+    yield "dead", list(_aside(found.dead, found.dying, now))
+    yield "lost", list(_aside(found.lost, len(found.lost), now))
+    if found.back:
+        again = numbered(ranges_of(each.sequence or 0 for each in found.back), len(found.back))
+        yield "was dead", [f"{again}: put back, or came another time"]
+    yield "failed", list(_aside(found.failed, len(found.failed), now))
+    yield "malformed", list(_aside(found.malformed, len(found.malformed), now))
     if found.skipped:
         yield "given up", [", ".join(_pair(*pair) for pair in found.skipped)]
     if found.epoch:
@@ -61,10 +70,11 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
     if found.newest:
         yield "came last", [_arrival(found.newest, now)]
     unread = f", of them {found.unread} of the stream" if found.unread else ""
-    behind = f"{found.lag} behind{unread}" if found.lag else "at its end"
+    behind = f"{found.lag} behind{unread}" if found.lag or unread else "at its end"
     yield "input", [f"partition {found.partition}, at offset {found.position}, {behind}"]
     if found.unkeyed:
         yield "", [f"{found.unkeyed} offsets of the source topics are not re-keyed yet"]
+    yield "told", [waiting_text(told, now) for told in found.pending]
     yield "assigned to", [found.owner or f"nobody (the group is {found.group})"]
     yield (
         "next",
@@ -77,6 +87,25 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
         "would help",
         [f"{each.command}\n{'':<{_WIDTH + 4}}{each.effect}" for each in found.remedies],
     )
+    yield "not seen", found.unseen
+
+
+def _redelivering(found: Account) -> Iterator[str]:
+    total = len(found.away)
+    if total:
+        which = ranges_of(away.sequence for away in found.away)
+        yield f"{total}: {numbered(which).split(' ', 1)[1]}"
+    of = f" of {found.limit}" if found.limit is not None else ""
+    for away in sorted(found.away, key=lambda away: away.due)[:3]:
+        yield f"{away.sequence}: attempt {away.attempt}{of}, {since(found.now, away.due)}"
+
+
+def _aside(aside: Sequence[SetAside], total: int, now: int) -> Iterator[str]:
+    """The last three of what a side topic has."""
+    for each in aside[-3:]:
+        yield f"{_arrival(each.at, now)}: {printable(each.reason, 200)}"
+    if total > 3:
+        yield f"and {total - 3} more"
 
 
 def _waiting(found: Account) -> str:
@@ -172,16 +201,3 @@ def _source(source: Brought) -> str:
 
 def _list(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, numbers to the right."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    numeric = [all(row[at].isdigit() for row in rows[1:]) for at in range(len(rows[0]))]
-    return [
-        "  ".join(
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in rows
-    ]

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from faust.cli import AppCommand, option
+from faust.cli import option
 
 from topology.audit import Report, differences, saved
+from topology.faust.answering import Answering
 from topology.faust.auditing import PATIENCE, CannotAudit, audit
 
 SHOWN = 20
@@ -22,10 +23,8 @@ _PATIENCE = option(
 )  # fmt: skip
 
 
-class Auditor(AppCommand):
+class Auditor(Answering):
     """A command that reads, and that needs no worker."""
-
-    redirect_stdouts = False
 
     async def tell(self, *, as_json: bool, save: str, compare: str, patience: float) -> None:
         """Audit, print, and end with the exit status."""

@@ -12,13 +12,16 @@ from topology.audit import Report
 from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record
+from topology.explain import Account
 from topology.history import Histories
+from topology.lanes import split_lane
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
+from topology.testing.driver_explain import explain
 from topology.testing.kept import Headers, Kept
 from topology.topology import Topology
 from topology.unit import CommitUnit
@@ -170,6 +173,14 @@ class TopologyTestDriver:
     def halted(self, view: str) -> str | None:
         """Why a view is halted, None if it is not."""
         return self._view(view).halted
+
+    def explain(self, view: str, stream: str) -> Account:
+        """Why a stream is where it is, as `faust explain` says it: `assert found.well`."""
+        task, missed = self._view(view), self._missed[view]
+        inspected = self._tasks[task.view.of.name].inspect(missed, CommitUnit("", 0), self.now)
+        own = stream if task.view.split is None else split_lane(stream)[0]
+        unread = sum(1 for event in inspected if event.stream == own)
+        return explain(self._kept, task, stream, now=self.now, unread=unread)
 
     def restart(self) -> None:
         """Lose all memory and start from the durable rows, as a new process would."""

@@ -140,7 +140,7 @@ class _Look:
         if found is not None:
             return found
         looked, seen, newest = 0, [], None
-        async for record in self._durable.tail(partition):
+        async for record in self._durable.tail(partition, 20_000):
             looked += 1
             if (sequence := self._mine(view, record, stream)) is not None:
                 seen.append(record.offset)
@@ -203,6 +203,6 @@ class _Look:
     async def _of_view(self, view: View, topic: str, stream: str) -> AsyncIterator[Message]:
         """The stream's records of a view at the end of a topic that all views write to."""
         key, header = stream.encode(), ("view", view.name.encode())
-        async for record in self._durable.tail(TopicPartition(topic, 0)):
+        async for record in self._durable.tail(TopicPartition(topic, 0), 20_000):
             if record.key == key and header in record.headers:
                 yield record

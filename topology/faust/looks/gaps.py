@@ -5,21 +5,26 @@ from typing import Any
 
 from topology.explain import Ledger, of_waiting, open_gaps
 from topology.faust.looks.durable import Durable
+from topology.faust.operate import view_of
 
 LIMIT = 50
 """Gaps that are listed unless told otherwise."""
 
 
-async def gaps(app: Any, *, limit: int = LIMIT) -> Ledger:
-    """What is missing in all views, the oldest first, up to `limit`; the rest is counted only.
+async def gaps(
+    app: Any, *, view: str = "", limit: int = LIMIT, look: int | None = None, tell: Any = None
+) -> Ledger:
+    """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
 
-    Raises NotThere where no worker has run yet.
+    look, tell: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    worker has run yet.
     """
-    async with Durable(app) as durable:
+    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
+    async with Durable(app, look=look, tell=tell) as durable:
         ledger = Ledger(durable.now, limit)
-        for view in durable.topology.views.values():
-            for number in range(view.of.partitions):
-                task = await durable.task(view, number, of_waiting)
+        for each in views:
+            for number in range(each.of.partitions):
+                task = await durable.task(each, number, of_waiting)
                 away: defaultdict[str, list[int]] = defaultdict(list)
                 for event in await durable.away(task, number) if task.waiting else ():
                     if event.stream in task.waiting:
