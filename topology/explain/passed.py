@@ -47,7 +47,7 @@ def passed(progress: int | Progress, last: int, here: Iterable[int], around: Aro
         sequence = each.sequence or 0
         if each.again or sequence in there:
             back.append(each)
-        elif sequence > last and not _BY_HAND.search(each.reason):
+        elif sequence > last and not by_hand(each):
             ahead.append(each)
         elif _lost(each, skipped):
             lost.append(each)
@@ -61,13 +61,18 @@ def passed(progress: int | Progress, last: int, here: Iterable[int], around: Aro
     )  # fmt: skip
 
 
+def by_hand(dead: SetAside) -> bool:
+    """Whether a command sent an event to the dead topic."""
+    return _BY_HAND.search(dead.reason) is not None
+
+
 def _lost(dead: SetAside, skipped: Ranges) -> bool:
     """Whether a stream that is behind a dead event went on without it.
 
     What the ring had no room for is in front of the stream when it dies: it was passed because it
     came another time, or because it was given up, of which the last ranges are known.
     """
-    if _BY_HAND.search(dead.reason) or len(skipped) >= SKIPPED_KEPT:
+    if by_hand(dead) or len(skipped) >= SKIPPED_KEPT:
         return True
     sequence = dead.sequence or 0
     return any(first <= sequence <= last for first, last in skipped)

@@ -117,6 +117,13 @@ class _Mine:
         return mine and (self._lane is None or self._lane in record.headers)
 
 
+def dead_of(record: Message) -> Iterable[tuple[str, str, SetAside]]:
+    """(view, stream, what it is) of a record of the dead topic; nothing if it is none."""
+    view = (_header(record, "view") or b"").decode("utf-8", "replace")
+    for each in _dead(record, []):
+        yield view, (record.key or b"").decode("utf-8", "replace"), each
+
+
 def _dead(record: Message, again: list[tuple[int, int, int]]) -> Iterable[SetAside]:
     sequence = _number(_header(record, "sequence"))
     if sequence is None:

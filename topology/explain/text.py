@@ -10,7 +10,7 @@ from topology.explain.columns import columns
 from topology.explain.gaps import Ledger, OpenGap
 from topology.explain.missing import Missing
 from topology.explain.passed import ranges_of
-from topology.explain.tally import Brought, ViewTally
+from topology.explain.tally import SHARE, Brought, ViewTally
 from topology.explain.times import lasting, since
 from topology.explain.told import waiting_text
 from topology.explain.words import numbered
@@ -135,32 +135,42 @@ def _pair(first: int, last: int) -> str:
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """A gap per line, the oldest first, and how many there are in all."""
+    """A gap per line, the oldest first, how many there are in all, and what else is not well."""
+    rest = [*map(str, ledger.troubles), *ledger.unseen]
+    if ledger.unread:
+        rest.append(f"{ledger.unread} offsets are not read yet")
     if not ledger.streams:
-        return "no gaps: nothing waits for something that is missing"
-    head = ("age", "view", "stream", "last", "missing", "count", "wait behind", "given up")
-    lines = columns([head, *(_gap(gap, ledger.now) for gap in ledger.gaps)])
+        what = "nothing waits for something that is missing"
+        return "\n".join([f"{what}, but:", *rest] if rest else [f"no gaps: {what}"])
+    head = ["age", "view", "stream", "last", "missing", "count", "wait behind", "dead", "given up"]
+    rows = [head, *(_gap(gap, ledger.now) for gap in ledger.gaps)]
+    if not any(gap.dead for gap in ledger.gaps):
+        for row in rows:
+            del row[-2]
+    lines = columns(rows)
     more = ledger.streams - len(ledger.gaps)
     shown = f", {more} more are not shown" if more else ""
     lines.append(f"{ledger.streams} streams with gaps, {ledger.sequences} missing{shown}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *rest])
 
 
-def _gap(gap: OpenGap, now: int) -> tuple[str, ...]:
+def _gap(gap: OpenGap, now: int) -> list[str]:
     given_up = "never"
     if gap.parked:
         given_up = "set aside"
     elif gap.due is not None:
         given_up = f"in {lasting(gap.due - now)}" if gap.due > now else "due"
-    return (
-        lasting(now - gap.since), gap.view, gap.stream, str(gap.last),
-        ranges(gap.missing, gap.ranges, 3), "?" if gap.count is None else str(gap.count),
-        str(gap.waiting), given_up,
-    )  # fmt: skip
+    return [
+        lasting(now - gap.since), gap.view, printable(gap.stream, 60), str(gap.last),
+        ranges(gap.missing, gap.ranges, 3) or "-", "?" if gap.count is None else str(gap.count),
+        str(gap.waiting + gap.away), str(gap.dead), given_up,
+    ]  # fmt: skip
 
 
-def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally]) -> str:
-    """What each source brought, a table of the views' places, and a verdict per view."""
+def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally], share: float = SHARE) -> str:
+    """What each source brought, a table of the views' places, what is not well, and a verdict per
+    view. share: of malformed messages, from which on they are told of.
+    """
     lines = [_source(source) for source in sources]
     names = [field.name for field in fields(Counts)]
     used = [n for n in names if n in _ALWAYS or any(getattr(v.counts, n) for v in views)]
@@ -170,13 +180,11 @@ def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally]) -> str:
         for view in views
     ]
     lines += ["", *columns(rows), ""]
+    lines += [str(trouble) for source in sources if (trouble := source.trouble(share))]
     for view in views:
-        for partition, reason in view.halted.items():
-            lines.append(f"view {view.view} is halted in partition {partition}: {reason}")
         if view.apart:
-            lines.append(f"view {view.view} reads apart in partitions {_list(view.apart)}")
-        if view.unassigned:
-            lines.append(f"view {view.view} has no worker in partitions {_list(view.unassigned)}")
+            lines.append(f"view {view.view}: reads apart in partitions {_list(view.apart)}")
+        lines += [str(trouble) for trouble in view.troubles]
     lines += [source.wrong for source in sources if source.wrong]
     lines += [view.verdict for view in views]
     return "\n".join(lines)

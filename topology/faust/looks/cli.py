@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from click import Choice
 from faust.cli import argument, option
 
 from topology.explain import account_text, ledger_text, tally_text
 from topology.explain.parked import parked_text
+from topology.explain.tally import SHARE
 from topology.explain.times import seconds_of
 from topology.explain.told import told_text
+from topology.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
 from topology.faust.answering import JSON, Answering
 from topology.faust.looks.commands import LIMIT as COMMANDS
 from topology.faust.looks.commands import commands as commands_of
@@ -21,7 +24,16 @@ from topology.faust.looks.timeouts import timeouts as timeouts_of
 from topology.faust.looks.views import views as tallies_of
 
 _VIEW = option("--view", default="", help="Only this view; all unless given.")
+_ALLOW = option(
+    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED]),
+    help="Take what is there for no bad news: dead, failed, late, …",
+)  # fmt: skip
 _LOOK = option("--look", type=int, default=None, help="Look so far back in topics.")
+
+
+def _bad(troubles: list[Trouble], allowed: tuple[str, ...]) -> bool:
+    """Whether there is bad news, but for what is known and allowed."""
+    return any(trouble.place not in allowed for trouble in troubles)
 
 
 def register_looks(app: Any) -> None:
@@ -30,32 +42,65 @@ def register_looks(app: Any) -> None:
     @app.command(  # type: ignore[untyped-decorator]
         argument("stream"),
         _VIEW,
+        _LOOK,
         JSON,
         base=Answering,
     )
-    async def explain(self: Answering, stream: str, view: str, as_json: bool) -> None:
-        """Say why a stream is where it is, what comes next, and what would help."""
-        accounts = await explain_stream(self.app, stream, view, command=self.start)
+    async def explain(
+        self: Answering, stream: str, view: str, look: int | None, as_json: bool
+    ) -> None:
+        """Say why a stream is where it is, what comes next, and what would help.
+
+        The exit status is 1 unless all is well with it in all of the views.
+        """
+        accounts = await explain_stream(
+            self.app, stream, view, command=self.start, look=look, tell=self.progress
+        )
         self.answer("\n\n".join(map(account_text, accounts)), accounts, as_json)
-        if all(account.situation == "unknown" for account in accounts):
+        known = [account for account in accounts if account.situation != "unknown"]
+        if not known or not all(account.well for account in known):
             raise SystemExit(1)
 
     @app.command(  # type: ignore[untyped-decorator]
+        _VIEW,
         option("--limit", type=int, default=GAPS, help="List so many at most; count the rest."),
+        _ALLOW,
+        _LOOK,
         JSON,
         base=Answering,
     )
-    async def gaps(self: Answering, limit: int, as_json: bool) -> None:
-        """List what is missing in which streams, the oldest gap first."""
-        ledger = await ledger_of(self.app, limit=limit)
-        self.answer(ledger_text(ledger), ledger, as_json)
+    async def gaps(
+        self: Answering, view: str, limit: int, allow: tuple[str, ...], look: int | None,
+        as_json: bool,
+    ) -> None:  # fmt: skip
+        """List what is missing in which streams, the oldest gap first.
 
-    @app.command(JSON, base=Answering)  # type: ignore[untyped-decorator]
-    async def views(self: Answering, as_json: bool) -> None:
-        """Count what became of each view's events; the exit status is 1 if that does not add up."""
+        The exit status is 1 if something is, or if something else is not well.
+        """
+        ledger = await ledger_of(self.app, view=view, limit=limit, look=look, tell=self.progress)
+        self.answer(ledger_text(ledger), ledger, as_json)
+        if ledger.streams or _bad(ledger.troubles, allow):
+            raise SystemExit(1)
+
+    @app.command(  # type: ignore[untyped-decorator]
+        option(
+            "--malformed", type=float, default=SHARE,
+            help="The share of malformed messages (0 to 1) that is too many.",
+        ),
+        _ALLOW,
+        JSON,
+        base=Answering,
+    )  # fmt: skip
+    async def views(
+        self: Answering, malformed: float, allow: tuple[str, ...], as_json: bool
+    ) -> None:
+        """Count what became of each view's events.
+
+        The exit status is 1 if that does not add up, or if something is where it should not be.
+        """
         found = await tallies_of(self.app)
-        self.answer(tally_text(found.sources, found.views), found.as_dict(), as_json)
-        if not found.adds_up:
+        self.answer(tally_text(found.sources, found.views, malformed), found.as_dict(), as_json)
+        if not found.adds_up or _bad(found.troubles(malformed), allow):
             raise SystemExit(1)
 
     @app.command(  # type: ignore[untyped-decorator]

@@ -20,7 +20,6 @@ from topology.faust.kafka import connection, missing_topics, plain_consumer, rea
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
 from topology.faust.steps import wall
-from topology.on_full import Redeliver
 from topology.redelivery import Redelivered, not_before, revive
 from topology.source import Source
 from topology.topology import Topology
@@ -191,18 +190,21 @@ class Durable:
         wanted: Callable[[Message], bool] | None = None,
         *,
         least: int | None = None,
+        most: int | None = None,
     ) -> Tail:
         """The last records of a partition, or of a topic of one partition.
 
         least: the offset down to which it is looked, if that is possible; else as far as it is.
+        most: so many offsets at most; as many as the looks of this Durable have unless given.
         """
+        most = self._look if most is None else most
         partition = TopicPartition(topic, 0) if isinstance(topic, str) else topic
         span = (await self.span([partition]))[partition]
         floor = span.first if least is None else min(span.end, max(span.first, least))
         parts: list[list[Message]] = []
         upto, size, until = span.end, FIRST, time.monotonic() + self._seconds
-        while upto > floor and span.end - upto < self._look and time.monotonic() < until:
-            start = max(floor, upto - size, span.end - self._look)
+        while upto > floor and span.end - upto < most and time.monotonic() < until:
+            start = max(floor, upto - size, span.end - most)
             parts.append([])
             async for record in self.records(partition, start, upto):
                 if wanted is None or wanted(record):
@@ -225,25 +227,33 @@ class Durable:
         table.write(sorted(rows.items()))
         return ViewTask(view, table)
 
-    async def away(self, task: ViewTask, partition: int, stream: str | None = None) -> list[Away]:
-        """The events of a view's redelivery topic that did not come again yet, of LOOK at most.
+    async def away(
+        self, task: ViewTask, partition: int, stream: str | None = None
+    ) -> tuple[list[Away], list[str]]:
+        """The events of a view's redelivery topic that did not come again yet, each once; and what
+        was not looked at, in words.
 
         stream: only those of this one.
         """
         view = task.view
-        if not isinstance(view.full, Redeliver) or not task.counts.redelivering:
-            return []
+        if not task.counts.redelivering:
+            return [], []
         topic = TopicPartition(view.redeliver_topic, partition)
-        span = (await self.span([topic]))[topic]
-        start = max(span.first, task.positions.redelivered)
-        found: list[Away] = []
-        async for record in self.records(topic, start, min(span.end, start + self._look)):
-            if stream is None or record.key == stream.encode():
-                (event,) = revive(view, [record], 0)
+        wanted = None if stream is None else stream.encode()
+        tail = await self.end_of(
+            topic,
+            lambda record: wanted is None or record.key == wanted,
+            least=task.positions.redelivered,
+        )
+        found: dict[tuple[str, int], Away] = {}
+        for record in tail.records:
+            for event in revive(view, [record], 0):
                 assert isinstance(event, Redelivered)
-                due = not_before(record)
-                found.append(Away(event.stream, event.sequence, event.attempt, due))
-        return found
+                # Behind the position, an event may have come and gone away again since.
+                found[event.stream, event.sequence] = Away(
+                    event.stream, event.sequence, event.attempt, not_before(record)
+                )
+        return list(found.values()), [tail.cut] if tail.cut else []
 
     async def group(self) -> Group:
         """Who has which partition."""
