@@ -1,16 +1,51 @@
-"""What the command lines of Spark's jobs have in common."""
+"""What the command lines have in common."""
 
 import argparse
 import os
 from pathlib import Path
+from typing import NoReturn
+
+from stores.urls import UrlError, read_url
+
+URL_HELP = "@FILE for a file that it is in; passwords: @FILE, PGPASSWORD or PGPASSFILE"
+
+
+class Parser(argparse.ArgumentParser):
+    """A command line whose mistakes are told without what may be secret in it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with status 2."""
+        unknown, mark, words = message.partition("unrecognized arguments:")
+        if mark:
+            named = [word.partition("=")[0] for word in words.split() if word.startswith("-")]
+            message = f"{unknown}{mark} {' '.join(named) or 'words without an option'}"
+        super().error(message)
+
+
+def url(text: str) -> str:
+    """A URL, or that in the file of `@FILE`."""
+    try:
+        return read_url(text)
+    except UrlError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def broker(text: str) -> str:
+    """host:port, or several joined by commas."""
+    if "@" in text or "://" in text:
+        raise argparse.ArgumentTypeError(
+            "write host:port; how to log in is said by a file of client properties"
+        )
+    return text
 
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
     """Add --broker."""
     parser.add_argument(
         "--broker",
+        type=broker,
         default=os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"),
-        help="host:port of Kafka (SEQUITUR_BROKER, else %(default)s)",
+        help="host:port of Kafka (SEQUITUR_BROKER, else 127.0.0.1:9092)",
     )
 
 

@@ -25,14 +25,16 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
         "bootstrap_servers": broker or os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092")
     }
     authority = None
-    for line in file.read_text().splitlines() if file else ():
+    for number, line in enumerate(file.read_text().splitlines() if file else (), 1):
         key, equals, value = (part.strip() for part in line.partition("="))
         if not key or key.startswith("#"):
             continue
-        if key == "ssl.ca.location":
+        if equals and key == "ssl.ca.location":
             authority = value
-        elif key in _SETTINGS and equals:
+        elif equals and key in _SETTINGS:
             found[_SETTINGS[key]] = value
+        elif not equals:
+            raise ValueError(f"{file}: line {number} is no key=value")
         else:
             known = ", ".join([*_SETTINGS, "ssl.ca.location"])
             raise ValueError(f"{file}: the setting {key!r} is none of {known}")

@@ -11,7 +11,8 @@ _OWN = frozenset(
     }
 )
 """What the materializer sets itself, in lower case as Spark compares."""
-_SECRET = re.compile("password|secret|jaas|token|key", re.IGNORECASE)
+_SECRET = re.compile("pass|secret|jaas|token|key|credential", re.IGNORECASE)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)+)"')
 
 
 class OptionError(ValueError):
@@ -59,5 +60,6 @@ def without_secrets(text: str, options: Mapping[str, str]) -> str:
     """The text without the values of options that hold secrets."""
     for key, value in options.items():
         if value and _SECRET.search(key):
-            text = text.replace(value, "…")
+            for secret in (value, *_QUOTED.findall(value)):
+                text = text.replace(secret, "…")
     return text

@@ -6,26 +6,26 @@
 Row changes go to the views' output topics, or with --store straight into a read store. The state of
 all streams is in the checkpoint: if it is lost, all that the topics still have is read again, and
 outputs come again with the same view, stream and sequence. SIGTERM and Ctrl-C finish the batch in
-hand and end with status 0; an error ends with status 1.
+hand and end with status 0; an error, one line of the log, ends with status 2.
 """
 
 import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from threading import Event
 
-from apps.arguments import add_broker, add_kafka, count, seconds
+from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, count, seconds, url
 from apps.kafka_client import client_settings
 from apps.kafka_options import OptionError, kafka_options
+from apps.outcome import CANNOT, DONE, MISTAKES, cannot, log_to_stderr
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order, submitted
-from stores.sink import Sink, StoreError
+from stores.sink import Sink
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
-from topology import DeclarationError
 
 LOOK_SECONDS = 0.2
 
@@ -35,26 +35,30 @@ log = logging.getLogger("live")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
     logging.getLogger("aiokafka").setLevel(logging.WARNING)
     try:
-        return _run(options)
+        kafka = kafka_options(options.kafka_option, options.kafka_properties)
+        log_to_stderr([options.store], kafka)
+        return _run(options, kafka)
     except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
-        return 0
-    except (StoreError, OptionError, DeclarationError) as error:
-        log.error("%s", error)
-        return 1
+        return DONE
+    except MISTAKES as error:
+        log_to_stderr([options.store])
+        return cannot(error, log, options.store)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("live", description=__doc__.partition("\n")[0])
+    parser = Parser("live", description=__doc__.partition("\n")[0])
     parser.add_argument("--topology", required=True, metavar="MODULE:NAME")
     add_broker(parser)
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="the state of all streams; keep it"
     )
     parser.add_argument(
-        "--store", metavar="URL", help="put row changes straight into this read store"
+        "--store",
+        type=url,
+        metavar="URL",
+        help=f"put row changes straight into this read store; {URL_HELP}",
     )
     parser.add_argument(
         "--topics",
@@ -80,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
     stop = Event()
     take_signals(stop, log, "finishing the batch in hand")
     if options.store is None and options.topics is False:
@@ -90,7 +94,6 @@ def _run(options: argparse.Namespace) -> int:
             f"--store {without_password(options.store)}: row changes go there by way of the output "
             "topics and the materializer; leave --store out, and start apps/materializer.py too"
         )
-    kafka = kafka_options(options.kafka_option, options.kafka_properties)
     client = client_settings(kafka)
     sys.path.insert(0, "")
     if not submitted():
@@ -142,9 +145,9 @@ def _run(options: argparse.Namespace) -> int:
                 log.info("Spark did not stop in order; a batch in hand is run again next time")
             else:
                 log.error("%s", told(error, kafka))
-                return 1
+                return CANNOT
     log.info("stopped")
-    return 0
+    return DONE
 
 
 if __name__ == "__main__":

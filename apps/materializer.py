@@ -5,28 +5,28 @@
 
 A batch of records is one transaction of the read store. The checkpoint only says where to go on
 reading: if it is lost, topics are read from the start, and the store ignores what it has already.
-SIGTERM and Ctrl-C finish the batch in hand and end with status 0; an error ends with status 1.
+SIGTERM and Ctrl-C finish the batch in hand and end with status 0; an error, one line of the log,
+ends with status 2.
 """
 
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 from threading import Event
-from types import ModuleType
 from typing import NamedTuple
 
-from apps.arguments import add_broker, add_kafka, count, seconds
+from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, count, seconds, url
 from apps.kafka_options import OptionError, kafka_options
+from apps.outcome import CANNOT, DONE, MISTAKES, cannot, log_to_stderr
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
-from stores.sink import StoreError
 from stores.sinks import KINDS, needs_spark, open_sink
 from stores.urls import without_password
-from topology import DeclarationError, Table, Topology
+from topology import Table, Topology
+from topology.dotted import find
 from topology.names import checked_topic
 
 log = logging.getLogger("materializer")
@@ -35,27 +35,29 @@ log = logging.getLogger("materializer")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
     try:
-        return _run(options)
+        kafka = kafka_options(options.kafka_option, options.kafka_properties)
+        log_to_stderr([options.store], kafka)
+        return _run(options, kafka)
     except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
-        return 0
-    except (StoreError, OptionError, DeclarationError) as error:
-        log.error("%s", error)
-        return 1
+        return DONE
+    except MISTAKES as error:
+        log_to_stderr([options.store])
+        return cannot(error, log, options.store)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("materializer", description=__doc__.partition("\n")[0])
+    parser = Parser("materializer", description=__doc__.partition("\n")[0])
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--topology", metavar="MODULE:NAME", help="take its views' output topics")
     what.add_argument("--topics", metavar="A,B", help="output topics, their tables are inferred")
     add_broker(parser)
     parser.add_argument(
         "--store",
+        type=url,
         default="sqlite:///read.db",
         metavar="URL",
-        help=f"the read store (%(default)s): {KINDS}",
+        help=f"the read store (%(default)s): {KINDS}; {URL_HELP}",
     )
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="where Spark notes how far it read"
@@ -90,15 +92,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
     stop = Event()
     take_signals(stop, log, "finishing the batch in hand")
-    kafka = kafka_options(options.kafka_option, options.kafka_properties)
     what = _what(options)
-    url = options.store
     with ExitStack() as stack:
         # Spark takes seconds to import and to start: what is wrong with the rest is said before.
-        sink = None if needs_spark(url) else stack.enter_context(open_sink(url, what.tables))
+        sink = (
+            None
+            if needs_spark(options.store)
+            else stack.enter_context(open_sink(options.store, what.tables))
+        )
         from apps.materializing import Settings, materialize
         from apps.spark_errors import told
         from apps.spark_session import SPARK_ERRORS, spark_session
@@ -114,20 +118,20 @@ def _run(options: argparse.Namespace) -> int:
             options.status,
         )
         try:
-            spark = spark_session("materializer", delta=needs_spark(url))
+            spark = spark_session("materializer", delta=needs_spark(options.store))
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             with stopped_in_order(spark, stop):
-                sink = sink or stack.enter_context(open_sink(url, what.tables))
-                place = without_password(url)
+                sink = sink or stack.enter_context(open_sink(options.store, what.tables))
+                place = without_password(options.store)
                 log.info(
                     "reading %s from %s into %s", ", ".join(what.topics), options.broker, place
                 )
                 materialize(spark, sink, settings, stop)
         except SPARK_ERRORS as error:
             log.error("%s", told(error, kafka))
-            return 1
+            return CANNOT
     log.info("stopped")
-    return 0
+    return DONE
 
 
 class What(NamedTuple):
@@ -153,21 +157,12 @@ def _what(options: argparse.Namespace) -> What:
 
 
 def load_topology(place: str) -> Topology:
-    """The topology at `MODULE:NAME`, `:topology` if there is no name. Raises OptionError.
+    """The topology at `MODULE:NAME`, `:topology` if there is no name. Raises DeclarationError.
 
     Where NAME is a module of the package MODULE, the topology is that of the same name in it.
     """
-    module, _, name = place.partition(":")
-    name = name or "topology"
     sys.path.insert(0, "")
-    try:
-        found = getattr(import_module(module), name, None)
-        if found is None or isinstance(found, ModuleType):
-            found = getattr(import_module(f"{module}.{name}"), name, None)
-    except (ImportError, ValueError) as error:
-        raise OptionError(f"topology {place!r}: {error}; write MODULE:NAME") from error
-    if not isinstance(found, Topology):
-        raise OptionError(f"topology {place!r}: there is no Topology of that name")
+    found: Topology = find("topology", place, "topology", lambda one: isinstance(one, Topology))
     return found
 
 

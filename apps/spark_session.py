@@ -18,6 +18,9 @@ from apps.submitted import submitted
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What calls of Spark raise; the last two where its JVM has ended."""
 
+SECRETS = "(?i)secret|pass|token|credential|jaas|key|url"
+"""Names or values of options that Spark shows in no plan, page or log of events."""
+
 _LOCAL = {
     "spark.master": f"local[{os.cpu_count() or 1}]",
     "spark.driver.host": "127.0.0.1",
@@ -26,6 +29,8 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     "spark.log.level": "ERROR",
+    "spark.redaction.regex": SECRETS,
+    "spark.sql.redaction.options.regex": SECRETS,
 }
 _NONE: Mapping[str, str] = {}
 _JVM_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")

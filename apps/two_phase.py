@@ -5,12 +5,13 @@
     python -m apps.two_phase force GID --participant log=URL --rollback
 
 Producers resolve what they left when they start, and while they run; this is for what stays in
-doubt until then. SIGTERM and Ctrl-C end it with status 0; what cannot be reached, or is still in
-doubt at the end, gives status 1.
+doubt until then. SIGTERM and Ctrl-C end it with status 0; what is still in doubt at the end gives
+status 1, and what cannot be reached status 2.
 """
 
 import argparse
 import logging
+import re
 import signal
 import sys
 import time
@@ -18,13 +19,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Event
 
-from sqlalchemy import Engine, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
-from stores.two_phase_log import DecisionLog, TwoPhaseError
+from apps.arguments import URL_HELP, Parser, url
+from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from stores.engines import open_engine
+from stores.two_phase_log import DecisionLog
 from stores.two_phase_prepared import Prepared, end, is_gone, prepared
 from stores.two_phase_recovery import recover
-from stores.urls import without_password
+from stores.urls import said
 
 log = logging.getLogger("two_phase")
 
@@ -32,19 +36,19 @@ log = logging.getLogger("two_phase")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command says; return the exit status."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
+    urls = [getattr(options, "decisions", None), *(url for _, url in options.participant)]
+    log_to_stderr(urls)
     try:
         with ExitStack() as engines:
             return _run(options, engines)
-    except (TwoPhaseError, ArgumentError, SQLAlchemyError) as error:
-        log.error("%s", error)
-        return 1
+    except MISTAKES as error:
+        return cannot(error, log, *urls)
     except KeyboardInterrupt:
-        return 0
+        return DONE
 
 
 def _run(options: argparse.Namespace, engines: ExitStack) -> int:
-    participants = dict(_participant(text, engines) for text in options.participant)
+    participants = {name: _engine(url, engines) for name, url in options.participant}
     if options.command == "force":
         return _force(options.gid, participants, commit=options.commit)
     decisions = DecisionLog(_engine(options.decisions, engines))
@@ -54,7 +58,7 @@ def _run(options: argparse.Namespace, engines: ExitStack) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("two_phase", description=__doc__.partition("\n")[0])
+    parser = Parser("two_phase", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     for name, does in (
         ("list", "show what is prepared, and what was decided of it"),
@@ -66,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
             "--participant",
             action="append",
             required=True,
+            type=_participant,
             metavar="NAME=URL",
             help="a database that takes part, by the name that producers give it; may be repeated",
         )
@@ -78,9 +83,9 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--decisions",
                 required=True,
+                type=url,
                 metavar="URL",
-                help="the database that keeps the decisions; leave passwords to PGPASSWORD or a "
-                "password file",
+                help=f"the database that keeps the decisions; {URL_HELP}",
             )
         if name == "resolve":
             command.add_argument(
@@ -92,35 +97,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _participant(text: str, engines: ExitStack) -> tuple[str, Engine]:
-    name, equals, url = text.partition("=")
-    if not equals or not name:
-        raise TwoPhaseError(f"participant {without_password(text)!r}: write NAME=URL")
-    return name, _engine(url, engines)
+def _participant(text: str) -> tuple[str, str]:
+    """(name, URL) of NAME=URL."""
+    name, equals, place = text.partition("=")
+    if not equals or not re.fullmatch(r"[\w.-]+", name):
+        raise argparse.ArgumentTypeError("write NAME=URL, or NAME=@FILE for a file that it is in")
+    return name, url(place)
 
 
-def _engine(url: str, engines: ExitStack) -> Engine:
-    parsed = make_url(url)
-    if parsed.drivername in ("postgresql", "postgres"):
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    engine = create_engine(parsed)
+def _engine(place: str, engines: ExitStack) -> Engine:
+    engine = open_engine(place)
     engines.callback(engine.dispose)
     return engine
 
 
 def _list(decisions: DecisionLog, participants: dict[str, Engine]) -> int:
-    status = 0
+    status = DONE
     for name, engine in participants.items():
         try:
             found = prepared(name, engine)
         except SQLAlchemyError as error:
-            log.error("participant %s cannot be reached: %s", name, error)
-            status = 1
+            log.error("participant %s cannot be reached: %s", name, said(error))
+            status = CANNOT
             continue
         for one in found:
             outcome = decisions.outcome(one.transaction) if one.log == decisions.id else "foreign"
             print(_line(one, outcome))
-            status = 1
+            status = status or BAD_NEWS
     return status
 
 
@@ -139,16 +142,18 @@ def _resolve(decisions: DecisionLog, participants: dict[str, Engine], every: flo
         except SQLAlchemyError as error:
             if every is None:
                 raise
-            log.error("the decisions cannot be read: %s", error)
+            log.error("the decisions cannot be read: %s", said(error))
         else:
             for line in found.report():
                 log.info("%s", line)
             if every is None:
                 for one in (*found.open, *found.foreign):
                     print(_line(one, "open" if one in found.open else "foreign"))
-                return 1 if found.open or found.foreign or found.unreachable else 0
+                if found.unreachable:
+                    return CANNOT
+                return BAD_NEWS if found.open or found.foreign else DONE
         if stop.wait(every):
-            return 0
+            return DONE
 
 
 def _force(gid: str, participants: dict[str, Engine], *, commit: bool) -> int:
@@ -162,9 +167,9 @@ def _force(gid: str, participants: dict[str, Engine], *, commit: bool) -> int:
                 raise
             if ended:
                 log.info("%s: %s in %s", gid, "committed" if commit else "rolled back", name)
-                return 0
+                return DONE
     log.error("%s is not prepared in any of %s", gid, ", ".join(participants))
-    return 1
+    return BAD_NEWS
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
-    make_url,
     select,
     text,
 )
@@ -23,8 +22,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
 from stores.claims import Held, taken_over
+from stores.engines import parsed_url
 from stores.sink import StoreError
-from stores.urls import without_password
+from stores.urls import UrlError, said, without_password
 
 CLAIMS = Table(
     "_claims",
@@ -42,9 +42,14 @@ class SqlLines:
 
     def __init__(self, url: str) -> None:
         self._shown = without_password(url)
+        self._url = url
         scheme, _, rest = url.partition("://")
         postgres = scheme in ("postgresql", "postgres")
-        self._engine = _engine(make_url(f"postgresql+psycopg://{rest}" if postgres else url))
+        try:
+            parsed = parsed_url(f"postgresql+psycopg://{rest}" if postgres else url)
+        except UrlError as error:
+            raise StoreError(f"read store: {error}") from None
+        self._engine = _engine(parsed)
 
     def take(self, names: Sequence[str], owner: str, seconds: float) -> dict[str, str]:
         """See `Lines.take`."""
@@ -90,7 +95,7 @@ class SqlLines:
             with self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise StoreError(f"read store {self._shown}: {error}") from error
+            raise StoreError(f"read store {self._shown}: {said(error, self._url)}") from error
 
 
 def _set(connection: Connection, names: Sequence[str], owner: str, **values: int | str) -> int:

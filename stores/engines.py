@@ -3,28 +3,46 @@
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from stores.urls import UrlError, read_url, require, without_password
 
 BUSY = 30.0
 """Seconds that a writer of an SQLite file waits for another one."""
 _CONNECT = {"connect_timeout": "5", "tcp_user_timeout": "20000", "application_name": "sequitur"}
 
 
+def parsed_url(url: str) -> URL:
+    """The parts of a URL. Raises UrlError, which says nothing of what is secret in it."""
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        raise UrlError(
+            f"{without_password(url)!r} is no URL of a database: write sqlite:///FILE or "
+            "postgresql://USER@HOST:PORT/DATABASE, with %40 for @, %2F for / and so on in a "
+            "password"
+        ) from None
+
+
 def open_engine(url: str, **settings: Any) -> Engine:
     """The engine of `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
 
     What is committed survives a power loss: SQLite is synced, PostgreSQL is as its server is set.
-    settings: of `sqlalchemy.create_engine`. Raises ValueError for another kind of database.
+    settings: of `sqlalchemy.create_engine`. Raises UrlError, a ValueError, for what is no URL of a
+    database, or of another kind of database, or whose driver is not installed.
     """
-    parsed = make_url(url)
-    kind = parsed.get_backend_name()
-    if kind == "postgresql":
+    parsed = parsed_url(url := read_url(url))
+    kind = parsed.drivername.partition("+")[0]
+    if kind in ("postgresql", "postgres"):
         given = {name: value for name, value in _CONNECT.items() if name not in parsed.query}
+        require("database", url, "psycopg", "postgres", UrlError)
         parsed = parsed.set(drivername="postgresql+psycopg")
         return create_engine(parsed, connect_args=given, **{"pool_pre_ping": True, **settings})
     if kind != "sqlite" or not parsed.database or parsed.database == ":memory:":
-        shown = parsed.render_as_string(hide_password=True)
-        raise ValueError(f"{shown!r}: use sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+        raise UrlError(
+            f"{without_password(url)!r}: use sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        )
     Path(parsed.database).absolute().parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
         parsed, connect_args={"timeout": BUSY, "check_same_thread": False}, **settings

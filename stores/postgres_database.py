@@ -20,7 +20,7 @@ from stores.reduction import Mark, Stream
 from stores.schema import Limits, TableState
 from stores.sink import StoreError
 from stores.sql_database import DataRefused, listed, quoted
-from stores.urls import without_password
+from stores.urls import said, without_password
 
 FEW = 50
 """Up to so many rows are written one by one, which is quicker for them than by COPY."""
@@ -80,7 +80,7 @@ class PostgresDatabase:
         except (DataError, IntegrityError, ProgramLimitExceeded) as error:
             raise DataRefused(f"read store {self._name}: {_said(error)}") from error
         except psycopg.Error as error:
-            raise StoreError(f"read store {self._name}: {_said(error)}") from error
+            raise StoreError(f"read store {self._name}: {said(error, self._url)}") from error
 
     @contextmanager
     def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:

@@ -1,14 +1,18 @@
 """Read stores by URL."""
 
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 
 from stores.sink import DeclaredTable, Sink, StoreError
-from stores.urls import without_password
+from stores.urls import UrlError, read_url, require, without_password
+from topology.closest import closest
 
-KINDS = "sqlite:///FILE, postgresql://USER:PASSWORD@HOST:PORT/DATABASE or delta:///FOLDER"
+KINDS = (
+    "sqlite:///FILE, postgresql://USER:PASSWORD@HOST:PORT/DATABASE, delta:///FOLDER, or @FILE for "
+    "a file that one of these is in"
+)
 
+_SCHEMES = ("sqlite", "postgresql", "delta")
 _SQLITE = "sqlite:///"
 _DELTA = "delta:"
 
@@ -22,22 +26,29 @@ def open_sink(url: str, tables: Iterable[DeclaredTable] = (), side: str | None =
     tables are written, None for the live ones. Raises StoreError for a URL of no known store, and
     where the store cannot be opened.
     """
+    try:
+        url = read_url(url)
+    except UrlError as error:
+        raise StoreError(str(error)) from None
     path = url.removeprefix(_SQLITE)
     if path != url and path not in ("", ":memory:"):
         from stores.sqlite_sink import SqliteSink
 
         return SqliteSink(Path(path), tables, side)
     if url.startswith(("postgresql://", "postgres://")):
-        _require("psycopg", "postgres", url)
+        require("read store", url, "psycopg", "postgres", StoreError)
         from stores.postgres_sink import PostgresSink
 
         return PostgresSink(url, tables, side)
     if needs_spark(url):
-        _require("pyspark", "spark", url)
+        require("read store", url, "pyspark", "spark", StoreError)
         from stores.delta_sink import DeltaSink
 
         return DeltaSink(delta_folder(url), tables, side)
-    raise StoreError(f"read store {without_password(url)!r} is of no known kind; write {KINDS}")
+    kind = closest(url.partition(":")[0], _SCHEMES)
+    raise StoreError(
+        f"read store {without_password(url)!r} is of no known kind{kind}; write {KINDS}"
+    )
 
 
 def needs_spark(url: str) -> bool:
@@ -49,13 +60,3 @@ def delta_folder(url: str) -> str:
     """The folder of `delta:///relative`, `delta:////absolute` or `delta:SCHEME://…`."""
     rest = url.removeprefix(_DELTA)
     return rest.removeprefix("///") if rest.startswith("///") else "" if rest[:1] == "/" else rest
-
-
-def _require(module: str, extra: str, url: str) -> None:
-    try:
-        import_module(module)
-    except ImportError as error:
-        raise StoreError(
-            f"read store {without_password(url)!r} needs the package {module} ({error}); install "
-            f"it with: pip install 'sequitur[{extra}]'"
-        ) from error

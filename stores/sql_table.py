@@ -29,6 +29,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 from sqlalchemy.schema import CreateTable
 
 from stores.stamp import Stamp, unclaimed
+from stores.urls import said, without_password
 from stores.view_table import Row, TableError, TableUnavailable
 
 PAGE = 500
@@ -104,13 +105,14 @@ class Dialect(Protocol):
 
 
 class SqlStore:
-    """The tables of a group in the database that `engine` connects to."""
+    """The tables of a group in the database that `engine` connects to, by `url`."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, group: str) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, group: str, url: str) -> None:
         self.engine = engine
         self.dialect = dialect
         self.group = group
-        self.name = engine.url.render_as_string(hide_password=True)
+        self.url = url
+        self.name = without_password(url)
         self._reader: Connection | None = None
         self._made = False
 
@@ -257,7 +259,7 @@ class SqlTable:
             away = isinstance(error, OperationalError | InterfaceError) or (
                 isinstance(error, DBAPIError) and error.connection_invalidated
             )
-            reason = str(getattr(error, "orig", None) or error).strip()
+            reason = said(error, self._store.url)
             raise (TableUnavailable if away else TableError)(
                 f"cannot {doing} the table {self.name}: {reason}; {self._store.dialect.remedy}"
             ) from error

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, create_engine, delete, event, make_url
+from sqlalchemy import Connection, Table, bindparam, create_engine, delete, event
 from sqlalchemy.dialects.sqlite import insert
 
+from stores.engines import parsed_url
 from stores.sql_table import ROWS, SqlStore
+from stores.urls import UrlError, without_password
 from stores.view_table import TableError
 
 BUSY = 20.0
@@ -40,9 +42,15 @@ class _Sqlite:
 
 def open_sqlite(url: str, group: str) -> SqlStore:
     """The store in the file of `sqlite:///file` or `sqlite:////full/path/file`."""
-    parsed = make_url(url)
+    try:
+        parsed = parsed_url(url)
+    except UrlError as error:
+        raise TableError(f"view-state store: {error}") from None
     if not parsed.database or parsed.database == ":memory:":
-        raise TableError(f"view-state store {url!r} names no file; write sqlite:///FILE, or memory")
+        raise TableError(
+            f"view-state store {without_password(url)!r} names no file; write sqlite:///FILE, or "
+            "memory"
+        )
     Path(parsed.database).absolute().parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(parsed, connect_args={"timeout": BUSY})
 
@@ -53,4 +61,4 @@ def open_sqlite(url: str, group: str) -> SqlStore:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
 
-    return SqlStore(engine, _Sqlite(), group)
+    return SqlStore(engine, _Sqlite(), group, url)

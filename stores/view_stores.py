@@ -4,14 +4,16 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from stores.urls import without_password
+from stores.urls import UrlError, read_url, require, said, without_password
 from stores.view_table import Store, TableError
+from topology.closest import closest
 
 KINDS = (
     "rocksdb, rocksdb:///FOLDER, files, files:///FOLDER, sqlite:///FILE, "
     "postgresql://USER@HOST/DATABASE, redis://HOST:PORT/NUMBER, rediss://…, redis+unix:///SOCKET, "
-    "memory, or module:function of your own"
+    "memory, module:function of your own, or @FILE for a file that one of these is in"
 )
+_SCHEMES = ("rocksdb", "files", "sqlite", "postgresql", "redis", "rediss", "redis+unix", "memory")
 
 Opening = Callable[[str, str, Path], Store]
 """(URL, group, data folder) → a store of one's own."""
@@ -26,6 +28,10 @@ def open_store(url: str, group: str, datadir: Path | None = None) -> Store:
     not installed, and a store that cannot be opened.
     """
     datadir = Path() if datadir is None else datadir
+    try:
+        url = read_url(url)
+    except UrlError as error:
+        raise TableError(str(error)) from None
     kind, colon, rest = url.partition(":")
     local = _folder(rest, datadir) / group
     match kind:
@@ -46,40 +52,35 @@ def open_store(url: str, group: str, datadir: Path | None = None) -> Store:
 
             return open_sqlite(url, group)
         case "postgresql" | "postgres":
-            _require("psycopg", "postgres", url)
+            require("view-state store", url, "psycopg", "postgres", TableError)
             from stores.postgres_table import open_postgres
 
             return open_postgres(url, group)
         case "redis" | "rediss" | "redis+unix":
-            _require("redis", "redis", url)
+            require("view-state store", url, "redis", "redis", TableError)
             from stores.redis_table import open_redis
 
             return open_redis(url, group)
     if colon and rest and not rest.startswith("/"):
         return _own(url)(url, group, datadir)
-    raise TableError(f"view-state store {without_password(url)!r} is of no known kind; use {KINDS}")
+    close = closest(kind, _SCHEMES)
+    raise TableError(
+        f"view-state store {without_password(url)!r} is of no known kind{close}; use {KINDS}"
+    )
 
 
 def _folder(rest: str, datadir: Path) -> Path:
     return Path(rest.removeprefix("//")) if rest else datadir
 
 
-def _require(module: str, extra: str, url: str) -> None:
-    try:
-        import_module(module)
-    except ImportError as error:
-        raise TableError(
-            f"view-state store {without_password(url)!r} needs the package {module} ({error}); "
-            f"install it with: pip install 'sequitur[{extra}]'"
-        ) from error
-
-
 def _own(url: str) -> Opening:
     module, _, name = url.partition(":")
     try:
         opening: Opening = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:
+        close = closest(module, _SCHEMES)
         raise TableError(
-            f"view-state store {url!r} cannot be imported ({error}); use {KINDS}"
-        ) from error
+            f"view-state store {without_password(url)!r} cannot be imported "
+            f"({said(error, url)}){close}; use {KINDS}"
+        ) from None
     return opening

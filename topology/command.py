@@ -22,7 +22,8 @@ class Command:
     force: do it although something is lost by it. dry_run: only say what would be. id: that the
     record of what was done has too. everywhere: it goes to all partitions, as it is not known which
     one has the stream. given, expires: when it was given, and when it is too old to be carried out
-    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's id.
+    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's id. A
+    sequence that does not fit into 64 bits raises ValueError.
     """
 
     name: str
@@ -37,6 +38,10 @@ class Command:
     given: int = 0
     expires: int = 0
     cancels: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sequence, int) and not -(2**63) <= self.sequence < 2**63:
+            raise ValueError(f"sequence: {self.sequence.bit_length()} bits do not fit into 64")
 
 
 def encode_command(command: Command) -> bytes:
@@ -54,7 +59,7 @@ def decode_command(value: bytes | None) -> Command:
     try:
         found = orjson.loads(value or b"")
         command = Command(**{name: found[name] for name in found if name in _TYPES})
-    except (orjson.JSONDecodeError, TypeError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"this is no command: {printable(described(error))}") from None
     for field, types in _TYPES.items():
         told = getattr(command, field)

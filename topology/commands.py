@@ -7,7 +7,7 @@ break a promise is refused unless forced.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import orjson
 
@@ -47,6 +47,7 @@ def execute(
 
     rehearsal: for a dry run, of a view whose handler has to be awaited; see `aexecute`.
     """
+    command = _to_stream(task, command)
     try:
         result = _done(task, command, unit, rehearsal)
     except Refused as reason:
@@ -97,6 +98,7 @@ def _note(task: ViewTask, command: Command, result: Result, unit: CommitUnit) ->
 
 async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """The same for any view: the handler is awaited where it has to be."""
+    command = _to_stream(task, command)
     rehearsal, stream = None, command.stream
     if task.view.is_async and command.name == "redrive" and command.dry_run and stream:
         rehearsal = await arehearse(task, stream)
@@ -130,6 +132,12 @@ async def obey(task: ViewTask, records: Iterable[Message], unit: CommitUnit) -> 
             _note(task, command, Result(False, told, {}, "cancelled"), unit)
         else:
             await aexecute(task, command, unit)
+
+
+def _to_stream(task: ViewTask, command: Command) -> Command:
+    """The same command, its stream written as the events have it."""
+    stream = command.stream
+    return replace(command, stream=task.view.stream_id(stream)) if stream else command
 
 
 def halt(task: ViewTask, command: Command, unit: CommitUnit) -> Result:

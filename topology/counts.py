@@ -4,6 +4,14 @@ from dataclasses import dataclass, fields
 
 import orjson
 
+MOST = 2**63 - 1
+"""What a count says that is this or more: what is stored of it has 64 bits."""
+
+
+def saturated(count: int) -> int:
+    """A count as it is stored and told."""
+    return min(count, MOST)
+
 
 @dataclass(slots=True)
 class Counts:
@@ -16,7 +24,7 @@ class Counts:
     that were given up; conflicts, duplicates whose body differs from that of the waiting event;
     reopened and dropped, how often a closed stream was started again and was forgotten; written,
     the records of the view's output topic; rebuilt, how often a stream was. A late event whose
-    stream is to be rebuilt is late until then.
+    stream is to be rebuilt is late until then. A count stops at 2^63 - 1, in sums too.
     """
 
     received: int = 0
@@ -43,7 +51,9 @@ class Counts:
         return places + self.late + self.failed + self.parked + self.redelivering + self.dead
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+        return Counts(
+            *(saturated(getattr(self, f.name) + getattr(other, f.name)) for f in fields(Counts))
+        )
 
 
 _PLACES = frozenset(f.name for f in fields(Counts))

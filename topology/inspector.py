@@ -9,6 +9,7 @@ from topology.dotted import load
 from topology.errors import DeclarationError, Malformed, described
 from topology.event import Message
 from topology.normalise import sequence_number, stream_id
+from topology.stream_ids import StreamIds
 
 
 class Inspected(NamedTuple):
@@ -48,9 +49,11 @@ class Normalised(ABC):
     """An inspector whose findings are normalised, and which raises nothing but Malformed.
 
     holes: what its sequences are and how to declare them, where they grow but cannot count.
+    stream_ids: what kind of ids its streams have.
     """
 
     holes: str = ""
+    stream_ids: StreamIds = StreamIds()
 
     @abstractmethod
     def compile(self) -> Inspect:

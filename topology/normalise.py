@@ -2,18 +2,24 @@
 
 import re
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from topology.errors import DeclarationError, Malformed
+from topology.printable import printable
 
 SequenceType = Literal["auto", "number", "timestamp", "revision"]
 
+StreamType = Literal["auto", "text", "int", "guid"]
+
+_HYPHENS, _DIGITS = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", r"[0-9a-f]{32}"
 _GUID = re.compile(
-    r"(?:urn:uuid:)?\{?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\}?", re.I
+    rf"{_HYPHENS}|\{{(?:{_HYPHENS}|{_DIGITS})\}}|urn:uuid:(?:{_HYPHENS}|{_DIGITS})", re.I
 )
-_GUID_LENGTHS = frozenset((32, 34, 36, 38, 41, 45))
+"""A text that cannot be meant as anything else; 32 digits alone may be a hash, or a number."""
+_GUID_LENGTHS = frozenset((34, 36, 38, 41, 45))
+_ANY_GUID = re.compile(rf"{_GUID.pattern}|{_DIGITS}", re.I)
+_INT = re.compile(r"[+-]?[0-9]{1,512}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _REVISION = re.compile(r"([0-9]{1,19})-[^\s-]+")
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
@@ -30,16 +36,28 @@ def checked_sequence_type(what: str, value: SequenceType) -> SequenceType:
     return value
 
 
-def stream_id(value: Any) -> str:
-    """One text for a stream's id: GUIDs in lower case with hyphens, ints in decimal.
+def stream_id(value: Any, kind: StreamType = "auto") -> str:
+    """One text for a stream's id.
 
-    Raises Malformed for what cannot name a stream: null, empty, true/false, fractions, objects.
+    auto: ints in decimal, unmistakable GUIDs (hyphens as in 8-4-4-4-12, braces, urn:uuid:) in lower
+    case with hyphens, any other text as it is. text: any text as it is. int: ints and digits, in
+    decimal. guid: GUIDs in any form, 32 digits alone too.
+    Raises Malformed for what cannot name such a stream: null, empty, true/false, fractions, others.
     """
-    kind = value.__class__
-    if kind is str:
+    of = value.__class__
+    if of is str:
         size = len(value)
-        if size in _GUID_LENGTHS and _GUID.fullmatch(value):
+        if kind == "auto":
+            if size in _GUID_LENGTHS and _GUID.fullmatch(value):
+                return str(uuid.UUID(value.lower()))
+        elif kind == "guid":
+            if not _ANY_GUID.fullmatch(value):
+                raise Malformed(f"the stream {printable(value)} is no GUID")
             return str(uuid.UUID(value.lower()))
+        elif kind == "int":
+            if not _INT.fullmatch(value):
+                raise Malformed(f"the stream {printable(value)} is no int")
+            return str(int(value))
         if 0 < size <= _STREAM_LIMIT:
             text: str = value
             if not text.isascii() and text != text.encode("utf-8", "replace").decode():
@@ -48,27 +66,24 @@ def stream_id(value: Any) -> str:
         if not size:
             raise Malformed("the stream is empty")
         raise Malformed(f"the stream has {size} characters; the limit is {_STREAM_LIMIT}")
-    if kind is int:
+    if of is int:
+        if kind == "guid":
+            raise Malformed("the stream is an int, no GUID")
         if _LOWEST <= value <= _HIGHEST:
             return str(value)
         if value.bit_length() > 4 * _STREAM_LIMIT:
             raise Malformed(f"the stream is an int of {value.bit_length()} bits")
-        return stream_id(str(value))
-    if kind is bytes:
+        return stream_id(str(value), "text")
+    if of is bytes:
         try:
-            return stream_id(value.decode())
+            return stream_id(value.decode(), kind)
         except UnicodeDecodeError:
             raise Malformed("the stream is not UTF-8") from None
-    if kind is uuid.UUID:
-        return str(value)
+    if of is uuid.UUID:
+        return stream_id(str(value), kind)
     if value is None:
         raise Malformed("the stream is null")
-    raise Malformed(f"the stream is a {kind.__name__}; it must be text, an int or a GUID")
-
-
-def joined_stream_id(values: Sequence[Any]) -> str:
-    """One text for an id of several fields: joined by '|', which is escaped inside a field."""
-    return "|".join(stream_id(v).replace("%", "%25").replace("|", "%7C") for v in values)
+    raise Malformed(f"the stream is a {of.__name__}; it must be text, an int or a GUID")
 
 
 def sequence_number(value: Any, kind: SequenceType = "auto") -> int:

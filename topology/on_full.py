@@ -12,18 +12,26 @@ DELAYS_IN_A_GAP = 4
 GAPS_IN_A_LIMIT = 2
 """How many gaps, each as long as gaps may last, an event must outlive."""
 MOST_ATTEMPTS = 1_000_000
-DELAY, LIMIT = 1.0, 600
+DELAY = 1.0
+LONGEST = 60.0
+"""Seconds that a delay grows to at most, where nothing moves or an event is far from the ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redeliver:
-    """The event goes to the view's redelivery topic and comes again after `delay` seconds.
+    """The event goes to the view's redelivery topic and comes again when the ring has room.
 
-    One that does not fit for the `limit`th time and more goes to the dead topic.
+    delay: seconds until it is tried without knowing that. limit: how often it may be tried while
+    its stream does not move, before it goes to the dead topic; None for as often as it takes.
     """
 
     delay: float = DELAY
-    limit: int = LIMIT
+    limit: int | None = None
+
+    def longest(self, gap: Gap) -> float:
+        """The most seconds that an event stays away before it is tried again."""
+        most = min(LONGEST, gap.least / DELAYS_IN_A_GAP) if isinstance(gap, Skip) else LONGEST
+        return max(self.delay, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +42,12 @@ class Spill:
 Full = Redeliver | Spill | Halt
 
 
-def redeliver(delay: float = DELAY, limit: int = LIMIT) -> Redeliver:
-    """Let an event beyond the ring come again after `delay` seconds, up to `limit` times.
+def redeliver(delay: float = DELAY, limit: int | None = None) -> Redeliver:
+    """Let an event beyond the ring come again when there is room, tried after `delay` seconds.
 
-    Nothing of it is held in memory. `delay * limit` is how long the view may be behind a gap and
-    lose nothing to the dead topic: ten minutes.
+    Nothing of it is held on disk. The delay doubles while the stream does not move, and grows with
+    the distance from the ring, up to a minute. limit: how often an event may be tried while its
+    stream does not move, before it goes to the dead topic; without one it never does.
     """
     call = f"redeliver(delay={delay!r}, limit={limit!r})"
     number = isinstance(delay, int | float) and not isinstance(delay, bool)
@@ -46,22 +55,17 @@ def redeliver(delay: float = DELAY, limit: int = LIMIT) -> Redeliver:
         raise DeclarationError(
             f"{call}: delay must be a number of seconds, 0.001 at least and 86400 at most"
         )
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_ATTEMPTS:
-        raise DeclarationError(f"{call}: limit must be an int from 1 to {MOST_ATTEMPTS}")
+    whole = isinstance(limit, int) and not isinstance(limit, bool)
+    if limit is not None and not (whole and 1 <= limit <= MOST_ATTEMPTS):
+        raise DeclarationError(
+            f"{call}: limit must be an int from 1 to {MOST_ATTEMPTS}, or None for no end"
+        )
     return Redeliver(float(delay), limit)
 
 
 def spill() -> Spill:
     """Keep what does not fit into the ring as rows on disk, in sequence."""
     return Spill()
-
-
-def default_full(gap: Gap) -> Redeliver:
-    """Redelivery that fits the gap policy: as `redeliver()`, quicker or longer where it has to."""
-    if not isinstance(gap, Skip):
-        return Redeliver()
-    delay = min(DELAY, gap.least / DELAYS_IN_A_GAP)
-    return Redeliver(delay, max(LIMIT, math.ceil(GAPS_IN_A_LIMIT * gap.most / delay)))
 
 
 def check_full(view: str, full: Full, gap: Gap) -> None:
@@ -74,10 +78,13 @@ def check_full(view: str, full: Full, gap: Gap) -> None:
             f"{gap.least:g} s would skip events that are only on their way back; make the delay "
             f"{gap.least / DELAYS_IN_A_GAP:g} s or less, skip later, or use spill()"
         )
+    if full.limit is None:
+        return
     lasts = full.delay * full.limit
     if lasts < gap.most * GAPS_IN_A_LIMIT:
         raise DeclarationError(
             f"view {view!r}: redeliver(delay={full.delay:g}, limit={full.limit}) gives an event up "
             f"after {lasts:g} s, with gaps that may last {gap.most:g} s; make the limit "
-            f"{math.ceil(gap.most * GAPS_IN_A_LIMIT / full.delay)} or more, or use spill()"
+            f"{math.ceil(gap.most * GAPS_IN_A_LIMIT / full.delay)} or more, leave it out, or use "
+            "spill()"
         )

@@ -1,94 +1,157 @@
 """Events that come again: their records in a view's redelivery topic, and in the dead topic."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
 
-from topology.errors import Malformed
+from topology.errors import Malformed, described
 from topology.event import Event, Message, Record
 from topology.on_full import Redeliver
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.printable import printable
+from topology.progress import Progress, last_of
 from topology.unit import CommitUnit, Out
 from topology.view import View
 
 NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequitur-sequence"
-"""Headers: when an event is to come again (ms), for which time, and its sequence."""
+"""Headers: when an event is to come again (ms), how often it went while its stream stood where it
+is, and its sequence."""
+LAST = "sequitur-last"
+"""Header: where its stream stood when it went."""
+
+_MOST = 2**63 - 1
+
+Foreign = list[tuple[Message, str]]
+"""Records that are no events which went, with the reason."""
 
 
 @dataclass(slots=True, eq=False)
 class Redelivered(Event):
-    """An event that was away in the redelivery topic. attempt: how often it was by now."""
+    """An event that was away in the redelivery topic.
+
+    attempt: how often it was while its stream stood at `last`; None where that is not known.
+    """
 
     attempt: int = 0
+    last: int | None = None
 
 
 def not_before(record: Message) -> int:
     """When the event of a redelivery topic's record is to come again (ms)."""
-    found = (value for name, value in reversed(record.headers) if name == NOT_BEFORE)
-    return int(next(found, b"0"))
+    return _number(record, NOT_BEFORE)
 
 
-def due(records: Iterable[Message], now: int) -> Iterator[Message]:
-    """The records of a redelivery topic up to the first one that is not to come yet.
-
-    All of a view wait equally long, so what is behind that one is not to come either.
-    """
-    return takewhile(lambda record: not_before(record) <= now, records)
+def sequence_of(record: Message) -> int:
+    """The sequence of the event of such a record."""
+    return _number(record, SEQUENCE)
 
 
-def revive(view: View, records: Iterable[Message], now: int) -> list[Event]:
+def stream_of(record: Message) -> str:
+    """The stream of the event of such a record."""
+    return (record.key or b"").decode("utf-8", "replace")
+
+
+def _number(record: Message, header: str) -> int:
+    """The last header of that name, 0 where there is none: `revive` tells what is wrong."""
+    found = (value for name, value in reversed(record.headers) if name == header)
+    with suppress(ValueError, TypeError):
+        return int(next(found, b"0"))
+    return 0
+
+
+def revive(
+    view: View, records: Iterable[Message], now: int, foreign: Foreign | None = None
+) -> list[Event]:
     """The events of a redelivery topic's records. They arrive `now`: gaps in front of them are new.
 
-    A message whose format the inspector no longer knows comes without kind and content.
+    A message whose format the inspector no longer knows comes without kind and content. foreign:
+    takes the records that somebody else wrote there.
     """
     events: list[Event] = []
     for record in records:
-        found = original(record)
-        headers = list(found.headers)
-        sequence, attempt = (int(headers.pop()[1]) for _ in (SEQUENCE, ATTEMPT))
-        headers.pop()
-        message = Record(
-            found.topic, found.partition, found.offset, found.key, found.value, tuple(headers),
-            found.timestamp,
-        )  # fmt: skip
-        stream = (record.key or b"").decode()
-        event = Redelivered(stream, sequence, None, None, message, now, attempt)
-        with suppress(Malformed):
-            if (inspected := view.of.inspect(message)) is not None:
-                _, _, event.kind, event.content = inspected
-        events.append(event)
+        try:
+            events.append(_revived(view, record, now))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if foreign is not None:
+                foreign.append((record, f"it is no event that went away: {described(error)}"))
     return events
 
 
-def redeliver(view: View, events: Sequence[Event], unit: CommitUnit) -> int:
+def _revived(view: View, record: Message, now: int) -> Redelivered:
+    found = original(record)
+    headers, order = list(found.headers), view.of.sequence
+    if headers and headers[-1][0] == ORIGIN:
+        raise ValueError("its origin is no place in a topic")
+    told = dict(headers[-3:])
+    sequence, attempt = int(told[SEQUENCE]), int(told[ATTEMPT])
+    del headers[-3:]
+    last = int(headers.pop()[1]) if headers and headers[-1][0] == LAST else None
+    stream = (record.key or b"").decode()
+    if not stream or "\0" in stream:
+        raise ValueError("it has no stream")
+    if not order.start <= sequence <= _MOST or (sequence - order.start) % order.step:
+        raise ValueError(f"{sequence} is no sequence of {view.of.name}")
+    if not all(-_MOST <= number <= _MOST for number in (found.offset, found.timestamp)):
+        raise ValueError("its origin is no place in a topic")
+    message = Record(
+        found.topic, found.partition, found.offset, found.key, found.value, tuple(headers),
+        found.timestamp,
+    )  # fmt: skip
+    kind = content = None
+    with suppress(Malformed):
+        if (inspected := view.of.inspect(message)) is not None:
+            _, _, kind, content = inspected
+    return Redelivered(stream, sequence, kind, content, message, now, attempt, last)
+
+
+def redeliver(
+    view: View,
+    events: Sequence[Event],
+    unit: CommitUnit,
+    progress_of: Callable[[str], int | Progress],
+) -> int:
     """Send events that the ring has no room for to come again. Returns how many do; others died."""
     policy = view.full
     assert isinstance(policy, Redeliver)
-    later = unit.now + max(1, round(policy.delay * 1000))
     again = 0
     for event in events:
-        attempt = event.attempt + 1 if isinstance(event, Redelivered) else 1
-        if attempt > policy.limit:
+        last, attempt = last_of(progress_of(event.stream)), 1
+        if isinstance(event, Redelivered) and event.last == last:
+            attempt = event.attempt + 1
+        if policy.limit is not None and attempt > policy.limit:
             reason = (
-                f"the ring of {view.buffer} slots had no room for it {attempt} times, "
-                f"{policy.delay:g} s apart"
+                f"the ring of {view.buffer} slots had no room for it {attempt} times, and its "
+                f"stream stood at {last} all the while"
             )
             bury(view, event, reason, unit)
             unit.reports.append(
-                f"view {view.name}: stream {event.stream} sequence {event.sequence} goes to "
-                f"{view.dead_topic}: {reason}; look at what is missing in front of it"
+                f"view {view.name}: stream {printable(event.stream)} sequence {event.sequence} "
+                f"goes to {view.dead_topic}: {reason}; look at what is missing in front of it"
             )
             continue
         again += 1
+        later = unit.now + _delay(view, policy, event.sequence - last, attempt)
         headers = [
             *event.message.headers,
+            (LAST, b"%d" % last),
             (NOT_BEFORE, b"%d" % later),
             (ATTEMPT, b"%d" % attempt),
             (SEQUENCE, b"%d" % event.sequence),
         ]
         unit.colocated[view.redeliver_topic].append(_out(event, headers, unit.now))
     return again
+
+
+def _delay(view: View, policy: Redeliver, ahead: int, attempt: int) -> int:
+    """Ms until an event is tried again that is `ahead` of where its stream stands.
+
+    It grows with each attempt in vain. And where sequences count, an event that is several rings
+    off has that many of them to wait for.
+    """
+    order = view.of.sequence
+    rings = (ahead - 1) // (view.buffer * order.step) if order.kind == "contiguous" else 1
+    times = max(rings, 1 << min(attempt - 1, 32))
+    return max(1, min(round(policy.delay * 1000) * times, view.longest_away))
 
 
 def bury(view: View, event: Event, reason: str, unit: CommitUnit) -> None:
@@ -100,6 +163,22 @@ def bury(view: View, event: Event, reason: str, unit: CommitUnit) -> None:
         (REASON, reason.encode("utf-8", "backslashreplace")[:4000]),
     ]
     unit.keyed[view.dead_topic].append(_out(event, headers, unit.now))
+
+
+def set_aside(view: View, events: Sequence[Event], jump: int, unit: CommitUnit) -> None:
+    """Send events to the dead topic whose sequences cannot be; `jump` is how far they can."""
+    reason = (
+        f"its sequence is more than {jump} above what its stream is at, which cannot be where "
+        "sequences count; if they are times, declare sequence=monotonic(…), if they are so far "
+        "apart, contiguous(jump=…)"
+    )
+    for event in events:
+        bury(view, event, reason, unit)
+    first, more = events[0], len(events) - 1
+    unit.reports.append(
+        f"view {view.name}: stream {printable(first.stream)} sequence {first.sequence} goes to "
+        f"{view.dead_topic}{f', and {more} more' if more else ''}: {reason}"
+    )
 
 
 def _out(event: Event, headers: list[tuple[str, bytes]], now: int) -> Out:

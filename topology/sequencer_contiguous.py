@@ -26,6 +26,9 @@ class ContiguousRun(Run):
             return
         if self.shut(event, progress):
             return
+        if sequence - last > ordering.jump and self.impossible(sequence, progress):
+            result.impossible.append(event)
+            return
         progress = self.writable(event.stream, progress)
         may_be = self.may_be_next(event, progress)
         last = progress.last
@@ -124,7 +127,8 @@ class ContiguousRun(Run):
         found = [here[min(here)]] if here else []
         if progress.spilled > len(here):
             first = max(progress.loaded, progress.last) + 1
-            found += islice(self.state.spilled(stream, first, LAST), 1)
+            rows = self.state.spilled(stream, first, LAST)
+            found += islice((e for e in rows if (stream, e.sequence) not in self.gone), 1)
         return [min(found, key=lambda event: event.sequence)]
 
     def due(self, stream: str, progress: Progress, now: int) -> None:
@@ -137,12 +141,19 @@ class ContiguousRun(Run):
         waits = ring.slots.values() or self.lowest_beyond(stream, progress)
         lowest = min(waits, key=lambda event: event.sequence)
         head = lowest.sequence
+        if self.impossible(head, progress):
+            # And so is all that waits above it.
+            self.drop_impossible(stream, progress)
+            return
+        begins = self.ordering.open_after is not None and self.ordering.is_new(progress)
         if head > first:
             gap = Gap(stream, first, head - add, progress.since, (head - first) // add)
-            if self.ordering.open_after is None or not self.ordering.is_new(progress):
+            if not begins:
                 self.result.skipped.append(gap)
             progress.add_skipped(gap.first, gap.last)
             progress.last = gap.last
+            if begins:
+                self.drop_impossible(stream, progress)
         self.reopen(lowest, progress)
         self.drain(stream, progress)
 

@@ -193,6 +193,38 @@ class Run:
         if missed > progress.last:
             progress.add_skipped(progress.last + self.ordering.step, missed)
         progress.last = before
+        self.drop_impossible(event.stream, progress)
+
+    def impossible(self, sequence: int, progress: int | Progress) -> bool:
+        """Whether a sequence is farther above its stream than any can be."""
+        ordering = self.ordering
+        last = progress if isinstance(progress, int) else progress.last
+        if sequence - last <= ordering.jump:
+            return False
+        # A stream that is joined midway may begin anywhere.
+        midway = ordering.open_after is not None or bool(ordering.opens)
+        return not (midway and ordering.is_new(progress))
+
+    def drop_impossible(self, stream: str, progress: Progress) -> None:
+        """Now that it is known where the stream is, what waits may turn out to be impossible."""
+        if not progress.waiting:
+            return
+        ring, lost = progress.ring, []
+        for event in ring or ():
+            if ring is not None and self.impossible(event.sequence, progress):
+                ring.pop(event.sequence)
+                lost.append(event)
+        if progress.spilled:
+            for event in list(self.rows_beyond(stream, progress)):
+                if self.impossible(event.sequence, progress):
+                    progress.spilled -= 1
+                    self.spilled.get(stream, {}).pop(event.sequence, None)
+                    lost.append(event)
+        self.gone |= {(stream, event.sequence) for event in lost}
+        self.result.released += lost
+        self.result.impossible += lost
+        if lost and not progress.waiting:
+            self.timers.discard(stream)
 
     def drop_below(self, stream: str, progress: Progress, sequence: int) -> None:
         """What waits below `sequence` waits in vain: it is late."""

@@ -25,7 +25,7 @@ class Ordering:
     open_after: how long a new stream waits for its first event before it begins with the lowest
     (ms). opens: the kinds that begin a stream, if only they do. closes: the kinds that close one,
     which is then remembered for `retention` ms. reopen: what comes after that is late, or starts
-    the stream again as if it were new.
+    the stream again as if it were new. jump: by how much a sequence can be above the last one.
     """
 
     start: int = 1
@@ -43,6 +43,7 @@ class Ordering:
     closes: frozenset[str | None] = frozenset()
     retention: int = 0
     reopen: Literal["late", "start"] = "late"
+    jump: int = LAST
 
     @property
     def first(self) -> int:
@@ -79,7 +80,8 @@ class Step:
     events beyond the ring, which are to come again; nothing is kept of them. full: an event was
     beyond the ring of a view that is to halt then. filled: for each gap that an event closed which
     came late, how long it had lasted (ms). closed: (stream, sequence) of a closing event → when its
-    stream is forgotten (ms). reopened: the events that started a closed stream again.
+    stream is forgotten (ms). reopened: the events that started a closed stream again. impossible:
+    events so far above their stream that their sequence cannot be; nothing is kept of them.
     """
 
     changed: dict[str, int | Progress] = field(default_factory=dict)
@@ -96,3 +98,4 @@ class Step:
     filled: list[int] = field(default_factory=list)
     closed: dict[tuple[str, int], int] = field(default_factory=dict)
     reopened: list[Event] = field(default_factory=list)
+    impossible: list[Event] = field(default_factory=list)

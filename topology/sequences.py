@@ -11,16 +11,23 @@ from topology.fields import Field, Header, RecordKey, getter
 LOWEST = -(2**63) + 1
 """The lowest sequence of an order without a start: one below it still fits into 64 bits."""
 
+JUMP = 10**12
+"""Sequences that a stream may be ahead: 30,000 events a second for a year. Times are beyond it."""
+
 Previous = Callable[[Event], Any]
 """A function of an event to the sequence of its predecessor, None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contiguous:
-    """Counting numbers: `start`, `start + step`, … without a gap in the source."""
+    """Counting numbers: `start`, `start + step`, … without a gap in the source.
+
+    jump: how many of them a stream can be ahead of what it is known to be at, JUMP unless given.
+    """
 
     start: int = 1
     step: int = 1
+    jump: int | None = None
     kind: ClassVar[Literal["contiguous"]] = "contiguous"
 
 
@@ -48,8 +55,13 @@ class Monotonic:
 Sequence = Contiguous | Linked | Monotonic
 
 
-def contiguous(start: int = 1, step: int = 1) -> Contiguous:
-    """Sequences are counting numbers from `start` in steps of `step` (at least 1)."""
+def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contiguous:
+    """Sequences are counting numbers from `start` in steps of `step` (at least 1).
+
+    jump: an event that is more sequences than that ahead of its stream cannot be: it goes to the
+    dead topic with the reason, and the stream goes on without it (10^12 unless given). Where a
+    stream is joined midway, its first event may have any sequence.
+    """
     if isinstance(start, bool) or not isinstance(start, int):
         raise DeclarationError(f"contiguous(start={start!r}): start must be an int")
     if not -(2**63) <= start < 2**63:
@@ -61,7 +73,9 @@ def contiguous(start: int = 1, step: int = 1) -> Contiguous:
             f"contiguous(start={start!r}, step={step!r}): start - step must fit into 64 bits; "
             f"start at {step - 2**63} or above"
         )
-    return Contiguous(start, step)
+    if jump is not None and (isinstance(jump, bool) or not isinstance(jump, int) or jump < 1):
+        raise DeclarationError(f"contiguous(jump={jump!r}): jump must be an int of at least 1")
+    return Contiguous(start, step, jump)
 
 
 def linked(previous: Field | Previous, first: Any = None) -> Linked:

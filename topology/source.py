@@ -7,11 +7,13 @@ from topology.inspector import (
     Compiles,
     Inspect,
     InspectorFunction,
+    Normalised,
     resolved,
 )
 from topology.linking import compile_for
 from topology.policies import OnUnknown
 from topology.sequences import Sequence
+from topology.stream_ids import StreamIds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +39,11 @@ class Source:
     def by_stream(self) -> str:
         """The topic in which each stream's events are in one partition."""
         return self.topics[0] if self.keyed else f"{self.topology}.{self.name}.by-stream"
+
+    def stream_id(self, text: str) -> str:
+        """A stream's id as its events have it, of a text as a person or a producer writes it."""
+        ids = self.inspector.stream_ids if isinstance(self.inspector, Normalised) else StreamIds()
+        return ids.read(text)
 
     def inspected_by(self, inspector: AnyInspector) -> "Source":
         """The same source with another inspector."""

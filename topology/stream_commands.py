@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from topology.command import Command, Refused, Result
+from topology.counts import saturated
 from topology.event import Event
 from topology.printable import printable
 from topology.progress import Progress, last_of
@@ -14,9 +15,6 @@ from topology.store import Row
 from topology.unit import CommitUnit
 from topology.view_state import gone
 from topology.view_task import ViewTask
-
-MOST = 10**12
-"""Sequences that one command gives up at most: a slip of the hand is more often the reason."""
 
 
 def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
@@ -41,13 +39,13 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         raise Refused(
             f"{where} counts {last + add}, {last + 2 * add}, …: {sequence} is none of them"
         )
+    if sequence - last > ordering.jump:
+        raise Refused(
+            f"{where} is at {last}: {sequence} is {(sequence - last) // add} sequences ahead; "
+            f"contiguous(…, jump={ordering.jump // add}) lets a stream be so many ahead at most"
+        )
     lost = [event for event in task.waits(stream) if event.sequence <= sequence]
     missing = (sequence - last) // add - len(lost)
-    if missing > MOST:
-        raise Refused(
-            f"{where} is at {last}: {missing} sequences are more than are given up at once "
-            f"({MOST}); is {sequence} the one that is meant?"
-        )
     if not command.force:
         if lost:
             raise Refused(
@@ -73,7 +71,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         progress.add_skipped(progress.last + add, sequence)
         progress.last = sequence
     _take_out(progress, lost)
-    task.counts.skipped += missing
+    task.counts.skipped = saturated(task.counts.skipped + missing)
     task.counts.dead += len(lost)
     task.counts.waiting -= len(lost)
     moved(task, stream, progress, lost, unit)

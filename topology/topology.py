@@ -11,7 +11,7 @@ from topology.inspector import AnyInspector, resolved
 from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
 from topology.names import checked_name, checked_topic
-from topology.on_full import check_full, default_full
+from topology.on_full import check_full
 from topology.on_gap import check_ask
 from topology.policies import (
     Advance,
@@ -151,15 +151,14 @@ class Topology(SideTopics):
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
         buffer: slots of each stream's ring. gap: `wait()`, `skip(after=seconds)`,
-        `skip(after=adaptive(…))` or `ask(topic)`. full: `redeliver(…)`, unless given one that fits
-        the gap; `spill()` or `halt()`. late: `late_topic()` or `rebuild_stream(…)`. error:
-        `advance()`, `retry(…)`, `park()` or `halt()`. tables: the read-store tables that the
-        handler writes to, where their columns should be declared rather than inferred. start:
-        where a stream begins: `first()`, `earliest_seen(after=seconds)` or `opened_by(kind, …)`.
-        closes: the kinds that close a stream; it is forgotten `retention` seconds later. reopen:
-        whether what comes in between is 'late', or starts the stream again ('start'). lane: what
-        splits a stream within the view, each lane in order on its own: a field or a function of
-        the event.
+        `skip(after=adaptive(…))` or `ask(topic)`. full: `spill()`, `redeliver(…)` or `halt()`.
+        late: `late_topic()` or `rebuild_stream(…)`. error: `advance()`, `retry(…)`, `park()` or
+        `halt()`. tables: the read-store tables that the handler writes to, where their columns
+        should be declared rather than inferred. start: where a stream begins: `first()`,
+        `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that close a
+        stream; it is forgotten `retention` seconds later. reopen: whether what comes in between is
+        'late', or starts the stream again ('start'). lane: what splits a stream within the view,
+        each lane in order on its own: a field or a function of the event.
         """
         checked_name("view", name)
         if name in self._views:
@@ -190,7 +189,7 @@ class Topology(SideTopics):
             if not isinstance(value, types):
                 names = " or ".join(f"{policy_name(t)}(…)" for t in types if t is not NoneType)
                 raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
-        full = default_full(gap) if full is None else full
+        full = Spill() if full is None else full
         check_full(name, full, gap)
         check_ask(name, gap, source.sequence, lane)
         closing = checked_closing(name, closes, retention, reopen, kinds)

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from topology.errors import DeclarationError
-from topology.lanes import Lane, Split
+from topology.lanes import Lane, Split, joined_lane, split_lane
 from topology.linking import lenient_link
 from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
-from topology.sequencer import Ordering
-from topology.sequences import Linked, Monotonic
+from topology.sequencer import LAST, Ordering
+from topology.sequences import JUMP, Contiguous, Linked, Monotonic
 from topology.side_topics import SideTopics
 from topology.source import Source
 from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
+from topology.stream_ids import StreamIds
 from topology.table import Table
 
 Handler = Callable[..., Any]
@@ -68,9 +69,25 @@ class View(SideTopics):
         return f"{self.output}.redeliver"
 
     @property
+    def longest_away(self) -> int:
+        """The most ms that an event stays away for redelivery; 0 where none is sent away."""
+        full = self.full
+        return round(full.longest(self.gap) * 1000) if isinstance(full, Redeliver) else 0
+
+    @property
     def commands_topic(self) -> str:
         """The topic of what operators tell the view."""
         return f"{self.output}.commands"
+
+    def stream_id(self, text: str) -> str:
+        """A stream's id as the view knows it, of a text as a person or a producer writes it.
+
+        In a view with lanes the text names a stream, or one lane of it as `stream|lane`.
+        """
+        if self.split is None or "|" not in text:
+            return self.of.stream_id(text)
+        stream, lane = split_lane(text)
+        return joined_lane(self.of.stream_id(stream), StreamIds().read(lane))
 
     @property
     def adaptive(self) -> Adaptive | None:
@@ -99,6 +116,9 @@ class View(SideTopics):
             closes=frozenset(closing.kinds if closing else ()),
             retention=math.ceil(closing.retention * 1000) if closing else 0,
             reopen=closing.reopen if closing else "late",
+            jump=sequence.step * (sequence.jump or JUMP)
+            if isinstance(sequence, Contiguous)
+            else LAST,
         )
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 from topology.asking import asking_of
 from topology.closed import ClosedStreams
-from topology.counts import encode_counts
+from topology.counts import encode_counts, saturated
 from topology.event import Event, Message
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
@@ -14,8 +14,10 @@ from topology.handling_epochs import EpochHandling, epoch_handling_of
 from topology.handling_lanes import handling_of
 from topology.late_events import LateEvents
 from topology.on_late import RebuildStream
+from topology.origin import ORIGIN, REASON, origin
+from topology.printable import printable
 from topology.progress import Progress, Retry
-from topology.redelivery import redeliver, revive
+from topology.redelivery import Foreign, redeliver, revive, set_aside
 from topology.rows import COUNTS, LATENESS
 from topology.sequencer import LAST, Step, hold_all, step
 from topology.store import PartitionTable, Row
@@ -36,6 +38,9 @@ class ViewTask(ViewState):
     def __init__(self, view: View, table: PartitionTable) -> None:
         super().__init__(view, table)
         self._retried: Mapping[Event, int] = NEVER
+        self.moved: set[str] = set()
+        """Streams that moved while events of the view are away; see `Away`."""
+        self._foreign: Foreign = []
         self.late_events = LateEvents(table)
         self._handling: type[Handling] = (
             epoch_handling_of(view) if self.counts.rebuilt else handling_of(view)
@@ -80,14 +85,9 @@ class ViewTask(ViewState):
         return float("inf") if self.halted else self.retries.next
 
     def take_back(self, records: Sequence[Message], now: int) -> list[Event]:
-        """The events of the next records of the redelivery topic, for the step that follows.
-
-        records: from offset `positions.redelivered` on, as far as `redelivery.due` says that they
-        are to come again.
-        """
-        if records:
-            self.positions.redelivered = records[-1].offset + 1
-        return revive(self.view, records, now)
+        """The events of records of the redelivery topic that `Away.take` said, for the step that
+        follows."""
+        return revive(self.view, records, now, self._foreign)
 
     def run(
         self,
@@ -212,13 +212,21 @@ class ViewTask(ViewState):
         counts.late += len(result.late)
         counts.reopened += len(result.reopened)
         counts.waiting += len(result.buffered) - len(result.released)
-        counts.skipped += sum(gap.count for gap in result.skipped)
+        if result.skipped:
+            counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
+        if result.impossible:
+            counts.dead += len(result.impossible)
+            set_aside(self.view, result.impossible, self.ordering.jump, unit)
         if self.parked or handling.held:
             self._park(result, handling.held, unit)
         if result.redelivered:
-            again = redeliver(self.view, result.redelivered, unit)
+            again = redeliver(self.view, result.redelivered, unit, self.progress)
             counts.redelivering += again
             counts.dead += len(result.redelivered) - again
+        if counts.redelivering:
+            self.moved.update(result.changed)
+        if self._foreign:
+            self._set_aside(unit)
         if result.full:
             self.halt(why_full(self.view, result), unit)
         if self.lateness is not None:
@@ -259,6 +267,19 @@ class ViewTask(ViewState):
         unit.reports.append(
             f"view {self.view.name} is halted: {reason}; resume it when that is mended"
         )
+
+    def _set_aside(self, unit: CommitUnit) -> None:
+        """What somebody wrote to the redelivery topic that is no event."""
+        for record, reason in self._foreign:
+            why = reason.encode("utf-8", "backslashreplace")[:4000]
+            headers = [*record.headers, (REASON, why), (ORIGIN, origin(record))]
+            out = (record.key, record.value, unit.now, headers)
+            unit.keyed[self.view.malformed_topic].append(out)
+            unit.reports.append(
+                f"view {self.view.name}: {record.topic}/{record.partition} offset {record.offset} "
+                f"goes to {self.view.malformed_topic}: {printable(reason)}"
+            )
+        self._foreign.clear()
 
     def _hold(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:
         """Set the streams of failed events aside; halt the view if that is its policy."""

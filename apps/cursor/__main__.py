@@ -4,6 +4,10 @@ python -m apps.cursor serve --store sqlite:///warehouse.sqlite
 python -m apps.cursor feed --store postgresql://… --topic orders
 python -m apps.cursor parked --store … --cursor warehouse
 python -m apps.cursor redrive --store … --topic orders --stream A-17
+
+The exit status is 0 when it is done or was told to stop, 1 where `gaps` or `parked` shows
+something, or the stream to release is not parked, and 2, with one line, for what could not be done.
+`serve` and `feed` wait, while they run, for a database or a broker that is away.
 """
 
 import argparse
@@ -13,21 +17,20 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy.exc import SQLAlchemyError
-
+from apps.arguments import URL_HELP, Parser, broker, url
 from apps.cursor.feed import Feed
 from apps.cursor.interpret import Interpret, inspected, output_records
 from apps.cursor.server import serve
 from apps.kafka_login import kafka_login
+from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from apps.running import run_until_stopped, token
 from stores.cursor import Cursor, CursorError
 from stores.cursor_commands import counts, gaps, parked, redrive, unpark
 from stores.engines import open_engine
-from topology.errors import DeclarationError
 from topology.fields import key
 from topology.inspectors import Headers
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("cursor")
 
 _HELP = {
     "serve": "take messages in over HTTP",
@@ -41,7 +44,7 @@ _HELP = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m apps.cursor",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -49,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     made = {name: commands.add_parser(name, help=text) for name, text in _HELP.items()}
     for command in made.values():
-        command.add_argument("--store", required=True, help="URL of the consumer's database")
+        where = f"URL of the consumer's database; {URL_HELP}"
+        command.add_argument("--store", type=url, required=True, help=where)
         command.add_argument("--cursor", default="default", help="its name (%(default)s)")
     for name in ("redrive", "unpark"):
         made[name].add_argument("--topic", required=True)
@@ -64,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     feeding.add_argument("--outputs", action="store_true", help="they are views' output topics")
     feeding.add_argument("--ask", type=float, metavar="SECONDS",
                          help="ask the relay for what is missing for so long")  # fmt: skip
-    feeding.add_argument("--broker", help="host:port; default: SEQUITUR_BROKER")
+    feeding.add_argument("--broker", type=broker, help="host:port; default: SEQUITUR_BROKER")
     feeding.add_argument("--kafka-properties", type=Path, help="file of client properties")
     return parser
 
@@ -102,17 +106,19 @@ def _tell(options: argparse.Namespace) -> int:
         case "counts":
             print(counts(cursor))
         case "gaps":
-            for gap in gaps(cursor):
+            for gap in (found := gaps(cursor)):
                 since = datetime.fromtimestamp(gap.since / 1000, UTC)
                 print(
                     f"{gap.topic} {gap.stream}: {gap.first} to {gap.last}, since {since:%F %T} UTC"
                 )
+            return BAD_NEWS if found else DONE
         case "parked":
-            for each in parked(cursor):
+            for each in (aside := parked(cursor)):
                 print(
                     f"{each.topic} {each.stream}: sequence {each.sequence} failed {each.attempts} "
                     f"times, {each.messages} messages wait: {each.reason}"
                 )
+            return BAD_NEWS if aside else DONE
         case "redrive":
             redrive(cursor, options.topic, options.stream)
             print(f"{options.topic} {options.stream} is delivered again")
@@ -125,12 +131,15 @@ def _tell(options: argparse.Namespace) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
     options = _parser().parse_args(arguments)
+    log_to_stderr([options.store])
     commands = {"serve": _serve, "feed": _feed}
     try:
         return commands.get(options.command, _tell)(options)
-    except (ValueError, OSError, CursorError, DeclarationError, SQLAlchemyError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    except CursorError as error:
+        cannot(error, logger, options.store)
+        return BAD_NEWS
+    except (ValueError, *MISTAKES) as error:
+        return cannot(error, logger, options.store)
 
 
 if __name__ == "__main__":

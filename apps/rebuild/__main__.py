@@ -5,7 +5,11 @@
     spark-submit … apps/rebuild/__main__.py run …
 
 Workers and materializers run on meanwhile. A rebuild that was stopped or killed goes on when the
-same command is given again. SIGTERM and Ctrl-C end it with status 130, an error with status 1.
+same command is given again.
+
+The exit status is 0 if it is done; 1 if the history is not enough, or the tables differ and so were
+not switched; 2, with one line, if something could not be had or reached; 130 after SIGTERM and
+Ctrl-C.
 """
 
 import argparse
@@ -18,16 +22,15 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from aiokafka.errors import KafkaError
-
-from apps.arguments import add_broker, add_kafka
+from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, url
 from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
-from stores.sink import OLD, Sink, StoreError
+from stores.sink import OLD, Sink
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
-from topology import DeclarationError
+from topology.closest import closest
 from topology.rebuilding import CannotRebuild
 
 STOPPED = 130
@@ -38,7 +41,8 @@ log = logging.getLogger("rebuild")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit status."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
+    place = getattr(options, "store", None)
+    log_to_stderr([place])
     for loud in ("aiokafka", "faust", "kafka"):
         logging.getLogger(loud).setLevel(logging.WARNING)
     commands = {"run": _run, "drop": _drop, "sides": _sides, "export": _export}
@@ -46,13 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return commands[options.command](options)
     except KeyboardInterrupt:
         return STOPPED
-    except (StoreError, OptionError, DeclarationError, CannotRebuild) as error:
+    except CannotRebuild as error:
         log.error("%s", error)
-        return 1
+        return BAD_NEWS
+    except MISTAKES as error:
+        return cannot(error, log, place)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("rebuild", description=__doc__.partition("\n")[0])
+    parser = Parser("rebuild", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
 
     run = commands.add_parser("run", help="rebuild views, and put them in the live tables' place")
@@ -98,7 +104,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--store", default="sqlite:///read.db", metavar="URL", help="the read store (%(default)s)"
+        "--store",
+        type=url,
+        default="sqlite:///read.db",
+        metavar="URL",
+        help=f"the read store (%(default)s); {URL_HELP}",
     )
 
 
@@ -119,7 +129,8 @@ def _run(options: argparse.Namespace) -> int:
     for name in names:
         if name not in topology.views:
             known = ", ".join(map(repr, topology.views)) or "none"
-            raise OptionError(f"view {name!r} is not in {topology.name!r}; it has {known}")
+            close = closest(name, topology.views)
+            raise OptionError(f"view {name!r} is not in {topology.name!r}{close}; it has {known}")
     views = [topology.views[name] for name in names]
     request = Request(
         views=tuple(names),
@@ -147,17 +158,15 @@ def _run(options: argparse.Namespace) -> int:
         on_spark=lambda spark: _stopping(spark, stop),
     )
     try:
-        job.run()
+        switched = job.run()
     except Stopped:
         log.info("stopped; the same command goes on from here")
         return STOPPED
-    except (NoSnapshot, KafkaError, OSError) as error:
-        log.error("%s", error)
-        return 1
+    except NoSnapshot as error:
+        return cannot(error, log)
     except SPARK_ERRORS as error:
-        log.error("%s", _told(error, kafka))
-        return 1
-    return 0
+        return _failed(error, kafka)
+    return DONE if switched or options.switch == "no" else BAD_NEWS
 
 
 @contextmanager
@@ -204,8 +213,7 @@ def _export(options: argparse.Namespace) -> int:
         with stopped_in_order(spark, Event()):
             number = export(spark, options.broker, options.topic, options.to, options.format, kafka)
     except SPARK_ERRORS as error:
-        log.error("%s", _told(error, kafka))
-        return 1
+        return _failed(error, kafka)
     log.info("%s messages are in %s", f"{number:,}", options.to)
     return 0
 
@@ -218,16 +226,18 @@ def _time(text: str) -> int:
     return round(found.timestamp() * 1000)
 
 
-def _told(error: Exception, kafka: Mapping[str, str]) -> str:
-    """What Spark says; of a task's failure, what the task said."""
+def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
+    """Say what Spark says; of a task's failure, what the task said. Returns the exit status."""
     from apps.spark_errors import told
 
     mark = f"{CannotRebuild.__module__}.{CannotRebuild.__name__}: "
     for line in str(error).splitlines():
         if mark in line:
-            return without_secrets(line.partition(mark)[2], kafka)
+            log.error("%s", without_secrets(line.partition(mark)[2], kafka))
+            return BAD_NEWS
     retention = "messages were deleted by retention since this was begun; give --fresh"
-    return told(error, kafka, {"failOnDataLoss": retention})
+    log.error("%s", told(error, kafka, {"failOnDataLoss": retention}))
+    return CANNOT
 
 
 if __name__ == "__main__":

@@ -187,7 +187,9 @@ class Build:
     def frame(self, source: Source, views: Iterable[View]) -> DataFrame:
         """All that a source's views are rebuilt from."""
         messages = list(self.messages(source))
-        return rebuild.together(messages, self.progress(views), self.slices, self._chosen(messages))
+        return rebuild.together(
+            messages, self.progress(views), self.slices, self._chosen(source, messages)
+        )
 
     def messages(self, source: Source) -> Iterable[DataFrame]:
         """The history of a source, with the streams."""
@@ -213,12 +215,12 @@ class Build:
         """How far the live views are in each stream."""
         return rebuild.limits(self.spark, views, self.limits.progress())
 
-    def _chosen(self, messages: list[DataFrame]) -> Column | DataFrame | None:
+    def _chosen(self, source: Source, messages: list[DataFrame]) -> Column | DataFrame | None:
         """Which streams, None for all: a condition, or a frame of them."""
         request = self.plan.request
         chosen: Column | None = None
         if request.streams:
-            chosen = F.col("stream").isin(*request.streams)
+            chosen = F.col("stream").isin(*map(source.stream_id, request.streams))
         if request.since is None and request.until is None:
             return chosen
         times = F.lit(True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from stores.urls import without_password
 from topology import Topology, View
 from topology.faust.snapshot import Snapshot, snapshot_from
 
@@ -75,6 +76,8 @@ class WorkFolder:
         asked: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in kept["request"].items()
         }
+        # A plan of an earlier version may show more of the URL than is shown now.
+        asked["store"] = without_password(asked["store"])
         return Plan(
             Request(**asked),
             snapshot_from(kept["snapshot"]),

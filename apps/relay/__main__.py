@@ -5,11 +5,13 @@
     python -m apps.relay void --log … --topic orders --stream A-17 --first 4 --reason "…"
 
 Several may run beside each other: one leads, and another takes over when it ends. SIGTERM and
-Ctrl-C end it with status 0.
+Ctrl-C end it with status 0. While it runs it waits for a database or a receiver that is away; what
+it cannot begin with, and what `void` cannot do, ends it with one line and status 2.
 """
 
 import argparse
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -17,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.exc import SQLAlchemyError
-
+from apps.arguments import URL_HELP, Parser, broker, url
 from apps.kafka_login import kafka_login
+from apps.outcome import MISTAKES, cannot, log_to_stderr
 from apps.relay.http_link import HttpLink
 from apps.relay.kafka_link import KafkaLink
 from apps.relay.link import Link
@@ -29,12 +31,13 @@ from apps.relay.turn import Pace
 from apps.running import run_until_stopped, token
 from stores.engines import open_engine
 from stores.lease import Lease
-from stores.message import MessageLogError
 from stores.message_log import MessageLog
+
+logger = logging.getLogger("relay")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m apps.relay",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -45,7 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     void = commands.add_parser("void", help="declare that messages never come")
     for command in (kafka, http, void):
         add = command.add_argument
-        add("--log", required=True, help="URL of the log's database: sqlite:///… or postgresql://…")
+        where = f"URL of the log's database: sqlite:///… or postgresql://…; {URL_HELP}"
+        add("--log", type=url, required=True, help=where)
         add("--name", default="sequitur", help="of the log (default: %(default)s)")
         add("--schema", help="of the log, in PostgreSQL")
     for command in (kafka, http):
@@ -55,11 +59,13 @@ def _parser() -> argparse.ArgumentParser:
         add("--page", type=int, default=4000, help="messages at a time (%(default)s)")
         add("--acknowledged", type=float, default=20.0, help="seconds to wait for (%(default)s)")
         add("--keep", type=float, default=0.0, help="seconds to keep what is acknowledged (0)")
-    kafka.add_argument("--broker", help="host:port; default: SEQUITUR_BROKER")
+    kafka.add_argument("--broker", type=broker, help="host:port; default: SEQUITUR_BROKER")
     kafka.add_argument("--kafka-properties", type=Path, help="file of client properties")
     kafka.add_argument("--requests", action="append", default=[], metavar="TOPIC",
                        help="answer requests for messages of it, from TOPIC.resend")  # fmt: skip
-    http.add_argument("--to", required=True, help="URL of the cursor; its token: DELIVERY_TOKEN")
+    http.add_argument(
+        "--to", type=url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
+    )
     for name in ("--topic", "--stream", "--reason"):
         void.add_argument(name, required=True)
     void.add_argument("--first", type=int, required=True, help="sequence")
@@ -122,11 +128,12 @@ def _void(options: argparse.Namespace) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
     options = _parser().parse_args(arguments)
+    urls = [options.log, getattr(options, "to", None)]
+    log_to_stderr(urls)
     try:
         return _void(options) if options.command == "void" else _run(options)
-    except (ValueError, OSError, MessageLogError, SQLAlchemyError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    except (ValueError, *MISTAKES) as error:
+        return cannot(error, logger, *urls)
 
 
 if __name__ == "__main__":

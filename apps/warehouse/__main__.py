@@ -3,11 +3,13 @@
     python -m apps.warehouse --orders 500
 
 places, changes and cancels orders while all of it runs, with some transactions rolled back and some
-messages failing at first; then compares the two files. The exit status is 0 if they agree.
+messages failing at first; then compares the two files. The exit status is 0 if they agree, 1 if
+they differ, 2 if it could not be tried.
 """
 
 import argparse
 import asyncio
+import logging
 import os
 import random
 import secrets
@@ -19,8 +21,10 @@ from threading import Event, Thread
 
 from sqlalchemy import Connection
 
+from apps.arguments import Parser
 from apps.cursor.server import serve
 from apps.local.ports import HOST, free_port
+from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from apps.relay.http_link import HttpLink
 from apps.relay.relay import Relay
 from apps.warehouse import stock
@@ -31,6 +35,8 @@ from stores.cursor_message import Message
 from stores.cursor_work import work
 from stores.engines import open_engine
 from stores.lease import Lease
+
+log = logging.getLogger("warehouse")
 
 ITEMS = ("bolts", "nuts", "washers")
 
@@ -106,7 +112,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m apps.warehouse",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -115,12 +121,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--folder", type=Path, help="for the two files; default: a temporary one")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="sequitur-warehouse-") as temporary:
-        wrong = asyncio.run(run(options.folder or Path(temporary), options.orders, options.seed))
+    try:
+        with tempfile.TemporaryDirectory(prefix="sequitur-warehouse-") as temporary:
+            folder = options.folder or Path(temporary)
+            wrong = asyncio.run(run(folder, options.orders, options.seed))
+    except MISTAKES as error:
+        log_to_stderr()
+        return cannot(error, log)
     for line in wrong[:20]:
         print(line)
     print(f"{'the warehouse agrees with the orders' if not wrong else 'they differ'}")
-    return 1 if wrong else 0
+    return BAD_NEWS if wrong else DONE
 
 
 if __name__ == "__main__":

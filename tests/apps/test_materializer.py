@@ -8,12 +8,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from apps.kafka_options import OptionError
 from apps.materializer import _parser, _what, load_topology, main
 from apps.materializing import Settings, Stopped, Writer
 from stores.sink import Dead, StoreError
 from stores.sqlite_sink import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
+from topology import DeclarationError
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_topology_is_found(place: str) -> None:
 
 @pytest.mark.parametrize("place", ["no.such:topology", "apps.flights.topology:BOARD", "", "json:x"])
 def test_a_topology_that_is_not_there_is_refused(place: str) -> None:
-    with pytest.raises(OptionError, match="topology"):
+    with pytest.raises(DeclarationError, match="topology"):
         load_topology(place)
 
 
@@ -38,10 +38,10 @@ def test_a_topology_that_is_not_there_is_refused(place: str) -> None:
         (["--topology", "no.such:topology"], "no.such:topology"),
     ],
 )
-def test_a_mistake_ends_with_status_1_and_its_reason(
+def test_a_mistake_ends_with_status_2_and_its_reason(
     arguments: list[str], says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert main([*arguments, "--checkpoint", str(tmp_path)]) == 1
+    assert main([*arguments, "--checkpoint", str(tmp_path)]) == 2
     (record,) = caplog.records
     assert says in record.getMessage()
 

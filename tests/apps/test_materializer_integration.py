@@ -126,7 +126,7 @@ def test_topics_are_waited_for_and_bad_records_set_aside(
     # A checkpoint whose read store is gone is not gone on with: rows would be missing.
     (tmp_path / "read.db").unlink()
     materializer.start()
-    assert materializer.ended() == 1
+    assert materializer.ended() == 2
     assert "ahead of the read store" in materializer.log.read_text()
 
 

@@ -11,7 +11,7 @@ from topology import Inspector, Topology, redeliver, spill
 from topology.event import Record
 from topology.faust.beside import MANY, Beside
 from topology.faust.reader import Reader
-from topology.redelivery import NOT_BEFORE
+from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.view_task import ViewTask
 
 AGAIN = "t.v.redeliver"
@@ -51,7 +51,8 @@ def task() -> ViewTask:
 
 
 def record(offset: int, not_before: int) -> Record:
-    return Record("t.v.redeliver", 0, offset, b"s", b"{}", [(NOT_BEFORE, b"%d" % not_before)])
+    headers = [(NOT_BEFORE, b"%d" % not_before), (ATTEMPT, b"1"), (SEQUENCE, b"99")]
+    return Record("t.v.redeliver", 0, offset, b"s", b"{}", headers)
 
 
 async def test_it_reads_from_where_the_views_rows_say(task: ViewTask) -> None:
@@ -70,11 +71,11 @@ async def test_no_gap_is_given_up_while_what_is_due_did_not_come_again(task: Vie
     assert await beside.came() is None, "nobody asks"
     await beside.expect(450)
     assert await beside.came() is None, "they are not even read"
-    await beside.look()
-    assert beside.next == 100
+    await beside.look(0)
+    assert beside.next(0) == 100
     assert [found.offset for found in beside.again(500)] == [0, 1]
     assert await beside.came() is None, "one of them is not due yet"
-    assert beside.next == 900
+    assert beside.next(500) == 900
     assert [found.offset for found in beside.again(900)] == [2]
     assert await beside.came() == 450
     assert not beside.expecting
@@ -89,13 +90,13 @@ async def test_a_gap_is_given_up_though_what_has_no_room_comes_again_for_ever(
     reader.records[AGAIN] = [record(offset, 100) for offset in range(MANY)]
     reader.ends[AGAIN] = MANY
     await beside.expect(450)
-    await beside.look()
+    await beside.look(0)
     assert len(beside.again(500)) == MANY
     # They had no room and went away again, and are due again before all of them are read.
     reader.records[AGAIN] = [record(offset, 200) for offset in range(MANY, 2 * MANY)]
     reader.ends[AGAIN] = 2 * MANY
-    assert beside.next == 0, "more of them is expected at once"
-    await beside.look()
+    assert beside.next(500) == 0, "more of them is expected at once"
+    await beside.look(0)
     assert await beside.came() == 450
 
 
@@ -104,6 +105,8 @@ async def test_without_redelivery_nothing_is_waited_for(task: ViewTask) -> None:
     source = topology.source("in", inspector=Inspector(stream="id", sequence="n"))
     topology.view("v", of=source, handler=lambda event: None, full=spill())
     table: Any = MemoryTable()
-    beside = Beside(cast(Reader, FakeReader()), ViewTask(topology.views["v"], table), 0)
+    reader = FakeReader()
+    reader.ends[AGAIN] = 0
+    beside = Beside(cast(Reader, reader), ViewTask(topology.views["v"], table), 0)
     await beside.expect(450)
     assert await beside.came() == 450

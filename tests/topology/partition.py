@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
-from topology.redelivery import due, not_before
+from topology.away import Away
 from topology.stream_task import StreamTask
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -30,13 +30,19 @@ def board(event: Event, state: dict[str, Any]) -> Any:
 
 
 def shop(
-    *, start: int = 1, step: int = 1, handler: Any = board, keyed: bool = True, **policies: Any
+    *,
+    start: int = 1,
+    step: int = 1,
+    jump: int | None = None,
+    handler: Any = board,
+    keyed: bool = True,
+    **policies: Any,
 ) -> Topology:
     """Topology `shop`: source `orders`, view `board`, which spills unless told otherwise."""
     policies = {"full": spill(), **policies}
     topology = Topology("shop")
     orders = topology.source(
-        "orders", inspector=INSPECTOR, sequence=contiguous(start, step), keyed=keyed
+        "orders", inspector=INSPECTOR, sequence=contiguous(start, step, jump), keyed=keyed
     )
     topology.view("board", of=orders, handler=handler, **policies)
     return topology
@@ -80,7 +86,7 @@ class Partition:
         """One step, of which nothing is durable yet; what is to come again by now does."""
         unit, events = self.task.begin(batch, self.now)
         for view in self.task.views.values():
-            back = view.take_back(list(due(self.away(view), self.now)), self.now)
+            back = view.take_back(self.coming(view).take(self.now), self.now)
             view.run(events, unit, horizon, back)
         self.task.finish(unit)
         return unit
@@ -93,11 +99,17 @@ class Partition:
             for at, out in enumerate(written)
         ][view.positions.redelivered :]
 
+    def coming(self, view: ViewTask) -> Away:
+        """The same, and when they do."""
+        found = Away(view)
+        found.read(self.away(view), self.now)
+        return found
+
     @property
     def due(self) -> float:
         """When there is something to do without any input (ms)."""
         views = [view for view in self.task.views.values() if not view.halted]
-        again = [not_before(records[0]) for view in views if (records := self.away(view))]
+        again = [self.coming(view).next(self.now) for view in views]
         return min([*(view.due for view in views), *again], default=float("inf"))
 
     def feed(self, batch: Sequence[Record], horizon: int | None = None) -> None:

@@ -13,7 +13,6 @@ from topology import (
     Table,
     Topology,
     contiguous,
-    redeliver,
     skip,
     spill,
     wait,
@@ -57,7 +56,7 @@ def test_defaults_are_the_documented_ones() -> None:
     topology.view("board", of=orders, handler=handler)
     view = topology.views["board"]
 
-    assert (view.buffer, view.gap, view.full, view.accepts) == (64, wait(), redeliver(), None)
+    assert (view.buffer, view.gap, view.full, view.accepts) == (64, wait(), spill(), None)
     assert orders.sequence == contiguous(start=1, step=1)
     assert (orders.name, orders.keyed, orders.unknown) == ("orders", False, "pass")
 

@@ -17,12 +17,13 @@ from topology import (
     TopologyTestDriver,
     Upsert,
     park,
+    redeliver,
     retry,
     skip,
     spill,
 )
 from topology.lanes import joined_lane, split_lane
-from topology.normalise import joined_stream_id
+from topology.stream_ids import StreamIds
 
 ANY: Any = None
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -91,7 +92,7 @@ def test_a_joined_lane_is_unambiguous_and_can_be_split(stream: str, lane: str, o
     assert split_lane(joined) == (stream, lane)
     assert split_lane(joined_lane(stream, "")) == (stream, "")
     assert (joined == joined_lane(stream + other, lane)) is False
-    assert joined_lane("a|b", "c") == joined_stream_id(["a|b", "c"])
+    assert joined_lane("a|b", "c") == StreamIds().joined(["a|b", "c"])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_a_lane_is_declared_and_described() -> None:
 
 
 def test_an_event_of_a_lane_that_was_away_comes_back_to_its_lane() -> None:
-    driver = driver_of(buffer=2)
+    driver = driver_of(buffer=2, full=redeliver())
     for sequence in (2, 3, 4, 5):
         driver.pipe("moves", move("a|b", sequence, "EUR"))
     assert driver.counts("board").redelivering > 0

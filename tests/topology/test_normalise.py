@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology import Malformed
-from topology.normalise import joined_stream_id, sequence_number, stream_id
+from topology import DeclarationError, Malformed
+from topology.normalise import sequence_number, stream_id
+from topology.stream_ids import StreamIds, checked_stream_ids
 
 GUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 TEXTS = st.text(max_size=30)
@@ -20,7 +21,6 @@ TEXTS = st.text(max_size=30)
     [
         GUID,
         GUID.upper(),
-        GUID.replace("-", ""),
         "{" + GUID + "}",
         "{" + GUID.upper() + "}",
         "{" + GUID.replace("-", "") + "}",
@@ -33,18 +33,53 @@ TEXTS = st.text(max_size=30)
     ids=str,
 )
 def test_every_form_of_a_guid_is_one_stream(form: object) -> None:
-    assert stream_id(form) == GUID
+    assert stream_id(form) == stream_id(form, "guid") == GUID
 
 
 @given(guid=st.uuids())
 def test_any_guid_is_one_stream_in_any_form(guid: uuid.UUID) -> None:
-    forms = [str(guid), guid.hex.upper(), guid.urn, guid.urn.upper(), "{" + str(guid) + "}"]
+    forms = [str(guid), guid.urn, guid.urn.upper(), "{" + str(guid) + "}", "{" + guid.hex + "}"]
     assert {stream_id(form) for form in forms} == {str(guid)}
+    forms += [guid.hex, guid.hex.upper()]
+    assert {stream_id(form, "guid") for form in forms} == {str(guid)}
+
+
+@given(text=st.from_regex(r"\A([0-9a-f]{32}|[0-9A-F]{32}|[0-9]{32})\Z"))
+def test_a_hash_or_a_long_number_is_not_rewritten_into_a_guid(text: str) -> None:
+    assert stream_id(text) == stream_id(text.encode()) == text
+    assert stream_id(int(text, 16) % 10**32) == str(int(text, 16) % 10**32)
 
 
 @pytest.mark.parametrize("text", [GUID[:-1], GUID + "0", "g" + GUID[1:], "x" * 36, "{" + GUID])
 def test_what_only_resembles_a_guid_stays_as_it_is(text: str) -> None:
-    assert stream_id(text) in (text, GUID)
+    assert stream_id(text) == text
+    with pytest.raises(Malformed, match="no GUID"):
+        stream_id(text, "guid")
+
+
+@pytest.mark.parametrize("form", [GUID.upper(), "{" + GUID + "}", GUID.replace("-", ""), "007"])
+def test_a_source_of_texts_leaves_them_all_as_they_are(form: str) -> None:
+    assert stream_id(form, "text") == form
+
+
+def test_a_source_of_ints_writes_them_all_in_decimal() -> None:
+    forms: list[object] = [7, "7", "007", "+7", b"7"]
+    assert {stream_id(form, "int") for form in forms} == {"7"}
+    for wrong in ("", "x", "7.0", "٣", "1_0", GUID, None, True, 7.0, uuid.UUID(GUID), "9" * 513):
+        with pytest.raises(Malformed, match="the stream"):
+            stream_id(wrong, "int")
+
+
+def test_what_is_no_guid_is_malformed_where_guids_are_declared() -> None:
+    for wrong in (7, "", "A-17", None, b"\xff"):
+        with pytest.raises(Malformed, match="the stream"):
+            stream_id(wrong, "guid")
+
+
+@pytest.mark.parametrize("types", ["uuid", (), ("text", "int", "guid"), None, 7, ("text", 1)])
+def test_a_type_of_ids_that_there_is_not_is_refused_by_name(types: Any) -> None:
+    with pytest.raises(DeclarationError, match="Inspector\\(stream_type="):
+        checked_stream_ids("Inspector", types, 2)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +136,13 @@ def test_different_combinations_of_fields_are_different_streams(
         normal = [stream_id(text) for text in one], [stream_id(text) for text in other]
     except Malformed:
         return
-    same = joined_stream_id(one) == joined_stream_id(other)
+    same = StreamIds().joined(one) == StreamIds().joined(other)
     assert same == (normal[0] == normal[1])
 
 
 @given(fields=st.lists(st.sampled_from(["a", "b", "|", "%", "%7C", "%25", "a|b"]), min_size=2))
 def test_separators_inside_fields_do_not_move_the_borders(fields: list[str]) -> None:
-    found = joined_stream_id(fields).split("|")
+    found = StreamIds().joined(fields).split("|")
     assert [part.replace("%7C", "|").replace("%25", "%") for part in found] == fields
 
 
@@ -157,6 +192,22 @@ def test_what_does_not_count_is_malformed_with_the_reason(value: object, reason:
     assert len(str(error.value)) < 1000
 
 
+TYPES = st.sampled_from(["auto", "text", "int", "guid"])
+
+
+@given(texts=st.lists(st.one_of(TEXTS, st.uuids().map(str)), min_size=1), kind=TYPES)
+def test_an_id_that_a_person_gives_reads_as_its_events_have_it(texts: list[Any], kind: Any) -> None:
+    several = len(texts) > 1
+    ids = StreamIds((kind,), len(texts))
+    try:
+        known = ids.joined(texts) if several else stream_id(texts[0], kind)
+    except Malformed:
+        return
+    assert ids.read(known) == known
+    if not several:
+        assert ids.read(texts[0]) == known
+
+
 ANYTHING: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
@@ -174,8 +225,11 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
 
 @given(value=ANYTHING, kind=st.sampled_from(["auto", "number", "timestamp"]))
 def test_anything_at_all_is_normalised_or_malformed(value: Any, kind: Any) -> None:
-    with suppress(Malformed):
-        assert 0 < len(stream_id(value)) <= 512
-        assert stream_id(value).encode()
+    for of in ("auto", "text", "int", "guid"):
+        with suppress(Malformed):
+            found = stream_id(value, of)
+            assert 0 < len(found) <= 512
+            assert found.encode()
+            assert stream_id(found, of) == found
     with suppress(Malformed):
         assert -(2**63) <= sequence_number(value, kind) < 2**63

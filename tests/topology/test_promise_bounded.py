@@ -138,7 +138,7 @@ def test_a_flood_of_streams_is_not_all_kept_in_memory(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("size", [1, 2, 16])
 def test_the_smallest_and_largest_sequences_are_ordinary(size: int) -> None:
     lowest, highest = -(2**63), 2**63 - 1
-    partition = Partition(shop(start=lowest + 1, gap=skip(after=1), buffer=size))
+    partition = Partition(shop(start=lowest + 1, jump=2**64, gap=skip(after=1), buffer=size))
     for sequence in (lowest + 2, lowest + 1, highest):
         partition.feed([Record("orders", 0, 0, b"a", body("a", sequence))])
     partition.advance(1000)

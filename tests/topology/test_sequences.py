@@ -104,7 +104,9 @@ def test_a_skipped_predecessor_is_late() -> None:
 
 def test_a_chain_that_is_longer_than_the_buffer_comes_again_and_is_followed() -> None:
     handled: list[int] = []
-    driver = driver_of(linked(previous="previous"), handled, buffer=2, gap=skip(after=60))
+    driver = driver_of(
+        linked(previous="previous"), handled, buffer=2, gap=skip(after=60), full=redeliver()
+    )
     for rev in range(9, 1, -1):
         driver.pipe("docs", doc(rev, rev - 1))
     assert driver.counts("board").redelivering == 6

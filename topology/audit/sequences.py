@@ -4,6 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from topology.counts import saturated
+
 Range = tuple[int, int]
 """(first, end): the numbers from first up to, and without, end."""
 
@@ -88,7 +90,8 @@ class Sequences:
         return zip(bounds[::2], bounds[1::2], strict=True)
 
     def __len__(self) -> int:
-        return sum(self.bounds[1::2]) - sum(self.bounds[::2])
+        # No more than a length can be; counts stop there too.
+        return saturated(sum(self.bounds[1::2]) - sum(self.bounds[::2]))
 
     def __bool__(self) -> bool:
         return bool(self.bounds)

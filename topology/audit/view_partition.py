@@ -86,7 +86,7 @@ class ViewPartition:
 
     def redelivered(self, record: Message) -> None:
         """A record of the redelivery topic; what was taken back already is of no interest."""
-        if record.offset >= self.rows.positions.redelivered:
+        if not self.rows.positions.took(record.offset):
             number = self._number(int(header(record, SEQUENCE)))
             self._away.setdefault((record.key or b"").decode(), []).append(number)
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from topology.counts import saturated
 from topology.explain.missing import Missing, missing
 from topology.explain.trouble import Trouble
 from topology.sequencer import can_go_on, deadline
@@ -121,6 +122,6 @@ class Ledger:
     def enter(self, gap: OpenGap) -> None:
         """Take a gap in."""
         self.streams += 1
-        self.sequences += gap.count or 0
+        self.sequences = saturated(self.sequences + (gap.count or 0))
         insort(self.gaps, gap, key=lambda one: (one.since, one.view, one.stream))
         del self.gaps[self.limit :]

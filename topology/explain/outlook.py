@@ -74,15 +74,15 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
 
 
 def dies(view: View, away: Iterable[Away]) -> tuple[int, int] | None:
-    """(sequence, when): the first event in redelivery that is given up, at the earliest (ms).
-
-    None where none ever is. A delay doubles with each attempt in vain, and may be longer than that.
+    """(sequence, when): the first event in redelivery that is given up, if its stream does not move
+    until then (ms). None where none ever is.
     """
     policy = view.full
     if not isinstance(policy, Redeliver) or policy.limit is None:
         return None
     found = [
-        (each.due + _delays(policy, each.attempt, policy.limit), each.sequence) for each in away
+        (each.due + _delays(view, policy, each.attempt, policy.limit), each.sequence)
+        for each in away
     ]
     if not found:
         return None
@@ -90,9 +90,13 @@ def dies(view: View, away: Iterable[Away]) -> tuple[int, int] | None:
     return sequence, when
 
 
-def _delays(policy: Redeliver, attempt: int, limit: int) -> int:
+def _delays(view: View, policy: Redeliver, attempt: int, limit: int) -> int:
     """Ms from the time at which an event comes again, to that at which it has no attempt left."""
-    return max(0, limit - attempt) * round(policy.delay * 1000)
+    left, delay, total = max(0, limit - attempt), round(policy.delay * 1000), 0
+    delay <<= min(attempt, 32)
+    while left and delay < view.longest_away:
+        left, total, delay = left - 1, total + delay, delay * 2
+    return total + left * view.longest_away
 
 
 def _by_timer(standing: Standing, progress: Progress, around: Around) -> list[Next]:

@@ -39,7 +39,7 @@ class Answering(AppCommand):
             logging.getLogger(client).setLevel(logging.CRITICAL)
         try:
             return await super().execute(*args, **kwargs)
-        except (CannotTell, KeyError, ValueError, OSError, KafkaError) as error:
+        except (RuntimeError, KeyError, ValueError, OSError, KafkaError) as error:
             reason = _reason(error, connection(self.app)["bootstrap_servers"])
             print(printable(reason, LINE), file=sys.stderr, flush=True)
         except Exception:

@@ -10,6 +10,7 @@ from faust.types import StreamT
 
 from topology.environment import with_inspectors
 from topology.faust import cli_audit
+from topology.faust.broker.cli import register_topics
 from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
 from topology.faust.engine import Engine
@@ -109,6 +110,7 @@ def compile(topology: Topology, **settings: Any) -> App:
 
     register(app)
     register_looks(app)
+    register_topics(app)
     cli_audit.register(app)
     return app
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 
 from aiokafka import TopicPartition
 
+from topology.away import Away
 from topology.event import Message
 from topology.faust.reader import Reader
-from topology.on_full import Redeliver
-from topology.redelivery import due, not_before
 from topology.view_task import ViewTask
 
 EVERY = 0.1
@@ -31,19 +30,19 @@ class Beside:
         self._reader = reader
         view, positions = task.view, task.positions
         self._commands_topic = TopicPartition(view.commands_topic, partition)
-        self._again_topic: TopicPartition | None = None
+        self._again_topic = TopicPartition(view.redeliver_topic, partition)
         self._commands: list[Message] = []
-        self._again: list[Message] = []
+        self._away = Away(task)
         self._more = False
         self._expected: tuple[int, int] | None = None
         self._looked = 0.0
         reader.seek(self._commands_topic, positions.commands)
-        if isinstance(view.full, Redeliver):
-            self._again_topic = TopicPartition(view.redeliver_topic, partition)
-            reader.seek(self._again_topic, positions.redelivered)
+        # A view that redelivers no longer has to take back what went before, and what operators
+        # redrive comes this way to any view.
+        reader.seek(self._again_topic, positions.redelivered)
 
-    async def look(self) -> None:
-        """Read what there is, now and then."""
+    async def look(self, wall: int) -> None:
+        """Read what there is, now and then. wall: the wall clock (ms)."""
         now = time.monotonic()
         if now - self._looked < EVERY and not self._more:
             return
@@ -52,9 +51,9 @@ class Beside:
             self._commands = list(await self._reader.fetch(self._commands_topic, 0))
             if self._commands:
                 await self._rest()
-        if not self._again and self._again_topic is not None:
+        if self._away.room:
             wait = SOON if self._more else 0.0
-            self._again = list(await self._reader.fetch(self._again_topic, wait))
+            self._away.read(await self._reader.fetch(self._again_topic, wait), wall)
             self._more = False
 
     async def _rest(self) -> None:
@@ -65,12 +64,9 @@ class Beside:
                 return
             self._commands += await self._reader.fetch(self._commands_topic, EVERY)
 
-    @property
-    def next(self) -> float:
+    def next(self, wall: int) -> float:
         """When the next event is to come again (ms), infinite if none is known."""
-        if self._more:
-            return 0.0
-        return not_before(self._again[0]) if self._again else float("inf")
+        return 0.0 if self._more else self._away.next(wall)
 
     @property
     def expecting(self) -> bool:
@@ -84,9 +80,7 @@ class Beside:
         around it already when the gap began.
         """
         if self._expected is None:
-            topic = self._again_topic
-            end = 0 if topic is None else await self._reader.end(topic)
-            self._expected = horizon, end
+            self._expected = horizon, await self._reader.end(self._again_topic)
 
     async def came(self) -> int | None:
         """The horizon that was expected, once all that was away then has come again, else None.
@@ -97,22 +91,18 @@ class Beside:
         if self._expected is None:
             return None
         horizon, end = self._expected
-        if self._again_topic is not None:
-            position = (
-                self._again[0].offset
-                if self._again
-                else await self._reader.position(self._again_topic)
-            )
-            if position < end:
-                return None
+        position = self._away.first
+        if not self._away:
+            position = await self._reader.position(self._again_topic)
+        if position < end:
+            return None
         self._expected = None
         return horizon
 
     def again(self, now: int) -> Sequence[Message]:
         """Take the records of events that are to come again by `now` (ms)."""
-        found = list(due(self._again, now))
-        self._again = self._again[len(found) :]
-        self._more = len(found) >= MANY and not self._again
+        found = self._away.take(now)
+        self._more = len(found) >= MANY and not self._away
         return found
 
     def commands(self) -> Sequence[Message]:
@@ -123,5 +113,4 @@ class Beside:
     def stop(self) -> None:
         """Read no more."""
         self._reader.pause(self._commands_topic)
-        if self._again_topic is not None:
-            self._reader.pause(self._again_topic)
+        self._reader.pause(self._again_topic)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from click import IntRange
 from faust.cli import argument, option
 
 from topology.command import Command
@@ -12,6 +13,7 @@ from topology.faust.answering import JSON, Answering, CannotTell
 from topology.faust.looks.commands import commands as commands_of
 from topology.faust.many import LIMIT, Choice, many
 from topology.faust.operate import ANSWER, LIVES, operate, view_of
+from topology.sequencer import LAST
 
 _VIEW = option("--view", default="", help="The view; may be left out where there is only one.")
 _FORCE = option("--force", is_flag=True, default=False, help="Although something is lost by it.")
@@ -23,6 +25,7 @@ _LIVES = option(
 )  # fmt: skip
 _STREAM = argument("stream")
 _SOME = argument("stream", default="")
+_SEQUENCE = argument("sequence", type=IntRange(-(2**63), LAST), default=None, required=False)
 _NAME = argument("name")
 _COMMON = (_VIEW, JSON, _TIMEOUT, _LIVES)
 _MANY = (
@@ -76,7 +79,7 @@ def register(app: Any) -> None:
     """Add the commands to an app's command line."""
 
     @app.command(  # type: ignore[untyped-decorator]
-        _SOME, argument("sequence", type=int, default=None, required=False), _FORCE, _DRY_RUN,
+        _SOME, _SEQUENCE, _FORCE, _DRY_RUN,
         *_COMMON, *_MANY, base=Operator,
     )  # fmt: skip
     async def skip(

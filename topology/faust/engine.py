@@ -10,12 +10,9 @@ from mode import get_logger
 
 from stores.view_stores import open_store
 from topology.faust.barrier import Barriers
-from topology.faust.kafka import (
-    connection,
-    create_topics,
-    missing_topics,
-    partition_count,
-)
+from topology.faust.broker.shapes import wait_for
+from topology.faust.broker.topics import Topic, given, needed, own
+from topology.faust.kafka import connection, create_topics, partition_count
 from topology.faust.offsets import Offsets
 from topology.faust.partition import Partition
 from topology.faust.partitions import Partitions
@@ -82,24 +79,22 @@ class Engine:
         """Whether the engine reads a topic itself: an input of its own, or a view's changelog."""
         return topic in self._by_topic or topic in self.changelogs.values()
 
+    def needed(self) -> list[Topic]:
+        """The topics that the engine makes where they are missing."""
+        return list(needed(self.topology, self.changelogs, self.settings.side_retention_days))
+
+    def given(self, partitions: int = 0, keep_days: float = 0) -> list[Topic]:
+        """The topics that others fill; what they are made with, if somebody says so."""
+        return list(given(self.topology, partitions, keep_days))
+
     async def prepare(self) -> None:
-        """Create what topics are missing. Raises RuntimeError where one has the wrong shape."""
-        topology = self.topology
-        wanted: dict[str, int] = {}
-        for source in topology.sources.values():
-            wanted[source.by_stream] = source.partitions
-        for view in topology.views.values():
-            for topic in (view.output, view.redeliver_topic, view.commands_topic):
-                wanted[topic] = view.of.partitions
-            wanted[self.changelogs[view.name]] = view.of.partitions
-        wanted.update(dict.fromkeys(topology.side_topics, 1))
-        raw = [t for s in topology.sources.values() if not s.keyed for t in s.topics]
-        for topic in await missing_topics(self.app, raw):
-            raise RuntimeError(
-                f"source topic {topic!r} does not exist; create it, or correct its name in source()"
-            )
-        compacted = self.changelogs.values()
-        await create_topics(self.app, wanted, compacted, self.settings.replication)
+        """Wait for the source topics, and create what else is missing.
+
+        Raises RuntimeError where a topic has the wrong shape.
+        """
+        origin = self.app.conf.origin
+        await wait_for(self.app, self.given(), f"faust -A {origin or 'app'}")
+        await create_topics(self.app, self.needed(), self.settings.replication)
 
     async def assign(self, assigned: Iterable[TopicPartition]) -> None:
         """Run these partitions and no others."""
@@ -165,7 +160,7 @@ class Engine:
         found = await partition_count(self.app, topic)
         if found is None:
             logger.info("making topic %s with %d partitions", topic, partitions)
-            await create_topics(self.app, {topic: partitions}, (), self.settings.replication)
+            await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
             found = partitions
         return found
 

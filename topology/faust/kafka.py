@@ -1,7 +1,7 @@
 """Kafka beside Faust's group consumer: admin calls, plain readers, how to connect."""
 
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -11,14 +11,12 @@ from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, serve
 from mode import get_logger
 
 from topology.faust.broker import reconnect
+from topology.faust.broker.topics import Topic
 from topology.faust.records import raw
 
 logger = get_logger(__name__)
 
 reconnect.install()
-
-MESSAGE_BYTES = 8 << 20
-"""max.message.bytes of the topics that Sequitur makes: a message plus what is noted of it."""
 
 
 def connection(app: Any) -> dict[str, Any]:
@@ -44,22 +42,19 @@ def plain_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
     return AIOKafkaConsumer(**connection(app), **{**defaults, **settings})
 
 
-async def create_topics(
-    app: Any, wanted: Mapping[str, int], compacted: Iterable[str], replication: int
-) -> None:
-    """Create the topics that do not exist: name → partitions. Existing ones are left as they are.
+async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> None:
+    """Create the topics that do not exist. Existing ones are left as they are.
 
-    Raises RuntimeError if one exists with another number of partitions.
+    Raises RuntimeError if one that is not given exists with another number of partitions, or one
+    cannot be made.
     """
-    compacted = set(compacted)
+    topics = {topic.name: topic for topic in wanted}
     admin = AIOKafkaAdminClient(**connection(app))
     await admin.start()
     try:
         existing = set(await admin.list_topics())
         new = [
-            _new_topic(name, partitions, replication, compact=name in compacted)
-            for name, partitions in wanted.items()
-            if name not in existing
+            _new_topic(each, replication) for each in topics.values() if each.name not in existing
         ]
         if new:
             answer = await admin.create_topics(new)
@@ -67,25 +62,21 @@ async def create_topics(
                 if code and for_code(code) is not TopicAlreadyExistsError:
                     detail = rest[0] if rest and rest[0] else for_code(code).__name__
                     raise RuntimeError(f"cannot create topic {topic!r}: {detail}")
-        there = [name for name in wanted if name in existing]
+        there = [each.name for each in topics.values() if each.name in existing and not each.given]
         for found in await admin.describe_topics(there) if there else ():
-            partitions = len(found["partitions"])
-            if partitions != wanted[found["topic"]]:
+            partitions, wants = len(found["partitions"]), topics[found["topic"]].partitions
+            if partitions != wants:
                 raise RuntimeError(
                     f"topic {found['topic']!r} has {partitions} partitions, but the topology says "
-                    f"{wanted[found['topic']]}; set source(partitions={partitions}), or use a new "
+                    f"{wants}; set source(partitions={partitions}), or use a new "
                     "topology name or group for topics of its own"
                 )
     finally:
         await admin.close()
 
 
-def _new_topic(name: str, partitions: int, replication: int, compact: bool) -> NewTopic:
-    config = {
-        "max.message.bytes": str(MESSAGE_BYTES),
-        "cleanup.policy": "compact" if compact else "delete",
-    }
-    topic = NewTopic(name, partitions, 1, topic_configs=config)
+def _new_topic(wanted: Topic, replication: int) -> NewTopic:
+    topic = NewTopic(wanted.name, wanted.partitions, 1, topic_configs=dict(wanted.config))
     # -1 asks for the broker's default; the constructor refuses it, the protocol does not.
     topic.replication_factor = replication
     return topic

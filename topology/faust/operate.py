@@ -97,12 +97,14 @@ class Orders:
         self.last, wanted, sent = [], {}, []
         for command in commands:
             view = self._views[command.view]
-            partitions = partitions_of(view, command.stream)
+            stream = view.stream_id(command.stream) if command.stream else command.stream
+            partitions = partitions_of(view, stream)
             command = replace(
                 command,
+                stream=stream,
                 id=uuid4().hex,
                 who=who if command.who == "unknown" else command.who,
-                everywhere=command.stream is not None and len(partitions) > 1,
+                everywhere=stream is not None and len(partitions) > 1,
                 given=now,
                 expires=now + round(lives * 1000) if lives else 0,
             )
@@ -127,7 +129,7 @@ class Orders:
     def unanswered(self, command: Command, seconds: float, lives: float) -> str:
         """Why there is no answer, and what becomes of the command."""
         (last,) = self.last
-        every = partitions_of(self._views[command.view], command.stream)
+        every = partitions_of(self._views[command.view], last.stream)
         until = f"for {lives:.0f} s" if lives else "until one comes"
         return (
             f"{len(self._found.get(last.id, ()))} of {len(every)} partitions answered in "

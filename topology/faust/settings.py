@@ -13,21 +13,26 @@ class Settings(BaseSettings):
 
     broker: host:port, or several joined by ';'. datadir: the worker's folder; each worker on a
     machine needs its own. store: where view state is kept, see `stores.view_stores.open_store`;
-    rocksdb, in the data folder, unless given. group: consumer group and prefix of transactional ids
-    and changelog topics, the topology's name unless given. guarantee: exactly_once holds outputs,
-    state and offsets in one Kafka transaction; at_least_once may repeat outputs after a crash, with
-    the same key, view and sequence. batch: records per step and partition. fetch_bytes: per
-    partition. session_timeout: seconds until a dead worker's partitions move. instance: a name that
-    stays with the worker over restarts (Kafka's static membership), so that one that comes back in
-    time gets its partitions back at once. replication: of the topics that are created, -1 for the
-    broker's default.
+    rocksdb, in the data folder, unless given; `@FILE` for a file that the URL is in. group:
+    consumer group and prefix of transactional ids and changelog topics, the topology's name unless
+    given. guarantee: exactly_once holds outputs, state and offsets in one Kafka transaction;
+    at_least_once may repeat outputs after a crash, with the same key, view and sequence. batch:
+    records per step and partition. fetch_bytes: per partition. session_timeout: seconds until a
+    dead worker's partitions move. instance: a name that stays with the worker over restarts
+    (Kafka's static membership), so that one that comes back in time gets its partitions back at
+    once. replication: of the topics that are created, -1 for the broker's default.
+    side_retention_days: how long the topics for what is late, dead, failed, parked, malformed or
+    unknown, and the audit topic, keep when they are created; -1 for ever.
     """
 
-    model_config = SettingsConfigDict(env_prefix="SEQUITUR_", extra="forbid")
+    # What is wrong may be a secret in the wrong place: errors and tracebacks show none of it.
+    model_config = SettingsConfigDict(
+        env_prefix="SEQUITUR_", extra="forbid", hide_input_in_errors=True
+    )
 
     broker: str = "127.0.0.1:9092"
     datadir: str = ".sequitur/data"
-    store: str = "rocksdb"
+    store: str = Field(default="rocksdb", repr=False)
     group: str | None = None
     guarantee: Guarantee = "exactly_once"
     batch: int = Field(default=4000, ge=1, le=50_000)
@@ -35,8 +40,20 @@ class Settings(BaseSettings):
     session_timeout: float = Field(default=10.0, gt=0)
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
+    side_retention_days: float = Field(default=90.0, le=1e6)
+
+    @field_validator("side_retention_days")
+    @classmethod
+    def _kept_for_a_time(cls, value: float) -> float:
+        if value != -1 and not value > 0:
+            raise ValueError("it must be a number of days above 0, or -1 for ever")
+        return value
 
     @field_validator("broker")
     @classmethod
     def _without_scheme(cls, value: str) -> str:
+        if "@" in value:
+            raise ValueError(
+                "write host:port; user and password are given to compile as broker_credentials"
+            )
         return value.replace("kafka://", "").replace(",", ";")

@@ -155,7 +155,7 @@ class StreamStep(Step):
 
     async def look(self) -> None:
         for name in self.task.views:
-            await self._beside[name].look()
+            await self._beside[name].look(wall())
             self._rebuilds[name].look(self.task.position)
 
     async def told(self) -> CommitUnit | None:
@@ -195,7 +195,8 @@ class StreamStep(Step):
     @property
     def due(self) -> float:
         views = self.task.views.items()
-        times = [min(view.retry_due, self._beside[name].next) for name, view in views]
+        now = wall()
+        times = [min(view.retry_due, self._beside[name].next(now)) for name, view in views]
         return min(times, default=float("inf"))
 
     async def fire(self, position: int) -> CommitUnit | None:

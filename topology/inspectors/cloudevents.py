@@ -12,10 +12,10 @@ from topology.inspectors.cloudevents_message import cloudevent, is_json
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
-    joined_stream_id,
     sequence_number,
     stream_id,
 )
+from topology.stream_ids import StreamTypes, checked_stream_ids
 
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _INTEGER = range(1, 2**31)
@@ -28,7 +28,8 @@ class CloudEvents(Normalised):
     stream: the attribute that names the entity, such as 'subject', 'partitionkey' or 'source',
     `key()` for the record's key, or several that are joined. sequence: an attribute, that of the
     sequence extension unless given; sequence_type: as in `Inspector`, where the producer sets no
-    `sequencetype`. kind: an attribute. datacontenttype: of data whose event does not say.
+    `sequencetype`. stream_type: as in `Inspector`. kind: an attribute. datacontenttype: of data
+    whose event does not say.
 
     The content is a dictionary of all attributes, and `data`: decoded where it is JSON, else text
     in structured mode and bytes in binary mode or from Base64.
@@ -41,6 +42,7 @@ class CloudEvents(Normalised):
         kind: str = "type",
         *,
         sequence_type: SequenceType = "auto",
+        stream_type: StreamTypes = "auto",
         datacontenttype: str = "application/json",
     ) -> None:
         names = (stream,) if isinstance(stream, str | RecordKey) else tuple(stream)
@@ -52,6 +54,7 @@ class CloudEvents(Normalised):
         self.sequence = _attribute("sequence", sequence)
         self.kind = _attribute("kind", kind)
         self.sequence_type = checked_sequence_type("CloudEvents", sequence_type)
+        self.stream_ids = checked_stream_ids("CloudEvents", stream_type, len(names))
         try:
             is_json(datacontenttype)
         except Malformed:
@@ -66,6 +69,7 @@ class CloudEvents(Normalised):
         names, single, sequence, kind = self.stream, len(self.stream) == 1, self.sequence, self.kind
         default_type = self.datacontenttype
         sequence_type = self.sequence_type
+        joined, stream_type = self.stream_ids.joined, self.stream_ids.first
         typed = sequence == "sequence" and sequence_type == "auto"
 
         def inspect(message: Message) -> Found | None:
@@ -76,7 +80,7 @@ class CloudEvents(Normalised):
                 message.key if isinstance(name, RecordKey) else _value(event, name, "stream")
                 for name in names
             ]
-            stream = stream_id(ids[0]) if single else joined_stream_id(ids)
+            stream = stream_id(ids[0], stream_type) if single else joined(ids)
             value = _value(event, sequence, "sequence")
             if typed and "sequencetype" in event:
                 number = _typed(value, event["sequencetype"])

@@ -11,10 +11,10 @@ from topology.inspectors.debezium_position import position
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
-    joined_stream_id,
     sequence_number,
     stream_id,
 )
+from topology.stream_ids import StreamTypes, checked_stream_ids
 
 _Number = Callable[[Change, Message], int]
 
@@ -28,8 +28,9 @@ class Debezium(Normalised):
     up with each change of the row, contiguous; sequence, a field of the envelope such as
     'source.ts_us', `key()` or `header('name')`, with sequence_type as in `Inspector`.
 
-    kind: 'create', 'update', 'delete', or 'read' for a row of a snapshot. The content is the
-    envelope: `before`, `after`, `source`, `op`. Tombstones and what concerns no row are unknown.
+    stream_type: as in `Inspector`. kind: 'create', 'update', 'delete', or 'read' for a row of a
+    snapshot. The content is the envelope: `before`, `after`, `source`, `op`. Tombstones and what
+    concerns no row are unknown.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Debezium(Normalised):
         version: str | None = None,
         sequence: Field | None = None,
         sequence_type: SequenceType = "auto",
+        stream_type: StreamTypes = "auto",
     ) -> None:
         names = (stream,) if isinstance(stream, str) else tuple(stream or ())
         if stream is not None and not all(isinstance(n, str) and n for n in names or (None,)):
@@ -54,6 +56,7 @@ class Debezium(Normalised):
             )
         self.stream, self.version, self.sequence = names, version, sequence
         self.sequence_type = checked_sequence_type("Debezium", sequence_type)
+        self.stream_ids = checked_stream_ids("Debezium", stream_type, len(names))
         self._number = self._ordering()
         if version is None and sequence is None:
             self.holes = (
@@ -64,6 +67,7 @@ class Debezium(Normalised):
     def compile(self) -> Inspect:
         """The inspector as one function."""
         names, number = self.stream, self._number
+        joined, stream_type = self.stream_ids.joined, self.stream_ids.first
 
         def inspect(message: Message) -> Found | None:
             change = change_of(message)
@@ -73,7 +77,7 @@ class Debezium(Normalised):
                 ids = [column(change, name, "stream") for name in names]
             else:
                 ids = key_values(message.key)
-            stream = stream_id(ids[0]) if len(ids) == 1 else joined_stream_id(ids)
+            stream = stream_id(ids[0], stream_type) if len(ids) == 1 else joined(ids)
             return stream, number(change, message), KINDS[change["op"]], change
 
         return inspect

@@ -7,7 +7,8 @@ from topology.errors import Malformed
 from topology.event import Message
 from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, change_of
-from topology.normalise import joined_stream_id, sequence_number
+from topology.normalise import sequence_number
+from topology.stream_ids import StreamIds
 
 _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
 
@@ -23,10 +24,11 @@ class DebeziumTransactions(Normalised):
 
     def __init__(self, *, by_table: bool = False) -> None:
         self.by_table = by_table
+        self.stream_ids = StreamIds(fields=4 if by_table else 2)
 
     def compile(self) -> Inspect:
         """The inspector as one function."""
-        by_table = self.by_table
+        by_table, joined = self.by_table, self.stream_ids.joined
         order = "data_collection_order" if by_table else "total_order"
 
         def inspect(message: Message) -> Found | None:
@@ -45,7 +47,7 @@ class DebeziumTransactions(Normalised):
             if by_table:
                 ids += [source.get("schema") or source.get("db"), source.get("table")]
             number = sequence_number(transaction.get(order), "number")
-            return joined_stream_id(ids), number, KINDS[change["op"]], change
+            return joined(ids), number, KINDS[change["op"]], change
 
         return inspect
 

@@ -10,6 +10,7 @@ from topology.inspector import (
     compile_inspector,
     resolved,
 )
+from topology.stream_ids import StreamIds
 
 
 class FirstOf(Normalised):
@@ -21,6 +22,8 @@ class FirstOf(Normalised):
         self.inspectors = tuple(map(resolved, inspectors))
         told = (one.holes for one in self.inspectors if isinstance(one, Normalised))
         self.holes = next(filter(None, told), "")
+        types = (one.stream_ids for one in self.inspectors if isinstance(one, Normalised))
+        self.stream_ids = next(types, StreamIds())
 
     def compile(self) -> Inspect:
         """The inspectors as one function."""
@@ -44,6 +47,7 @@ def first_of(*inspectors: AnyInspector) -> FirstOf:
     """What the first inspector finds that does not pass the message by as unknown.
 
     A message that an inspector calls malformed is malformed; the rest is not asked. So one that
-    knows every message, such as `Inspector`, comes last.
+    knows every message, such as `Inspector`, comes last. What looks a stream up reads its id as the
+    first of them does that declares what its ids are.
     """
     return FirstOf(*inspectors)

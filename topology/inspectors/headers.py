@@ -11,10 +11,10 @@ from topology.inspectors.lazy import LazyJson
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
-    joined_stream_id,
     sequence_number,
     stream_id,
 )
+from topology.stream_ids import StreamTypes, checked_stream_ids
 
 Body = Literal["bytes", "json"]
 
@@ -24,7 +24,7 @@ class Headers(Normalised):
 
     stream: the header's name, `key()` for the record's key, or several of them that are joined;
     sequence, kind: a header's name each. body: 'bytes' makes the message's value the content as it
-    is, 'json' a `LazyJson` of it. sequence_type: as in `Inspector`.
+    is, 'json' a `LazyJson` of it. sequence_type, stream_type: as in `Inspector`.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Headers(Normalised):
         *,
         body: Body = "bytes",
         sequence_type: SequenceType = "auto",
+        stream_type: StreamTypes = "auto",
     ) -> None:
         names = (stream,) if isinstance(stream, str | RecordKey) else tuple(stream)
         if not names:
@@ -43,6 +44,7 @@ class Headers(Normalised):
             raise DeclarationError(f"Headers(body={body!r}): use 'bytes' or 'json'")
         self.stream, self.sequence, self.kind, self.body = names, sequence, kind, body
         self.sequence_type = checked_sequence_type("Headers", sequence_type)
+        self.stream_ids = checked_stream_ids("Headers", stream_type, len(names))
         self._streams = tuple(_getter(name, "stream") for name in names)
         self._sequence = _getter(sequence, "sequence")
         self._kind = None if kind is None else _getter(kind, "kind")
@@ -52,12 +54,13 @@ class Headers(Normalised):
         streams, first, single = self._streams, self._streams[0], len(self._streams) == 1
         get_sequence, sequence_type, get_kind = self._sequence, self.sequence_type, self._kind
         lazy = self.body == "json"
+        joined, stream_type = self.stream_ids.joined, self.stream_ids.first
 
         def inspect(message: Message) -> Found:
             if single:
-                stream = stream_id(first(None, message))
+                stream = stream_id(first(None, message), stream_type)
             else:
-                stream = joined_stream_id([get(None, message) for get in streams])
+                stream = joined(get(None, message) for get in streams)
             sequence = sequence_number(get_sequence(None, message), sequence_type)
             kind = None if get_kind is None else kind_text(get_kind(None, message))
             value = message.value

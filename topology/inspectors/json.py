@@ -12,10 +12,10 @@ from topology.inspector import Found, Inspect, Normalised, kind_text
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
-    joined_stream_id,
     sequence_number,
     stream_id,
 )
+from topology.stream_ids import StreamTypes, checked_stream_ids
 
 _IDS_KEPT = 100_000
 _LIMIT = 2**63
@@ -26,7 +26,8 @@ class Inspector(Normalised):
 
     stream: one field, or several that are joined; sequence, kind: one field each. A field is a
     path such as 'order.id', `key()` or `header('name')`. sequence_type says how to read the
-    sequence where 'auto' would be wrong: 'number' or 'timestamp'.
+    sequence where 'auto' would be wrong: 'number' or 'timestamp'. stream_type says the same of the
+    stream: 'text', 'int' or 'guid', one for all fields or one for each.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Inspector(Normalised):
         kind: Field | None = None,
         *,
         sequence_type: SequenceType = "auto",
+        stream_type: StreamTypes = "auto",
     ) -> None:
         fields = (
             (stream,) if isinstance(stream, str) or not isinstance(stream, Sequence) else stream
@@ -46,6 +48,7 @@ class Inspector(Normalised):
         self.sequence = sequence
         self.kind = kind
         self.sequence_type = checked_sequence_type("Inspector", sequence_type)
+        self.stream_ids = checked_stream_ids("Inspector", stream_type, len(self.stream))
         self._stream_getters = tuple(getter(f, "stream") for f in self.stream)
         self._sequence_getter = getter(sequence, "sequence")
         self._kind_getter = None if kind is None else getter(kind, "kind")
@@ -57,6 +60,7 @@ class Inspector(Normalised):
         single = len(streams) == 1
         times = self.sequence_type == "timestamp"
         ids: dict[Any, str] = {}
+        joined, stream_type = self.stream_ids.joined, self.stream_ids.first
         get_sequence, get_kind, sequence_type = (
             self._sequence_getter,
             self._kind_getter,
@@ -66,7 +70,7 @@ class Inspector(Normalised):
         def stream_of(raw: Any) -> str:
             # Streams come again and again: remember how a raw id reads. Ids of other types than
             # these would be mixed up, as 1 and True are.
-            stream = stream_id(raw)
+            stream = stream_id(raw, stream_type)
             if raw.__class__ is bytes or raw.__class__ is str:
                 if len(ids) >= _IDS_KEPT:
                     ids.clear()
@@ -86,7 +90,7 @@ class Inspector(Normalised):
                 known = raw.__class__ is bytes or raw.__class__ is str
                 stream = (ids.get(raw) if known else None) or stream_of(raw)
             else:
-                stream = joined_stream_id([get(body, message) for get in streams])
+                stream = joined(get(body, message) for get in streams)
             sequence = get_sequence(body, message)
             if sequence.__class__ is not int or times or not -_LIMIT <= sequence < _LIMIT:
                 sequence = sequence_number(sequence, sequence_type)

@@ -9,7 +9,7 @@ from threading import Lock
 from pyspark.sql import DataFrame
 
 from stores.sink import OutputRecord, Sink
-from topology.counts import Counts
+from topology.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock
 from topology.spark.packing import Outcome, Sent, unpack_outcome
@@ -125,7 +125,7 @@ class Batches:
             for name, places in counts.items():
                 of = self._counts.setdefault(name, {})
                 for place, count in places.items():
-                    of[place] = of.get(place, 0) + count
+                    of[place] = saturated(of.get(place, 0) + count)
         self._counted = number
         if found:
             self._checkpoint.note_counts(number, self._turn, self._counts)

@@ -149,4 +149,5 @@ def _stream_of(view: View, command: Command, record: Record) -> str:
     if command.everywhere and record.partition:
         # A copy for a partition that might have had it: the first one finds it wherever it is.
         raise Refused(f"view {view.name} has no stream {command.stream!r} in this partition alone")
-    return command.stream if view.split is None else split_lane(command.stream)[0]
+    stream = view.stream_id(command.stream)
+    return stream if view.split is None else split_lane(stream)[0]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from topology.counts import saturated
 from topology.event import Message, Record
 
 REPORTS = 100
@@ -80,7 +81,7 @@ class Outcome:
         """Add to the counts of a view."""
         found = self.counts.setdefault(name, {})
         for what, number in counts.items():
-            found[what] = found.get(what, 0) + number
+            found[what] = saturated(found.get(what, 0) + number)
 
 
 def pack_outcome(outcome: Outcome) -> bytes:

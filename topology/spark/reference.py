@@ -4,9 +4,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from types import ModuleType
 
+from topology.dotted import find
 from topology.errors import DeclarationError
 from topology.topology import Topology
 
@@ -33,16 +33,14 @@ class Reference:
 @lru_cache(maxsize=64)
 def _load(reference: Reference) -> Topology:
     try:
-        found = getattr(import_module(reference.module), reference.name, None)
-    except ImportError as error:
-        raise DeclarationError(
-            f"topology '{reference}': {error}; Spark's Python workers import it, so its module has "
-            "to be where they find it: on PYTHONPATH, or shipped with spark-submit --py-files"
-        ) from error
-    if not isinstance(found, Topology):
-        raise DeclarationError(
-            f"topology '{reference}': there is no Topology of that name in the module"
+        found: Topology = find(
+            "topology", str(reference), "topology", lambda one: isinstance(one, Topology)
         )
+    except DeclarationError as error:
+        raise DeclarationError(
+            f"{error}. Spark's Python workers import it too, so its module has to be where they "
+            "find it: on PYTHONPATH, or shipped with spark-submit --py-files"
+        ) from error
     return found.with_inspectors(dict(reference.inspectors)) if reference.inspectors else found
 
 

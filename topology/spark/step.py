@@ -12,10 +12,10 @@ from dataclasses import fields
 from functools import lru_cache
 from math import inf
 
+from topology.away import Away
 from topology.commands import Command, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record
-from topology.redelivery import due, not_before
 from topology.rows import decode_message, encode_message
 from topology.source import Source
 from topology.spark.cells import StreamCells, ViewCells
@@ -83,23 +83,24 @@ class StreamStep:
     def _run(self, view: View, events: list[Event], commands: Sequence[Command]) -> None:
         table = self._cells.view(view.name)
         task = ViewTask(view, table)
-        away = [(key, decode_message(row)[0]) for key, row in table.scan(*AWAY)]
+        away = _read(task, table, self.now)
         task.counts.redelivering = before = len(away)
         if commands:
             self._obey(task, table, commands)
-        again = list(due((record for _, record in away), self.now))
-        back = task.take_back(again, self.now) if again else ()
-        table.write((key, None) for key, _ in away[: len(again)])
-        self._step(task, table, events, back)
-        while task.unfinished:
-            self._step(task, table, [], ())
+        self._step(task, table, events, self._back(task, table, away))
+        while task.unfinished or away.next(self.now) <= self.now:
+            self._step(task, table, [], self._back(task, table, away))
         task.counts.redelivering -= before
         counts = {what: n for what in _COUNTS if (n := getattr(task.counts, what))}
         if counts:
             self.outcome.count(view.name, counts)
-        left = next(table.scan(*AWAY), None)
-        again_at = inf if left is None else not_before(decode_message(left[1])[0])
-        self.due = min(self.due, task.due, again_at)
+        self.due = min(self.due, task.due, _read(task, table, self.now).next(self.now))
+
+    def _back(self, task: ViewTask, table: ViewCells, away: Away) -> list[Event]:
+        """The events that come again now; their rows go."""
+        again = away.take(self.now)
+        table.write((_away_key(record.offset), None) for record in again)
+        return task.take_back(again, self.now)
 
     def _step(
         self, task: ViewTask, table: ViewCells, events: list[Event], back: Sequence[Event]
@@ -140,13 +141,24 @@ def _kept(rows: Iterable[Row]) -> Iterable[Row]:
     return (row for row in rows if row[0] != b"c")
 
 
+def _read(task: ViewTask, table: ViewCells, now: int) -> Away:
+    """What is away, as its rows have it."""
+    away = Away(task)
+    away.read((decode_message(row)[0] for _, row in table.scan(*AWAY)), now)
+    return away
+
+
+def _away_key(number: int) -> bytes:
+    return b"r" + _NUMBER.pack(number)
+
+
 def _away(table: ViewCells, outs: Iterable[Out]) -> list[Row]:
     """The rows of events that are to come again, behind those that are there."""
     first = 0
     for key, _ in table.scan(*AWAY):
         first = _NUMBER.unpack(key[1:])[0] + 1
     return [
-        (b"r" + _NUMBER.pack(at), encode_message(Record("", 0, at, key, value, headers, time), 0))
+        (_away_key(at), encode_message(Record("", 0, at, key, value, headers, time), 0))
         for at, (key, value, time, headers) in enumerate(outs, first)
     ]
 

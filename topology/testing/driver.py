@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from topology.audit import Report
+from topology.away import Away
 from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record
@@ -17,7 +18,6 @@ from topology.history import Histories
 from topology.lanes import split_lane
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
-from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
@@ -149,22 +149,22 @@ class TopologyTestDriver:
 
     def last(self, view: str, stream: str) -> int:
         """The view state: the last processed sequence of a stream."""
-        return last_of(self._view(view).progress(stream))
+        return last_of(self._view(view).progress(self._id(view, stream)))
 
     def state(self, view: str, stream: str) -> dict[str, Any]:
         """The stream's own dictionary in a view."""
-        raw = self._view(view).state(stream)
+        raw = self._view(view).state(self._id(view, stream))
         return {} if raw is None else dict(orjson.loads(raw))
 
     def buffer(self, view: str, stream: str) -> dict[int, int]:
         """The ring of a stream in a view: slot → sequence of the event that waits there."""
-        progress = self._view(view).progress(stream)
+        progress = self._view(view).progress(self._id(view, stream))
         ring = progress.ring if isinstance(progress, Progress) else None
         return {} if ring is None else {ring.slot(e.sequence): e.sequence for e in ring}
 
     def waiting(self, view: str, stream: str) -> list[int]:
         """The sequences of a stream that wait in a view, parked ones too, in the ring or beyond."""
-        return [event.sequence for event in self._view(view).waits(stream)]
+        return [event.sequence for event in self._view(view).waits(self._id(view, stream))]
 
     def counts(self, view: str) -> Counts:
         """Where the view's events ended."""
@@ -176,7 +176,7 @@ class TopologyTestDriver:
 
     def explain(self, view: str, stream: str) -> Account:
         """Why a stream is where it is, as `faust explain` says it: `assert found.well`."""
-        task, missed = self._view(view), self._missed[view]
+        task, missed, stream = self._view(view), self._missed[view], self._id(view, stream)
         inspected = self._tasks[task.view.of.name].inspect(missed, CommitUnit("", 0), self.now)
         own = stream if task.view.split is None else split_lane(stream)[0]
         unread = sum(1 for event in inspected if event.stream == own)
@@ -190,6 +190,9 @@ class TopologyTestDriver:
         """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().clean`."""
         return audit(self._kept, self._tasks, self._rekeyed, self._missed)
 
+    def _id(self, view: str, stream: str) -> str:
+        return self._view(view).view.stream_id(stream)
+
     def _view(self, name: str) -> ViewTask:
         view = self.topology.views.get(name)
         if view is None:
@@ -197,16 +200,17 @@ class TopologyTestDriver:
             raise KeyError(f"view {name!r} is not in {self.topology.name!r}; it has {known}")
         return self._tasks[view.of.name].views[name]
 
-    def _away(self, view: ViewTask) -> list[Record]:
-        """The records of a view's redelivery topic that did not come again yet."""
-        return self._kept.topics[view.view.redeliver_topic][view.positions.redelivered :]
+    def _away(self, view: ViewTask) -> Away:
+        """What is in a view's redelivery topic and did not come again yet."""
+        away = Away(view)
+        records = self._kept.topics[view.view.redeliver_topic]
+        away.read(records[view.positions.redelivered :], self.now)
+        return away
 
     def _due(self, task: StreamTask) -> float:
         """When a view of a source has something to do next (ms)."""
         found = [task.due]
-        for view in task.views.values():
-            if not view.halted and (records := self._away(view)):
-                found.append(not_before(records[0]))
+        found += [self._away(view).next(self.now) for view in task.views.values()]
         return min(found)
 
     def _step(self, source: Source, records: list[Record], horizon: int | None = None) -> None:
@@ -228,7 +232,7 @@ class TopologyTestDriver:
     def _run(
         self, view: ViewTask, events: list[Event], unit: CommitUnit, horizon: int | None
     ) -> None:
-        back = view.take_back(list(due(self._away(view), self.now)), self.now)
+        back = view.take_back(self._away(view).take(self.now), self.now)
         if view.view.is_async:
             _complete(view.arun(events, unit, horizon, back))
         else:

@@ -9,12 +9,11 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 
+from topology.away import Away
 from topology.event import Event, Record
 from topology.history import Histories, History
-from topology.on_full import Redeliver
 from topology.on_late import RebuildStream
 from topology.rebuild import arebuild, rebuild
-from topology.redelivery import due, not_before
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.awaited import complete
@@ -159,7 +158,7 @@ class PartitionRunner(Commits):
         world, partition = self.world, self.place[1]
         task = StreamTask(world.topology, self.source, partition, self.tables)
         views = task.views.values()
-        self.redelivers = [view for view in views if isinstance(view.view.full, Redeliver)]
+        self.redelivers = list(views)
         self.rebuilders = [view for view in views if isinstance(view.view.late, RebuildStream)]
         if world.drain is not None:
             for view in task.views.values():
@@ -262,8 +261,14 @@ class PartitionRunner(Commits):
 
     # -- redelivery
 
-    def away(self, view: ViewTask) -> list[Record]:
-        """The records of a view's redelivery topic that did not come again yet, as far as shown."""
+    def away(self, view: ViewTask) -> Away:
+        """What is in a view's redelivery topic and did not come again yet, as far as it shows."""
+        found = Away(view)
+        found.read(self.redeliveries(view), self.world.log.now)
+        return found
+
+    def redeliveries(self, view: ViewTask) -> list[Record]:
+        """The records of it."""
         place = (view.view.redeliver_topic, self.place[1])
         partition = self.world.log.partitions.get(place)
         if partition is None or partition.end <= view.positions.redelivered:
@@ -282,12 +287,11 @@ class PartitionRunner(Commits):
 
     def comes_again(self, view: ViewTask) -> float:
         """When the next event comes again (ms)."""
-        records = self.away(view)
-        return not_before(records[0]) if records else inf
+        return self.away(view).next(self.world.log.now)
 
     def take_back(self, view: ViewTask, now: int) -> list[Event]:
         """The events that come again by now."""
-        return view.take_back(list(due(self.away(view), now)), now)
+        return view.take_back(self.away(view).take(now), now)
 
     def shows(self, view: ViewTask) -> bool:
         """Whether all that was written to a view's redelivery topic can be read."""

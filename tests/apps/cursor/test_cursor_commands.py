@@ -12,7 +12,7 @@ from tests.contracts.cursor.parking import fail
 
 
 def test_a_parked_stream_is_shown_and_released(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/warehouse.sqlite"
     cursor = Cursor(open_engine(url), "warehouse", attempts=1)
@@ -21,33 +21,34 @@ def test_a_parked_stream_is_shown_and_released(
     store = ["--store", url, "--cursor", "warehouse"]
     stream = ["--topic", "orders", "--stream", "A-17"]
 
-    def said(command: str, *more: str) -> str:
-        assert main([command, *store, *more]) == 0
+    def said(command: str, *more: str, status: int = 0) -> str:
+        assert main([command, *store, *more]) == status
         return capsys.readouterr().out
 
-    assert "orders A-17: sequence 1 failed 1 times, 3 messages wait" in said("parked")
-    assert "orders A-17: 3 to 4, since" in said("gaps")
+    assert "orders A-17: sequence 1 failed 1 times, 3 messages wait" in said("parked", status=1)
+    assert "orders A-17: 3 to 4, since" in said("gaps", status=1)
     assert "goes on behind 1" in said("unpark", *stream)
     fail(cursor, 1)
     assert "is delivered again" in said("redrive", *stream)
     assert "messages=2, behind_gaps=1, parked=0, dead=1" in said("counts")
     assert main(["redrive", *store, *stream]) == 1
-    assert "is not parked" in capsys.readouterr().err
+    assert "is not parked" in caplog.text
+    assert said("parked") == ""
 
 
 def test_a_server_without_a_secret_does_not_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for secret in ("", "short", "a secret with a line\nbreak"):
         monkeypatch.setenv(TOKEN, secret)
-        assert main(["serve", "--store", f"sqlite:///{tmp_path}/w.sqlite"]) == 1
-        assert "set DELIVERY_TOKEN to a secret" in capsys.readouterr().err
+        assert main(["serve", "--store", f"sqlite:///{tmp_path}/w.sqlite"]) == 2
+        assert "set DELIVERY_TOKEN to a secret" in caplog.text
 
 
 def test_a_database_of_another_kind_is_refused_without_its_password(
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert main(["counts", "--store", "mysql://me:secret@host/db"]) == 1
-    said = capsys.readouterr().err
+    assert main(["counts", "--store", "mysql://me:secret@host/db"]) == 2
+    said = caplog.text
     assert "use sqlite:///FILE or postgresql://" in said
     assert "secret" not in said

@@ -76,7 +76,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
 
     # Old tables are in the way of another rebuild until somebody drops them.
     process = living.begin(log="refused")
-    assert process.wait(PATIENCE) == 1
+    assert process.wait(PATIENCE) == 2
     assert "apps.rebuild drop" in living.log("refused").read_text()
     living.command_line("drop", "--store", living.url)
     assert living.store.sides() == set()
@@ -94,7 +94,7 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
 
     with Claim(living.url, [f"view {living.prefix}.ledger"]):
         second = living.begin(log="second")
-        assert second.wait(PATIENCE) == 1
+        assert second.wait(PATIENCE) == 2
     assert "is being rebuilt by process" in living.log("second").read_text()
 
     first = living.begin("--switch", "no", log="first")

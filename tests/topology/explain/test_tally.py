@@ -130,7 +130,7 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
 
 def test_what_is_not_well_is_named_though_it_adds_up() -> None:
     counts = Counts(received=9, processed=4, dead=1, failed=2, late=1, parked=1)
-    there = partition(counts, 9)
+    there = partition(mixed(), 9, counts=counts)
     found = tally("board", "orders", [there])
     assert found.adds_up
     assert [trouble.place for trouble in found.troubles] == ["dead", "failed", "late", "parked"]
@@ -138,13 +138,17 @@ def test_what_is_not_well_is_named_though_it_adds_up() -> None:
     gone = tally("board", "orders", [replace(there, owner=None, halted="by \x1b[2J")])
     assert [trouble.place for trouble in gone.troubles][:2] == ["halted", "unassigned"]
     assert "\x1b" not in tally_text([], [gone])
-    well = tally("board", "orders", [partition(Counts(received=4, processed=3, waiting=1), 4)])
+    well = tally(
+        "board",
+        "orders",
+        [partition(mixed(), 4, counts=Counts(received=4, processed=3, waiting=1))],
+    )
     assert well.troubles == []
     assert well.verdict.endswith("4 are in its places")
 
 
 def test_the_lag_has_what_is_not_re_keyed_yet() -> None:
-    there = partition(Counts(), 0)
+    there = partition(mixed(), 10)
     assert tally("board", "orders", [there, there], unkeyed=7).lag == 2 * there.lag + 7
 
 

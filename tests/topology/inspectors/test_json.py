@@ -51,7 +51,7 @@ def test_key_and_headers_give_stream_sequence_and_kind() -> None:
 def test_a_stream_of_several_fields_mixes_body_key_and_header() -> None:
     inspector = Inspector(stream=[key(), "line", header("shop")], sequence="n")
     guid = uuid.UUID(int=5)
-    message = record({"n": 1, "line": 4}, key=guid.hex.encode(), headers=[("shop", b"x|y")])
+    message = record({"n": 1, "line": 4}, key=guid.urn.upper().encode(), headers=[("shop", b"x|y")])
     found = inspect(inspector, message)
     assert found.stream == f"{guid}|4|x%7Cy"
 

@@ -242,7 +242,7 @@ class Durable:
         wanted = None if stream is None else stream.encode()
         tail = await self.end_of(
             topic,
-            lambda record: wanted is None or record.key == wanted,
+            lambda record: wanted in (None, record.key) and not task.positions.took(record.offset),
             least=task.positions.redelivered,
         )
         found: dict[tuple[str, int], Away] = {}

@@ -41,9 +41,10 @@ async def explain(
             accounts: list[Account] = []
             if each.split is not None and "|" in stream:
                 # One lane, as the view and its commands name it.
-                lanes = await look_for(split_lane(stream)[0]).at(each)
-                accounts = [one for one in lanes if one.stream == stream]
-            found += accounts or await look_for(stream).at(each)
+                lane = each.stream_id(stream)
+                lanes = await look_for(split_lane(lane)[0]).at(each)
+                accounts = [one for one in lanes if one.stream == lane]
+            found += accounts or await look_for(each.of.stream_id(stream)).at(each)
         return found
 
 

@@ -1,0 +1,62 @@
+"""How the processes end: their exit statuses, and errors as one line."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+from aiokafka.errors import KafkaError
+from sqlalchemy.exc import SQLAlchemyError
+
+from apps.kafka_options import OptionError
+from apps.kafka_options import without_secrets as without_options
+from stores.cursor_message import CursorError
+from stores.lease import LeaseLost
+from stores.message import MessageLogError
+from stores.sink import StoreError
+from stores.two_phase_log import TwoPhaseError
+from stores.urls import UrlError, said, without_secrets
+from topology.dotted import extra_of
+from topology.errors import DeclarationError
+
+DONE = 0
+"""What was asked for is done; a process that was told to stop has stopped in order."""
+BAD_NEWS = 1
+"""It was looked, and something is not as it should be."""
+CANNOT = 2
+"""It could not be looked or done: a mistake in what was asked for, or something out of reach."""
+
+_NONE: Mapping[str, str] = {}
+
+MISTAKES = (
+    *(OptionError, UrlError, DeclarationError, StoreError, MessageLogError, CursorError),
+    *(TwoPhaseError, LeaseLost, SQLAlchemyError, KafkaError, OSError, ModuleNotFoundError),
+)
+"""Errors whose text is for whoever runs a process; any other one is a fault of ours."""
+
+
+def cannot(error: BaseException, log: logging.Logger, *urls: str | None) -> int:
+    """Say in one line why it could not be done, without the URLs' secrets; return the status."""
+    more = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    log.error("%s%s", said(error, *filter(None, urls)), more)
+    return CANNOT
+
+
+class _Formatter(logging.Formatter):
+    """Lines, tracebacks included, without secrets."""
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._hide = hide
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._hide(super().format(record))
+
+
+def log_to_stderr(urls: Iterable[str | None] = (), kafka: Mapping[str, str] = _NONE) -> None:
+    """Log from INFO on, whoever logs, without what these URLs and options keep secret."""
+    given = [url for url in urls if url]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _Formatter(lambda text: without_secrets(without_options(text, kafka), given))
+    )
+    logging.basicConfig(handlers=[handler], level=logging.INFO)

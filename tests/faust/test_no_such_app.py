@@ -1,0 +1,36 @@
+"""`-A` that is wrong: one line that names it, and what was meant."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from topology.faust.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("nosuchapp", "there is no module 'nosuchapp'"),
+        ("yshop:ap", "has no 'ap' (did you mean 'app'?)"),
+        ("yshop.ap", "has no 'ap' (did you mean 'app'?)"),
+        ("yshpo", "there is no module 'yshpo' (did you mean 'yshop'?)"),
+        ("ybroken", "ybroken.py line 1"),
+    ],
+)
+@pytest.mark.parametrize("form", [["-A", "{}"], ["--app", "{}"], ["--app={}"]])
+def test_an_app_that_is_not_there_is_one_line(
+    place: str,
+    says: str,
+    form: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "yshop.py").write_text("import faust\napp = faust.App('yshop')\n")
+    (tmp_path / "ybroken.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert main([*(word.format(place) for word in form), "agents"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line

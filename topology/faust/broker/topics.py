@@ -1,0 +1,73 @@
+"""The topics that a topology needs: how many partitions each has, and for how long it keeps."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from topology.topology import Topology
+
+MESSAGE_BYTES = 8 << 20
+"""max.message.bytes of the topics that Sequitur makes: a message plus what is noted of it."""
+DAY = 86_400_000
+"""Milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it should be.
+
+    given: whether somebody else fills it; then any number of partitions will do, and it is not made
+    unless somebody says so. partitions: what it is made with. config: likewise; the broker's own
+    where it says nothing.
+    """
+
+    name: str
+    partitions: int
+    given: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def compacted(self) -> bool:
+        """Whether it keeps the last record of each key."""
+        return self.config.get("cleanup.policy") == "compact"
+
+
+def own(name: str, partitions: int, *, compact: bool = False, keep_days: float = 0) -> Topic:
+    """A topic that a worker fills. keep_days: -1 for ever, 0 as long as the broker says."""
+    config = {
+        "max.message.bytes": str(MESSAGE_BYTES),
+        "cleanup.policy": "compact" if compact else "delete",
+    }
+    if keep_days:
+        config["retention.ms"] = retention(keep_days)
+    return Topic(name, partitions, config=config)
+
+
+def retention(days: float) -> str:
+    """retention.ms, -1 for ever."""
+    return "-1" if days < 0 else str(max(1, round(days * DAY)))
+
+
+def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) -> Iterator[Topic]:
+    """The topics that a worker makes. changelogs: view → topic. keep_days: of the side topics."""
+    for source in topology.sources.values():
+        yield own(source.by_stream, source.partitions)
+    for view in topology.views.values():
+        for name in (view.output, view.redeliver_topic, view.commands_topic):
+            yield own(name, view.of.partitions)
+        yield own(changelogs[view.name], view.of.partitions, compact=True)
+    for name in topology.side_topics:
+        yield own(name, 1, keep_days=keep_days)
+
+
+def given(topology: Topology, partitions: int = 0, keep_days: float = 0) -> Iterator[Topic]:
+    """The topics that messages come in, those of keyed sources apart, which a worker makes.
+
+    partitions: as many as the views' input has unless given. keep_days: as in `own`.
+    """
+    seen: set[str] = set()
+    for source in topology.sources.values():
+        for name in () if source.keyed else source.topics:
+            if name not in seen:
+                seen.add(name)
+                config = {"retention.ms": retention(keep_days)} if keep_days else {}
+                yield Topic(name, partitions or source.partitions, given=True, config=config)
