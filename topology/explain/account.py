@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from topology.event import Event
-from topology.explain.around import Around, Arrival, Away, SetAside
+from topology.explain.around import Around, Arrival, Away, Blocked, SetAside
 from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
 from topology.explain.outlook import Next, nexts
@@ -80,6 +80,8 @@ class Account:
     pending: tuple[Told, ...]
     unseen: tuple[str, ...]
     limit: int | None
+    read: int
+    blocked: Blocked | None
 
 
 def account(task: ViewTask, stream: str, around: Around) -> Account:
@@ -153,6 +155,8 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         pending=around.pending,
         unseen=around.unseen,
         limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
+        read=around.read,
+        blocked=around.blocked,
     )
 
 
@@ -178,12 +182,14 @@ def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -
         return "incomplete"
     if around.malformed:
         return "malformed"
-    return "in order" if known else "unknown"
+    if known:
+        return "in order"
+    return "forgotten" if around.read else "unknown"
 
 
 def _well(situation: Situation, apart: Passed, around: Around, halted: str | None) -> bool:
     fine = situation in ("in order", "settling", "released", "unread", "redelivering")
-    whole = not (apart or apart.ahead or around.malformed)
+    whole = not (apart or apart.ahead or around.malformed or around.blocked)
     return fine and whole and not halted and around.owner is not None
 
 

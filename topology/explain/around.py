@@ -44,6 +44,19 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """A handler that does not come to an end. since: when it began (ms). seconds: how long it took
+    when that was told. timeout: what the view allows (s). who: the worker.
+    """
+
+    sequence: int
+    since: int
+    seconds: float
+    timeout: float
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
 class Around:
     """The surroundings of one stream in one view.
 
@@ -57,7 +70,8 @@ class Around:
     the view passed over as their handler failed; malformed: messages without a sense that its id is
     in. pending: commands that wait, to the stream or to the whole view. failure: why the event at
     the head of a stream that is set aside failed. command: what an operator's command line begins
-    with. unseen: what was not looked at, in words.
+    with. unseen: what was not looked at, in words. read: messages of the stream among the `looked`
+    that the view has read. blocked: the handler that is at it and does not come to an end.
     """
 
     now: int
@@ -79,6 +93,8 @@ class Around:
     failure: str | None = None
     command: str = "faust -A app"
     unseen: tuple[str, ...] = ()
+    read: int = 0
+    blocked: Blocked | None = None
 
     @property
     def lag(self) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from topology.explain.around import Around, SetAside
+from topology.explain.around import Around, Blocked, SetAside
 from topology.explain.passed import ranges_of
 from topology.explain.standing import Standing
+from topology.explain.times import lasting
 from topology.explain.words import events, messages, numbered, spelled
 from topology.on_error import Retry
 from topology.printable import printable
@@ -18,6 +19,8 @@ def causes(standing: Standing, around: Around) -> list[str]:
         found.append(f"view {task.view.name} is halted: {printable(task.halted, 300)}")
     if around.owner is None:
         found.append(_unassigned(around))
+    if around.blocked is not None:
+        found.append(_blocked(around.blocked, around.now))
     told = _cause(standing, around)
     if told:
         found.append(told)
@@ -29,6 +32,14 @@ def causes(standing: Standing, around: Around) -> list[str]:
     if around.malformed:
         found.append(_malformed(standing, around))
     return found
+
+
+def _blocked(blocked: Blocked, now: int) -> str:
+    return (
+        f"its handler is at sequence {blocked.sequence} for {lasting(now - blocked.since)}, of "
+        f"{blocked.timeout:g} s that the view allows, and cannot be stopped, on "
+        f"{printable(blocked.who)}"
+    )
 
 
 def without(standing: Standing) -> list[str]:
@@ -112,6 +123,12 @@ def _cause(standing: Standing, around: Around) -> str | None:
             return f"{events(standing.waiting)} wait until lower ones can have come"
         case "unread":
             return f"{messages(around.unread)} of the stream are not read yet"
+        case "forgotten":
+            return (
+                f"{messages(around.read)} of it were read, and the view knows nothing of it: it "
+                "was dropped, or closed and its time was over; or the worker has another data folder "
+                "than the one that the changelog is of"
+            )
         case "dead":
             behind = f", and {standing.waiting} wait behind" if standing.waiting else ""
             return f"{_dead(standing)}{behind}"

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from topology.event import Message
-from topology.explain.around import Arrival, SetAside
+from topology.explain.around import Arrival, Blocked, SetAside
 from topology.lanes import LANE, joined_lane, split_lane
 from topology.origin import REASON, original
 from topology.view import View
@@ -31,8 +31,8 @@ class Sides:
     audit: list[Message] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
-    def of(self, view: View, stream: str) -> "OfStream":
-        """What they say of a stream of a view; in a view with lanes, of one lane."""
+    def of(self, view: View, stream: str, now: int) -> "OfStream":
+        """What they say of a stream of a view; in a view with lanes, of one lane. now: ms."""
         mine = _Mine(view, stream)
         again = _redriven(filter(mine, self.audit))
         dead = [each for record in filter(mine, self.dead) for each in _dead(record, again)]
@@ -45,6 +45,7 @@ class Sides:
             tuple(_malformed(record) for record in self.malformed),
             _failures(filter(mine, self.errors)),
             tuple(self.unseen),
+            _blocked(filter(mine, self.audit), now),
         )
 
 
@@ -58,6 +59,7 @@ class OfStream:
     malformed: tuple[SetAside, ...] = ()
     failures: dict[int, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
+    blocked: Blocked | None = None
 
 
 def wanted(stream: str) -> dict[str, Callable[[Message], bool]]:
@@ -173,6 +175,24 @@ def _redriven(records: Iterable[Message]) -> list[tuple[int, int, int]]:
             if isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, int) for n in pair):
                 found.append((pair[0], pair[1], record.timestamp))
     return found
+
+
+def _blocked(records: Iterable[Message], now: int) -> Blocked | None:
+    """The handler that blocks still: it is told again and again; a killed worker tells no end."""
+    last: dict[str, Any] = {}
+    for record in records:
+        body = _json(record)
+        if body.get("name") in ("blocked", "unblocked"):
+            last = body
+    try:
+        if last.get("name") != "blocked" or now - last["when"] > last["seconds"] * 2000:
+            return None
+        return Blocked(
+            int(last["sequence"]), int(last["since"]), float(last["seconds"]),
+            float(last["timeout"]), str(last["who"]),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _last_of_each(found: Iterable[SetAside]) -> tuple[SetAside, ...]:

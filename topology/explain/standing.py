@@ -22,10 +22,12 @@ Situation = Literal[
     "dead",
     "incomplete",
     "malformed",
+    "forgotten",
 ]
 """Where a stream stands. dead: its next event lies in the dead topic. incomplete: it went on
-without some of its events. malformed: messages without a sense have its id in them. `in order` is
-said of a stream of which nothing else is to be said.
+without some of its events. malformed: messages without a sense have its id in them. forgotten:
+messages of it were read, and the view knows nothing of it. `in order` is said of a stream of which
+nothing else is to be said.
 """
 
 

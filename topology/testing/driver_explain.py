@@ -21,7 +21,7 @@ def around_of(
     kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0
 ) -> dict[str, object]:
     """The fields of Around that what is kept has something to say of."""
-    topology, found = kept.topology, sides(kept, stream).of(task.view, stream)
+    topology, found = kept.topology, sides(kept, stream).of(task.view, stream, now)
     progress = task.progress(stream)
     head = next((event.sequence for event in task.waits(stream)), last_of(progress))
     held = isinstance(progress, Progress) and progress.held
@@ -35,6 +35,7 @@ def around_of(
         "dead": found.dead,
         "failed": found.failed,
         "malformed": found.malformed,
+        "blocked": found.blocked,
         "failure": found.failures.get(head) if held else None,
         "command": f"faust -A {topology.name}",
     }

@@ -239,6 +239,38 @@ def test_a_shell_gives_the_command_the_very_id() -> None:
     assert said.stdout.decode().split("\0")[:-1] == words
 
 
+def test_a_stream_that_was_read_and_is_not_known_is_not_one_of_which_nothing_came() -> None:
+    driver = driver_of(board)
+    send(driver, 1)
+    found = explained(driver, "z", read=3)
+    assert (found.situation, found.well) == ("forgotten", False)
+    assert "3 messages of it were read, and the view knows nothing of it" in first(found)
+    assert explained(driver, "z").situation == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("names", "later", "blocks"),
+    [(["blocked"], 5, True), (["blocked", "unblocked"], 5, False), (["blocked"], 25, False)],
+)
+def test_a_handler_that_blocks_is_told(names: list[str], later: int, blocks: bool) -> None:
+    driver = driver_of(board)
+    send(driver, 1)
+    unit = CommitUnit("orders", 0, now=driver.now)
+    for name in names:
+        body = {
+            "name": name, "view": "board", "stream": "a", "sequence": 2, "when": driver.now,
+            "since": driver.now - 10_000, "seconds": 10, "timeout": 3, "who": "host/17",
+        }  # fmt: skip
+        out = (b"a", orjson.dumps(body), driver.now, [("view", b"board")])
+        unit.keyed["shop.audit"].append(out)
+    driver._kept.commit(unit)
+    driver.now += later * 1000
+    found = explained(driver)
+    assert found.well is not blocks
+    told = "its handler is at sequence 2 for 15 s, of 3 s that the view allows"
+    assert (told in first(found)) is blocks
+
+
 def test_a_driver_explains() -> None:
     driver = driver_of(board)
     send(driver, 1, 2)

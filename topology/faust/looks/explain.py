@@ -119,7 +119,7 @@ class _Look:
         position = source.position(task.positions.input)
         away, cut = await durable.away(task, partition, stream)
         told = await pending(durable, view, partition, task.positions.commands)
-        sides = (await self._sides()).of(view, stream)
+        sides = (await self._sides()).of(view, stream, durable.now)
         progress = task.progress(stream)
         held = isinstance(progress, Progress) and progress.held
         head = next((event.sequence for event in task.waits(stream)), last_of(progress))
@@ -134,6 +134,8 @@ class _Look:
             newest=unkeyed.newest or source.newest,
             unread=sum(1 for offset in source.seen if offset >= position) + unkeyed.mine,
             looked=source.looked,
+            read=sum(1 for offset in source.seen if offset < position),
+            blocked=sides.blocked,
             away=tuple(away),
             late=sides.late,
             dead=sides.dead,
