@@ -126,8 +126,8 @@ def _cause(standing: Standing, around: Around) -> str | None:
         case "forgotten":
             return (
                 f"{messages(around.read)} of it were read, and the view knows nothing of it: it "
-                "was dropped, or closed and its time was over; or the worker has another data folder "
-                "than the one that the changelog is of"
+                "was dropped, or closed and its time was over; or the worker has another data "
+                "folder than the one that the changelog is of"
             )
         case "dead":
             behind = f", and {standing.waiting} wait behind" if standing.waiting else ""

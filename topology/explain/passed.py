@@ -36,8 +36,13 @@ class Passed:
         return bool(self.lost or self.failed or self.late or self.skipped)
 
 
-def passed(progress: int | Progress, last: int, here: Iterable[int], around: Around) -> Passed:
-    """Sort what the side topics have. here: the sequences that wait or are in redelivery."""
+def passed(
+    progress: int | Progress, last: int, here: Iterable[int], around: Around, reach: int
+) -> Passed:
+    """Sort what the side topics have. here: the sequences that wait or are in redelivery.
+
+    reach: how far an event can be ahead of its stream; one that is farther is not waited for.
+    """
     there = set(here)
     ahead: list[SetAside] = []
     lost: list[SetAside] = []
@@ -47,9 +52,9 @@ def passed(progress: int | Progress, last: int, here: Iterable[int], around: Aro
         sequence = each.sequence or 0
         if each.again or sequence in there:
             back.append(each)
-        elif sequence > last and not by_hand(each):
+        elif last < sequence <= last + reach and not by_hand(each):
             ahead.append(each)
-        elif _lost(each, skipped):
+        elif sequence > last or _lost(each, skipped):
             lost.append(each)
         else:
             back.append(each)

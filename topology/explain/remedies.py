@@ -37,13 +37,13 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
             ),
         ]
     if standing.passed.ahead:
-        number = len(standing.passed.ahead)
+        words = ["redrive-dead", "--view", view.name, "--stream", standing.stream]
         found.append(
-            say.command(
-                "redrive", "--dead",
-                what=f"puts {events(number)} from {view.dead_topic} back, in their places",
+            Remedy(
+                f"{around.command} {quoted(words)}",
+                f"puts {events(len(standing.passed.ahead))} from {view.dead_topic} back, each into its place",
             )
-        )  # fmt: skip
+        )
     elif (
         standing.situation == "waiting" and task.ordering.kind == "contiguous" and standing.blocked
     ):

@@ -171,9 +171,9 @@ def _redriven(records: Iterable[Message]) -> list[tuple[int, int, int]]:
         facts = body.get("facts")
         if not (body.get("done") and not body.get("dry_run") and isinstance(facts, dict)):
             continue
-        for pair in facts.get("sequences") or ():
-            if isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, int) for n in pair):
-                found.append((pair[0], pair[1], record.timestamp))
+        for sequence in facts.get("sequences") or ():
+            if isinstance(sequence, int):
+                found.append((sequence, sequence, record.timestamp))
     return found
 
 

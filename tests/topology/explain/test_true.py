@@ -54,7 +54,9 @@ def test_a_stream_whose_events_are_dead_is_not_in_order() -> None:
     assert (found.situation, found.last, found.dying, found.well) == ("dead", 9, 418, False)
     assert found.causes[0].startswith("sequences 10 to 427 (418) of it lie in shop.dead: the ring")
     assert "in order" not in account_text(found)
-    assert [r.command for r in found.remedies] == ["faust -A shop redrive a --view board --dead"]
+    assert [r.command for r in found.remedies] == [
+        "faust -A shop redrive-dead --view board --stream a"
+    ]
     assert "the stream does not pass sequence 10 by itself" in found.next[0].what
 
 
@@ -82,10 +84,18 @@ def test_a_dead_event_that_came_another_time_is_told_as_such() -> None:
     assert "was dead        sequence 8: put back, or came another time" in account_text(found)
 
 
+def test_an_event_that_cannot_be_is_no_gap_of_billions() -> None:
+    driver = driver_of(board)
+    send(driver, 1, 10**15)
+    found = explained(driver)
+    assert (found.situation, found.last, found.missing) == ("incomplete", 1, ())
+    assert "it went on without sequence 1000000000000000, in shop.dead" in first(found)
+
+
 def test_a_dead_event_that_was_redriven_is_told_as_such() -> None:
     driver = dead_stream(2, 8)
     driver.now += 1000
-    told = {"name": "redrive", "done": True, "facts": {"sequences": [[8, 8]]}}
+    told = {"name": "redrive", "done": True, "facts": {"sequences": [8]}}
     unit = CommitUnit("orders", 0, now=driver.now)
     unit.keyed["shop.audit"].append((b"a", orjson.dumps(told), driver.now, [("view", b"board")]))
     driver._kept.commit(unit)
