@@ -10,14 +10,32 @@ inferred gets one from its first value that is not null. Values are fitted to th
 | `str` | anything; what is no text becomes its JSON | text |
 | `bool` | true, false, 1, 0 | true or false |
 | `Number` | integers of 64 bits and floating point | as it is |
+| `Digits` | text of a number, integers; not rounded | decimal number of so many digits |
+| `datetime`, `date`, `bytes` | their text | their own type |
+| `JsonObject`, `JsonArray` | what is such a one | its JSON |
 | `object` | anything | as it is, what is nested as JSON |
 
-`Number` is inferred from a number; `object` is a type of a table that was made by hand.
+`Number` is inferred from a number; `object` is a type of a table that was made by hand. How row
+changes say what JSON has no type for is in `topology.column_types`. What is fitted is of one Python
+type per kind, the same for every store.
 """
 
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import orjson
+
+from topology.column_types import (
+    ColumnType,
+    Digits,
+    read_bytes,
+    read_date,
+    read_datetime,
+    read_decimal,
+)
+from topology.printable import printable
 
 NAME_BYTES = 63
 """The longest name that every store takes: PostgreSQL's limit."""
@@ -32,8 +50,34 @@ class Number:
     """The kind of a column that holds integers and floating point alike."""
 
 
-Kind = type
-"""One of str, int, float, bool, Number, object."""
+class JsonObject:
+    """The kind of a column that is declared as dict."""
+
+
+class JsonArray:
+    """The kind of a column that is declared as list."""
+
+
+Kind = type | Digits
+"""One of str, int, float, bool, datetime, date, bytes, Number, JsonObject, JsonArray, object, or
+Digits."""
+JSON: dict[Kind, type] = {JsonObject: dict, JsonArray: list}
+_DECLARED: dict[ColumnType, Kind] = {Decimal: Digits(), dict: JsonObject, list: JsonArray}
+_READ: dict[Kind, Callable[[Any], Any]] = {
+    datetime: read_datetime,
+    date: read_date,
+    bytes: read_bytes,
+}
+
+
+def kind_of(declared: ColumnType) -> Kind:
+    """The kind of a column that is declared with this type."""
+    return _DECLARED.get(declared, declared)
+
+
+def named(kind: Kind) -> str:
+    """A kind in words: what it is declared as, where it can be."""
+    return JSON.get(kind, kind).__name__.lower()
 
 
 def checked_name(what: str, name: object) -> str:
@@ -90,9 +134,22 @@ def fit(value: Any, kind: Kind) -> Any:
     elif kind is Number:
         if given is int or given is float:
             return value
-    else:
+    elif kind is object:
         return as_json(value) if given is dict or given is list else value
-    raise Refused(f"{shown(value)} is no {kind.__name__.lower()}")
+    elif kind in JSON:
+        if given is JSON[kind]:
+            return as_json(value)
+    else:
+        try:
+            return read_decimal(value, kind) if isinstance(kind, Digits) else _READ[kind](value)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+    raise Refused(f"{shown(value)} is no {named(kind)}")
+
+
+def read(stored: Any, kind: Kind) -> Any:
+    """What `fit` made of a value, as a handler yielded it."""
+    return orjson.loads(stored) if kind in JSON else stored
 
 
 def as_json(value: Any) -> str:
@@ -102,5 +159,4 @@ def as_json(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value in a reason, not too long."""
-    text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+    return printable(repr(value), 100)

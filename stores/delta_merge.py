@@ -1,11 +1,17 @@
 """The statements that write row changes into a Delta table."""
 
 from collections.abc import Mapping
+from datetime import date, datetime
 
 from stores.columns import Kind
 from stores.delta_rows import DELETE, RESET, Bounds, Plan
 from stores.schema import TableState
+from topology.column_types import Digits
 
+_MADE: Mapping[Kind, str] = {datetime: "timestamp_micros({})", date: "date_from_unix_date({})"}
+"""What makes a moment and a day of the number that a batch has of them."""
+_NUMBERED: Mapping[Kind, str] = {datetime: "unix_micros({})", date: "unix_date({})"}
+"""And the other way round."""
 APP = "sequitur"
 """The application id that the versions of commits are counted by."""
 THERE = "sequitur: rows are there already, so the batch is merged"
@@ -22,7 +28,7 @@ def merge_sql(
     values = [
         f"CAST(s.v{number} AS {types[column]})"
         if table.columns[column] is object
-        else f"s.v{number}"
+        else typed(f"s.v{number}", table.columns[column])
         for number, column in enumerate(plan.columns)
     ]
     key = [quoted(column) for column in table.key]
@@ -38,7 +44,7 @@ def merge_sql(
         ]
         parts.append(f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)}")
     if plan.ops != {DELETE}:
-        keys = [f"s.k{number}" for number in range(len(key))]
+        keys = _keys(table)
         parts.append(
             f"WHEN NOT MATCHED AND s.op <> {DELETE} "
             f"THEN INSERT ({', '.join([*key, *names])}) VALUES ({', '.join([*keys, *values])})"
@@ -52,8 +58,10 @@ def insert_sql(target: str, view: str, table: TableState, plan: Plan) -> str:
     It looks and writes in one transaction, as a MERGE does, but as one job and without a shuffle.
     """
     names = [quoted(column) for column in (*table.key, *plan.columns)]
-    keys = [f"s.k{number}" for number in range(len(table.key))]
-    values = [f"s.v{number}" for number in range(len(plan.columns))]
+    keys = _keys(table)
+    values = [
+        typed(f"s.v{number}", table.columns[column]) for number, column in enumerate(plan.columns)
+    ]
     # The batch goes to where the table's files are read, of which only the keys are.
     there = (
         f"SELECT /*+ BROADCAST(s) */ if(count(*) = 0, true, raise_error('{THERE}')) "
@@ -72,14 +80,33 @@ def _same(table: TableState, bounds: Bounds) -> str:
         f"AND {_literal(high, table.key[column])}"
         for column, (low, high) in bounds.items()
     ]
-    same = [f"t.{quoted(column)} = s.k{number}" for number, column in enumerate(table.key)]
+    same = [
+        f"t.{quoted(column)} = {key}" for column, key in zip(table.key, _keys(table), strict=True)
+    ]
     return " AND ".join([*within, *same])
 
 
 def _literal(value: object, kind: Kind) -> str:
     if kind is str:  # there is no character to escape in it like this
         return f"CAST(X'{str(value).encode().hex()}' AS STRING)"
-    return f"CAST('{value!r}' AS {_TYPES[kind]})"
+    if isinstance(kind, Digits):
+        return f"CAST('{value:f}' AS DECIMAL({kind.precision}, {kind.scale}))"
+    return typed(str(value), kind) if kind in _MADE else f"CAST('{value!r}' AS {_TYPES[kind]})"
+
+
+def typed(expression: str, kind: Kind) -> str:
+    """A value of a batch as its column has it."""
+    return _MADE[kind].format(expression) if kind in _MADE else expression
+
+
+def selected(column: str, kind: Kind) -> str:
+    """A column as it is read: a moment and a day as the number that a batch has of them."""
+    name = quoted(column)
+    return _NUMBERED[kind].format(name) if kind in _NUMBERED else name
+
+
+def _keys(table: TableState) -> list[str]:
+    return [typed(f"s.k{number}", kind) for number, kind in enumerate(table.key.values())]
 
 
 def quoted(name: str) -> str:

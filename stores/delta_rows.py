@@ -1,15 +1,17 @@
 """Row changes as an Arrow table, for a statement that writes them."""
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stores.columns import Kind, Number
+from stores.columns import JsonArray, JsonObject, Kind, Number, read
 from stores.row_changes import Key, Rows, Values
 from stores.schema import TableState
+from topology.column_types import Digits
 
 UPSERT, DELETE, RESET = 0, 1, 2
 """What a row is there for. RESET: the row is deleted and its values are set."""
@@ -26,7 +28,15 @@ _ARROW: dict[Kind, Any] = {
     Number: pa.float64(),
     bytes: pa.binary(),
     object: pa.string(),
+    # As numbers, so that no time zone of Python's or Spark's has a say.
+    datetime: pa.int64(),
+    date: pa.int32(),
+    JsonObject: pa.string(),
+    JsonArray: pa.string(),
 }
+_FIRST_DAY = date(1970, 1, 1)
+_FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 Bounds = dict[str, tuple[Any, Any]]
 """Key column → its lowest and highest value in a batch."""
@@ -96,7 +106,27 @@ def _array(values: Sequence[Any], kind: Kind) -> Any:
         values = [None if value is None else float(value) for value in values]
     elif kind is object:
         values = [None if value is None else _text(value) for value in values]
+    elif kind is datetime or kind is date:
+        values = [None if value is None else number_of(value) for value in values]
+    if isinstance(kind, Digits):
+        return pa.array(values, pa.decimal128(kind.precision, kind.scale))
     return pa.array(values, _ARROW[kind])
+
+
+def number_of(value: date) -> int:
+    """Microseconds or days since 1970."""
+    if isinstance(value, datetime):
+        return (value - _FIRST_MOMENT) // _MICROSECOND
+    return (value - _FIRST_DAY).days
+
+
+def read_cell(value: Any, kind: Kind) -> Any:
+    """A value that was read (moments and days as numbers), as a handler yielded it."""
+    if kind is datetime:
+        return _FIRST_MOMENT + value * _MICROSECOND
+    if kind is date:
+        return _FIRST_DAY + timedelta(days=value)
+    return bytes(value) if kind is bytes else read(value, kind)
 
 
 def _text(value: Any) -> str:
@@ -106,7 +136,7 @@ def _text(value: Any) -> str:
 def _bounds(table: TableState, records: pa.Table) -> Bounds:
     found: Bounds = {}
     for number, (column, kind) in enumerate(table.key.items()):
-        if kind in (int, float, str):
+        if kind in (int, float, str, datetime, date) or isinstance(kind, Digits):
             low, high = pc.min_max(records[f"k{number}"]).as_py().values()
             if kind is not str or max(len(low.encode()), len(high.encode())) <= _BOUND_BYTES:
                 found[column] = low, high

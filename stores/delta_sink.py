@@ -17,7 +17,8 @@ from stores import delta_sides
 from stores.amendment import amendment
 from stores.delta_batches import DeltaBatches
 from stores.delta_journal import Entry, Switch
-from stores.delta_merge import quoted
+from stores.delta_merge import quoted, selected
+from stores.delta_rows import read_cell
 from stores.delta_store import DEAD
 from stores.numbered_files import Taken
 from stores.reduction import Reduction
@@ -148,9 +149,10 @@ class DeltaSink(DeltaBatches):
         found = self._table(table)
         with self._errors():
             frame = self._tables.frame(self._folder(table)).orderBy(*map(quoted, found.key))
-            names = [*found.key, *found.columns]
-            for row in frame.select(*map(quoted, names)).toLocalIterator():
-                yield {name: v for name, v in zip(names, row, strict=True) if v is not None}
+            kinds = {**found.key, **found.columns}
+            for row in frame.selectExpr(*map(selected, kinds, kinds.values())).toLocalIterator():
+                pairs = zip(kinds.items(), row, strict=True)
+                yield {name: read_cell(v, kind) for (name, kind), v in pairs if v is not None}
 
     def count(self, table: str) -> int:
         """See `Sink.count`."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -15,7 +16,7 @@ from stores.delta_notes import Notes
 from stores.delta_tables import Tables, folder_name, state, table_name
 from stores.own_tables import on_side
 from stores.reduction import Mark, Stream
-from stores.schema import Limits, Schema, TableState
+from stores.schema import DELTA_LIMITS, Schema, TableState
 from stores.sink import NotYet, StoreError, checked_side
 
 PROGRESS = TableState(
@@ -140,7 +141,8 @@ class DeltaStore:
 
     def _read_schema(self) -> Schema:
         tables = [table.copied(name) for name, table in self._schema.items()]
-        return Schema(tables, (), Limits(own_tables.room(self.side), exact=False))
+        limits = replace(DELTA_LIMITS, name_bytes=own_tables.room(self.side))
+        return Schema(tables, (), limits)
 
     def _folder(self, table: str) -> str:
         own = table in (PROGRESS.name, DEAD.name)

@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -12,13 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from stores.columns import Kind, Number
+from stores.columns import JsonArray, JsonObject, Kind, Number, named
 from stores.delta_files import Files
 from stores.delta_merge import APP, THERE, insert_sql, merge_sql, quoted
 from stores.delta_rows import UPSERT, Plan, source
 from stores.delta_sessions import Sessions
 from stores.row_changes import Rows
 from stores.schema import TableState
+from stores.sql_database import sql_type
+from topology.column_types import Digits
 
 _SQL_TYPES: dict[Kind, str] = {
     int: "BIGINT",
@@ -26,17 +30,27 @@ _SQL_TYPES: dict[Kind, str] = {
     str: "STRING",
     bool: "BOOLEAN",
     Number: "DOUBLE",
+    Decimal: "DECIMAL({}, {})",
+    datetime: "TIMESTAMP",
+    date: "DATE",
     bytes: "BINARY",
+    JsonObject: "STRING",
+    JsonArray: "STRING",
 }
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("long", "integer", "short", "byte"), int),
     **dict.fromkeys(("double", "float"), float),
     "string": str,
     "boolean": bool,
-    "binary": bytes,
 }
-_KEY, _NUMBER = "primary key", "number"
-"""Comments of columns, by which they are known again: `primary key 1` is the key's first one."""
+_NAMED: dict[str, Kind] = {
+    "number": Number,
+    **{named(kind): kind for kind in (datetime, date, bytes, JsonObject, JsonArray)},
+}
+_COMMENT = re.compile(r"(?:primary key (\d+))?(?:(?:^|: )(.*))?", re.DOTALL)
+"""Comments of columns, by which they are known again: `primary key 1` is the key's first one,
+`datetime` one that is declared so, and `primary key 1: datetime` both."""
+_DIGITS = re.compile(r"decimal\((\d+), (\d+)\)")
 _COMMIT = re.compile(r"\d{20}\.json")
 _FIRST = f"{0:020}.json"
 _LOOKED_THROUGH = 5
@@ -111,7 +125,7 @@ class Tables:
     def create(self, name: str, table: TableState) -> None:
         """Make a table with all its columns."""
         key = [
-            f"{quoted(column)} {_SQL_TYPES[kind]} NOT NULL COMMENT '{_KEY} {number}'"
+            _declared(column, kind, number)
             for number, (column, kind) in enumerate(table.key.items(), 1)
         ]
         columns = [_declared(column, kind) for column, kind in table.columns.items()]
@@ -268,12 +282,13 @@ def state(name: str, schema: StructType) -> TableState:
     columns: dict[str, Kind] = {}
     for column in schema:
         kind = _KINDS.get(column.dataType.typeName(), object)
-        comment = str(column.metadata.get("comment") or "")
-        word, _, number = comment.rpartition(" ")
-        if word == _KEY and number.isdigit():
+        found = _COMMENT.fullmatch(str(column.metadata.get("comment") or ""))
+        number, said = found.groups() if found is not None else (None, None)
+        kind = _said(said or "") or kind
+        if number is not None:
             key[int(number)] = column.name, kind
         else:
-            columns[column.name] = Number if kind is float and comment == _NUMBER else kind
+            columns[column.name] = kind
     return TableState(name, dict(key[number] for number in sorted(key)), columns)
 
 
@@ -295,6 +310,17 @@ def _hexadecimal(character: str) -> str:
     return "".join(f"@{byte:02x}" for byte in character.encode())
 
 
-def _declared(column: str, kind: Kind) -> str:
-    comment = f" COMMENT '{_NUMBER}'" if kind is Number else ""
-    return f"{quoted(column)} {_SQL_TYPES[kind]}{comment}"
+def _said(comment: str) -> Kind | None:
+    """The kind that a comment says, None for what somebody else has written."""
+    digits = _DIGITS.fullmatch(comment)
+    return _NAMED.get(comment) if digits is None else Digits(int(digits[1]), int(digits[2]))
+
+
+def _declared(column: str, kind: Kind, number: int | None = None) -> str:
+    """A column in a statement. number: its place in the primary key."""
+    names = {each: name for name, each in _NAMED.items()}
+    said = named(kind) if isinstance(kind, Digits) else names.get(kind, "")
+    comment = ": ".join(filter(None, (f"primary key {number}" if number else "", said)))
+    rule = " NOT NULL" if number else ""
+    noted = f" COMMENT '{comment}'" if comment else ""
+    return f"{quoted(column)} {sql_type(kind, _SQL_TYPES)}{rule}{noted}"

@@ -27,6 +27,8 @@ _PLAIN: dict[Kind, set[type]] = {
 }
 """Kind → the types of values that need no fitting."""
 _NO_TYPES: set[type] = set()
+_LONG = {str, bytes}
+"""Kinds of keys that may be long."""
 
 
 class Decoded(NamedTuple):
@@ -98,7 +100,7 @@ def _fitted(table: TableState, changes: list[Any], limits: Limits) -> Fitted:
     ops = list(map(_OP, changes))
     if not set(ops) <= {"upsert", "delete"}:
         raise Refused("op")
-    keys = _keys(table, list(map(_KEY, changes)))
+    keys = _keys(table, list(map(_KEY, changes)), limits.key_bytes)
     upserts = [_VALUES(change) for change, op in zip(changes, ops, strict=True) if op == "upsert"]
     if not _all_of(dict, upserts):
         raise Refused("values")
@@ -111,12 +113,21 @@ def _fitted(table: TableState, changes: list[Any], limits: Limits) -> Fitted:
     return Fitted(table.name, keys, [next(each) if op == "upsert" else None for op in ops])
 
 
-def _keys(table: TableState, keys: list[Any]) -> list[tuple[Any, ...]]:
+def _keys(table: TableState, keys: list[Any], limit: int | None) -> list[tuple[Any, ...]]:
     if not _all_of(dict, keys) or set(map(len, keys)) != {len(table.key)}:
         raise Refused("key")
     columns = [list(map(itemgetter(column), keys)) for column in table.key]
-    for kind, values in zip(table.key.values(), columns, strict=True):
-        if not (_integers(values) if kind is int else _all_of(kind, values)):
+    for at, (kind, values) in enumerate(zip(table.key.values(), columns, strict=True)):
+        if kind not in _PLAIN:
+            columns[at] = [fit(value, kind) for value in values]
+        elif not (_integers(values) if kind is int else _all_of(kind, values)):
+            raise Refused("key")
+        # A character has four bytes at most.
+        if (
+            limit
+            and (kind is str or kind is bytes)
+            and 4 * len(keys[0]) * max(map(len, values)) > limit
+        ):
             raise Refused("key")
     return list(zip(*columns, strict=True))
 
@@ -144,7 +155,7 @@ def _fit(kind: Kind, column: str, rows: list[Any], limits: Limits) -> None:
             raise Refused(column)
 
 
-def _all_of(kind: type, values: Iterable[Any]) -> bool:
+def _all_of(kind: Kind, values: Iterable[Any]) -> bool:
     return set(map(type, values)) <= {kind}
 
 

@@ -4,23 +4,28 @@ Many rows go by COPY into a temporary table, from where one statement writes the
 no NUL in a text; in the sink's own tables a private character stands for it.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
 from itertools import count
 from typing import Any
 
+import orjson
 import psycopg
 import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
+from psycopg.types.json import set_json_loads
 
-from stores.columns import INT_MAX, INT_MIN, Kind, Number
+from stores.columns import INT_MAX, INT_MIN, JSON, JsonArray, JsonObject, Kind, Number, named
 from stores.reduction import Mark, Stream
-from stores.schema import Limits, TableState
+from stores.schema import POSTGRES_LIMITS, TableState
 from stores.sink import StoreError
 from stores.sql_database import DataRefused, listed, quoted
 from stores.urls import said, without_password
+from topology.column_types import Digits
 
 FEW = 50
 """Up to so many rows are written one by one, which is quicker for them than by COPY."""
@@ -37,6 +42,12 @@ _KINDS: dict[str, Kind] = {
     "boolean": bool,
     "numeric": Number,
 }
+_MARK = "sequitur: "
+"""How the comment of a column begins that was declared with a type of `_MARKED`."""
+_MARKED: dict[str, Kind] = {
+    named(kind): kind for kind in (datetime, date, bytes, JsonObject, JsonArray)
+}
+_DIGITS = re.compile(r"decimal\((\d+), (\d+)\)")
 _NUL, _ESCAPE = "\ue0000", "\ue000e"
 """What stands for NUL and for the private character U+E000 itself."""
 
@@ -50,8 +61,14 @@ class PostgresDatabase:
         str: "TEXT",
         bool: "BOOLEAN",
         Number: "NUMERIC",
+        Decimal: "NUMERIC({}, {})",
+        datetime: "TIMESTAMPTZ",
+        date: "DATE",
+        bytes: "BYTEA",
+        JsonObject: "JSONB",
+        JsonArray: "JSONB",
     }
-    limits = Limits(nul=False)
+    limits = POSTGRES_LIMITS
     integer = "BIGINT"
     blob = "BYTEA"
     table_end = ""
@@ -110,7 +127,9 @@ class PostgresDatabase:
         self.query("INSERT INTO _layout VALUES (?)", [number])
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(_statement(sql.replace("?", "%s")), parameters)
+        # Without parameters the driver takes any text as it is.
+        made = _statement(_PARAMETER.sub(_marked_parameter, sql) if parameters else sql)
+        cursor = self._connection.execute(made, parameters or None)
         if cursor.description is None:
             return []
         return [tuple(map(_read, row)) for row in cursor]
@@ -128,10 +147,10 @@ class PostgresDatabase:
             if not name.startswith("_")
         ]
         tables: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {}
-        for name, column, sql_type, at in self.query(_COLUMNS):
+        for name, column, sql_type, at, comment in self.query(_COLUMNS):
             if not name.startswith("_"):
                 key, columns = tables.setdefault(name, ({}, {}))
-                kind = _KINDS.get(sql_type, object)
+                kind = _marked(comment or "") or _KINDS.get(sql_type, object)
                 if at is None:
                     columns[column] = kind
                 else:
@@ -211,16 +230,26 @@ class PostgresDatabase:
     @contextmanager
     def read(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
         # A connection of its own, since this one may have a transaction meanwhile.
-        with (
-            self._connect() as connection,
-            connection.transaction(),
-            connection.cursor("rows") as cursor,
-        ):
-            cursor.itersize = 5_000
-            yield cursor.execute(_statement(sql))
+        with self._connect() as connection:
+            connection.execute("SET TIME ZONE 'UTC'")  # in which Python holds all moments
+            set_json_loads(orjson.loads, connection)
+            with connection.transaction(), connection.cursor("rows") as cursor:
+                cursor.itersize = 5_000
+                yield cursor.execute(_statement(sql))
+
+    def stored(self, kind: Kind) -> Callable[[Any], Any] | None:
+        return _with_points if kind in JSON else None
+
+    def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
+        for column, kind in columns.items():
+            if isinstance(kind, Digits) or kind in _MARKED.values():
+                at = f"{quoted(table)}.{quoted(column)}"
+                self.run(f"COMMENT ON COLUMN {at} IS '{_MARK}{named(kind)}'")
 
     def value(self, value: Any, kind: Kind) -> Any:
-        if not isinstance(value, Decimal):
+        if kind is datetime:
+            return value.astimezone(UTC)
+        if kind is not Number or not isinstance(value, Decimal):
             return value
         whole = value.as_tuple().exponent == 0 and INT_MIN <= value <= INT_MAX
         return int(value) if whole else float(value)
@@ -240,7 +269,7 @@ class PostgresDatabase:
 
 _COLUMNS = f"""
 SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text,
-       array_position(i.indkey::int2[], a.attnum)
+       array_position(i.indkey::int2[], a.attnum), col_description(c.oid, a.attnum)
 FROM pg_class AS c
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
@@ -252,6 +281,48 @@ SELECT acl.privilege_type, quote_ident(r.rolname), acl.is_grantable
 FROM pg_class AS c, aclexplode(c.relacl) AS acl LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
 WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
 """
+
+
+_EXPONENT = re.compile(r"\de")
+
+
+def _with_points(text: str) -> str:
+    """JSON whose large floating-point numbers have a point, and no exponent.
+
+    JSONB keeps the point, by which a number is known to be one; of 1e16 it would make an integer,
+    whose digits are not those of the floating-point number.
+    """
+    if not _EXPONENT.search(text):
+        return text
+    return orjson.dumps(_pointed(orjson.loads(text))).decode()
+
+
+def _pointed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _pointed(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(_pointed, value))
+    if value.__class__ is float and value.is_integer():
+        return orjson.Fragment(f"{Decimal(repr(value)).quantize(0, context=_WIDE):f}.0")
+    return value
+
+
+_WIDE = Context(prec=400)
+_PARAMETER = re.compile(r""" "(?:[^"]|"")*" | '(?:[^']|'')*' | \? | % """, re.VERBOSE)
+
+
+def _marked_parameter(found: re.Match[str]) -> str:
+    """A parameter as the driver marks it; in a name or a text it is none."""
+    return "%s" if found[0] == "?" else found[0].replace("%", "%%")
+
+
+def _marked(comment: str) -> Kind | None:
+    """The kind that the comment of a column says, if it says one."""
+    name = comment.removeprefix(_MARK)
+    if name == comment:
+        return None
+    digits = _DIGITS.fullmatch(name)
+    return _MARKED.get(name) if digits is None else Digits(int(digits[1]), int(digits[2]))
 
 
 def _statement(sql: str) -> psycopg.sql.SQL:

@@ -7,6 +7,7 @@ from typing import Any
 from stores.columns import (
     INT_MAX,
     INT_MIN,
+    JSON,
     NAME_BYTES,
     Kind,
     Number,
@@ -16,6 +17,8 @@ from stores.columns import (
     fit,
     infer,
     infer_key,
+    kind_of,
+    named,
     shown,
 )
 from stores.sink import DeclaredTable, StoreError
@@ -27,19 +30,29 @@ EXACT = 2**53
 """The integers that a floating-point number holds, up to this and down to its negative."""
 
 
+KEY_BYTES = 2_600
+"""Of a primary key in PostgreSQL: a little less than what always fits into a page of its index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a store does not take. name_bytes: of a table's name. nul: whether text may hold NUL.
 
-    exact: whether a `Number` holds every integer of 64 bits.
+    exact: whether a `Number` holds every integer of 64 bits. key_bytes: of a key's values together,
+    None where that is not limited.
     """
 
     name_bytes: int = NAME_BYTES
     nul: bool = True
     exact: bool = True
+    key_bytes: int | None = None
 
 
 NO_LIMITS = Limits()
+POSTGRES_LIMITS = Limits(nul=False, key_bytes=KEY_BYTES)
+DELTA_LIMITS = Limits(exact=False)
+STRICTEST = Limits(nul=False, exact=False, key_bytes=KEY_BYTES)
+"""What every store takes."""
 
 
 @dataclass(slots=True)
@@ -81,24 +94,25 @@ class Schema:
     def declare(self, declared: DeclaredTable) -> None:
         """Make the store's table as declared. Raises StoreError where it cannot become so."""
         name = declared.name
+        key = {column: kind_of(each) for column, each in declared.key.items()}
+        columns = {column: kind_of(each) for column, each in declared.columns.items()}
         table = self.tables.get(name)
         try:
             if table is None:
-                table = self._create(name, dict(declared.key))
-            self._check_declared(table, declared)
-            for column, kind in declared.columns.items():
+                table = self._create(name, key)
+            self._check_declared(table, key, columns)
+            for column, kind in columns.items():
                 if column not in table.columns:
                     self._add(table, column, kind)
         except Refused as refused:
             raise StoreError(f"table {name!r} cannot be made as declared: {refused}") from None
 
-    def _check_declared(self, table: TableState, declared: DeclaredTable) -> None:
-        for what, has, wants in (
-            ("key", table.key, declared.key),
-            ("column", table.columns, declared.columns),
-        ):
+    def _check_declared(
+        self, table: TableState, key: dict[str, Kind], columns: dict[str, Kind]
+    ) -> None:
+        for what, has, wants in (("key", table.key, key), ("column", table.columns, columns)):
             differs = what == "key" and list(has) != list(wants)
-            if differs or any(has.get(name, kind) is not kind for name, kind in wants.items()):
+            if differs or any(has.get(name, kind) != kind for name, kind in wants.items()):
                 raise StoreError(
                     f"table {table.name!r} is in the store with {what} {_signature(has)}, but "
                     f"declared with {_signature(wants)}; use another read store or another table "
@@ -127,6 +141,8 @@ class Schema:
             if given is not kind or (kind is int and not INT_MIN <= value <= INT_MAX):
                 value = _fit(table, column, value, kind)
             found.append(value)
+        if self.limits.key_bytes is not None:
+            check_key(table.name, found, self.limits.key_bytes)
         return table, tuple(found)
 
     def fit(self, table: TableState, key: tuple[Any, ...], values: Any) -> dict[str, Any]:
@@ -157,6 +173,8 @@ class Schema:
                 values[column] = fitted = _fit(table, column, value, kind)
                 if kind is Number and not self.limits.exact and fitted.__class__ is int:
                     _check_exact(table, column, fitted)
+                if kind in JSON and not self.limits.nul and "\\u0000" in fitted:
+                    _check_nul(table, column, value)
         for column in surplus:
             del values[column]
         return values
@@ -220,6 +238,33 @@ def _check_exact(table: TableState, column: str, value: int) -> None:
         )
 
 
+def check_key(table: str, values: Iterable[Any], limit: int) -> None:
+    """Raise Refused if a primary key is longer than a store's index takes."""
+    size = sum(
+        len(value.encode() if value.__class__ is str else value)
+        if value.__class__ is str or value.__class__ is bytes
+        else 8
+        for value in values
+    )
+    if size > limit:
+        raise Refused(
+            f"table {table!r}: a key of {size} bytes; the store takes {limit}. Let the key be a "
+            "hash of it, and keep it in a column"
+        )
+
+
+def _check_nul(table: TableState, column: str, value: Any) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise Refused(
+                f"table {table.name!r}: column {column!r}: the store takes no text with NUL"
+            )
+    elif isinstance(value, dict | list):
+        parts = (*value, *value.values()) if isinstance(value, dict) else value
+        for part in parts:
+            _check_nul(table, column, part)
+
+
 def refuse_nul(record: bytes | None, changes: Iterable[Any]) -> None:
     """Raise Refused if the row changes of a record hold NUL in a text."""
     # JSON has it in this one way, and it is quickly seen that there is none.
@@ -241,4 +286,4 @@ def _other_key(table: TableState, key: Mapping[str, Any]) -> Refused:
 
 
 def _signature(columns: Mapping[str, Kind]) -> str:
-    return "(" + ", ".join(f"{name} {kind.__name__}" for name, kind in columns.items()) + ")"
+    return "(" + ", ".join(f"{name} {named(kind)}" for name, kind in columns.items()) + ")"

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
+from topology.column_types import ColumnType
+
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""
 
@@ -53,9 +55,9 @@ class DeclaredTable(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def key(self) -> Mapping[str, type]: ...
+    def key(self) -> Mapping[str, ColumnType]: ...
     @property
-    def columns(self) -> Mapping[str, type]: ...
+    def columns(self) -> Mapping[str, ColumnType]: ...
 
 
 @dataclass(frozen=True, slots=True)

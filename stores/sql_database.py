@@ -1,13 +1,15 @@
 """What SQL databases say and do differently, as far as a read store needs it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from decimal import Decimal
 from typing import Any, Protocol
 
 from stores.columns import Kind
 from stores.reduction import Mark, Stream
 from stores.schema import Limits, TableState
 from stores.sink import StoreError
+from topology.column_types import Digits
 
 
 class DataRefused(StoreError):
@@ -17,8 +19,9 @@ class DataRefused(StoreError):
 class Database(Protocol):
     """One connection. Names are given as they are, and quoted here.
 
-    types: of columns, by kind. limits: of what it takes. integer, blob: the types of the sink's own
-    columns. table_end: what a table is made with that has its rows by primary key.
+    types: of columns, by kind; see `sql_type`. limits: of what it takes. integer, blob: the types
+    of the sink's own columns. table_end: what a table is made with that has its rows by primary
+    key.
     """
 
     types: Mapping[Kind, str]
@@ -80,8 +83,16 @@ class Database(Protocol):
         """The rows of a query as of one moment; they may be many."""
         ...
 
+    def stored(self, kind: Kind) -> Callable[[Any], Any] | None:
+        """What makes a fitted value one that the driver takes; None where it takes it as it is."""
+        ...
+
     def value(self, value: Any, kind: Kind) -> Any:
-        """A value that was read, as it was written."""
+        """A value that was read, as a handler yielded it."""
+        ...
+
+    def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
+        """Note the kinds of new columns that their types do not say."""
         ...
 
     def replace(self, table: str, kept: str | None, new: str) -> None:
@@ -106,10 +117,21 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(map(quoted, names))
 
 
+def sql_type(kind: Kind, types: Mapping[Kind, str]) -> str:
+    """The type of a column. `types[Decimal]` says how many digits a number has."""
+    if isinstance(kind, Digits):
+        return types[Decimal].format(kind.precision, kind.scale)
+    return types[kind]
+
+
 def create(name: str, table: TableState, types: Mapping[Kind, str]) -> str:
     """The statement that makes a table with all its columns, under this name."""
-    key = [f"{quoted(column)} {types[kind]} NOT NULL" for column, kind in table.key.items()]
-    columns = [f"{quoted(column)} {types[kind]}" for column, kind in table.columns.items()]
+    key = [
+        f"{quoted(column)} {sql_type(kind, types)} NOT NULL" for column, kind in table.key.items()
+    ]
+    columns = [
+        f"{quoted(column)} {sql_type(kind, types)}" for column, kind in table.columns.items()
+    ]
     primary = f"PRIMARY KEY ({listed(table.key)})"
     return f"CREATE TABLE {quoted(name)} ({', '.join([*key, *columns, primary])})"
 

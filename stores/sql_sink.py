@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from stores import own_tables, sql_sides
 from stores.amendment import amendment
+from stores.columns import Kind
 from stores.own_tables import SIDES, on_side
 from stores.reduction import FEW, NOTHING, Mark, Reduction, Stream
 from stores.row_changes import Rows, uncollected
@@ -25,7 +26,7 @@ from stores.sink import (
     check_batch,
     checked_side,
 )
-from stores.sql_database import Database, DataRefused, add_column, create, listed, quoted
+from stores.sql_database import Database, DataRefused, add_column, create, listed, quoted, sql_type
 
 
 class SqlSink:
@@ -242,10 +243,13 @@ class SqlSink:
             name = on_side(table.name, self.side)
             if column is None:
                 self.database.run(create(name, table, types))
+                self.database.mark(name, {**table.key, **table.columns})
                 if self.side is not None:
                     sql_sides.add(self.database, self.side, table.name)
             elif table.exists:
-                self.database.run(add_column(name, column, types[table.columns[column]]))
+                kind = table.columns[column]
+                self.database.run(add_column(name, column, sql_type(kind, types)))
+                self.database.mark(name, {column: kind})
 
     def _write_rows(self, reduction: Reduction) -> None:
         for name, rows in reduction.rows.items():
@@ -258,6 +262,7 @@ class SqlSink:
         gone = [key for key, values in rows.values.items() if values is None]
         keys = [*gone, *rows.reset]
         if keys:
+            keys = self._stored(table.key.values(), keys)
             self.database.remove(on_side(table.name, self.side), list(table.key), keys)
         return len(gone)
 
@@ -269,8 +274,22 @@ class SqlSink:
                 groups[tuple(values)].append((*key, *values.values()))
         name, keys = on_side(table.name, self.side), list(table.key)
         for columns, parameters in groups.items():
-            self.database.put(name, keys, columns, parameters)
+            kinds = (*table.key.values(), *map(table.columns.__getitem__, columns))
+            self.database.put(name, keys, columns, self._stored(kinds, parameters))
         return sum(map(len, groups.values()))
+
+    def _stored(self, kinds: Iterable[Kind], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Rows as the database's driver takes them."""
+        made = list(map(self.database.stored, kinds))
+        if not any(made):
+            return rows
+        return [
+            tuple(
+                value if make is None or value is None else make(value)
+                for make, value in zip(made, row, strict=True)
+            )
+            for row in rows
+        ]
 
     def _save_progress(self, reduction: Reduction) -> None:
         rows = []

@@ -5,18 +5,22 @@ FULL, so that a batch that is committed survives a power loss: Spark's checkpoin
 would otherwise go on behind rows that are gone. That is one sync of the disk per batch.
 """
 
+import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from stores.columns import Kind, Number
+from stores.columns import JsonArray, JsonObject, Kind, Number, read
 from stores.reduction import Mark, Stream
 from stores.schema import NO_LIMITS, Limits, TableState
 from stores.sink import StoreError
 from stores.sql_database import DataRefused, listed, quoted
+from topology.column_types import Digits, as_text
 
 BUSY_SECONDS = 30.0
 """How long to wait for another writer."""
@@ -34,6 +38,13 @@ class SqliteDatabase:
         str: "TEXT",
         bool: "BOOLEAN",
         Number: "NUMERIC",
+        # SQLite keeps as text what a type says that has TEXT in it.
+        Decimal: "DECIMAL_TEXT({}, {})",
+        datetime: "DATETIME_TEXT",
+        date: "DATE_TEXT",
+        JsonObject: "JSON_OBJECT_TEXT",
+        JsonArray: "JSON_ARRAY_TEXT",
+        bytes: "BYTES_BLOB",
     }
     limits: Limits = NO_LIMITS
     integer = "INTEGER"
@@ -155,16 +166,33 @@ class SqliteDatabase:
         self._connection.executemany(f"DELETE FROM {quoted(table)} WHERE {where}", keys)
 
     def ordered(self, column: str, kind: Kind) -> str:
+        if isinstance(kind, Digits):
+            return f"{quoted(column)} COLLATE {_BY_NUMBER}"
         return quoted(column) + (" COLLATE BINARY" if kind is str else "")
 
     @contextmanager
     def read(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
         # A connection of its own, which sees one moment whatever is written meanwhile.
         with closing(self._connect()) as connection:
+            connection.create_collation(_BY_NUMBER, _by_number)
             yield connection.execute(sql)
 
+    def stored(self, kind: Kind) -> Callable[[Any], Any] | None:
+        if isinstance(kind, Digits):
+            return _plain
+        return as_text if kind is datetime or kind is date else None
+
     def value(self, value: Any, kind: Kind) -> Any:
-        return bool(value) if kind is bool else value
+        if kind is bool:
+            return bool(value)
+        if isinstance(kind, Digits):
+            return Decimal(value)
+        if kind is datetime:
+            return datetime.fromisoformat(value).astimezone(UTC)
+        return date.fromisoformat(value) if kind is date else read(value, kind)
+
+    def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
+        pass  # SQLite keeps any type's name
 
     def replace(self, table: str, kept: str | None, new: str) -> None:
         if kept is not None:
@@ -175,9 +203,29 @@ class SqliteDatabase:
         self._connection.close()
 
 
+_BY_NUMBER = "sequitur_by_number"
+_DIGITS = re.compile(r"DECIMAL_TEXT\((\d+), *(\d+)\)")
+_OWN: dict[str, Kind] = {
+    SqliteDatabase.types[kind]: kind for kind in (datetime, date, JsonObject, JsonArray, bytes)
+}
+
+
+def _by_number(one: str, other: str) -> int:
+    here, there = Decimal(one), Decimal(other)
+    return (here > there) - (here < there)
+
+
+def _plain(number: Decimal) -> str:
+    return format(number, "f")
+
+
 def _kind(sql_type: str) -> Kind:
     """The kind of a column by its type, as SQLite reads types: by what the name contains."""
     name = sql_type.upper()
+    if name in _OWN:
+        return _OWN[name]
+    if digits := _DIGITS.fullmatch(name):
+        return Digits(int(digits[1]), int(digits[2]))
     for part, kind in (
         *(("INT", int), ("CHAR", str), ("CLOB", str), ("TEXT", str), ("REAL", float)),
         *(("FLOA", float), ("DOUB", float), ("BOOL", bool), ("NUMERIC", Number)),

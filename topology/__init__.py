@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from topology.changes import Delete, Emit, Upsert
+from topology.column_types import decimal
 from topology.counts import Counts
 from topology.describe import Description
 from topology.errors import DeclarationError, HandlerError, Malformed
@@ -70,6 +71,7 @@ __all__ = [
     "advance",
     "ask",
     "contiguous",
+    "decimal",
     "earliest_seen",
     "first",
     "first_of",

@@ -13,6 +13,10 @@ class HandlerError(TypeError):
     """A handler yielded something that is neither a row change nor a message."""
 
 
+class RefusedValue(HandlerError):
+    """A handler yielded a value that no table could hold; the text names the column and why."""
+
+
 def described(error: BaseException) -> str:
     """The error's type and text, even if it has none to give."""
     try:

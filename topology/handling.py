@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from topology.changes import Delete, Emit, Upsert, check_change, check_message
+from topology.column_types import OPTIONS, encoded
 from topology.errors import HandlerError
 from topology.event import Event
 from topology.failure import Failure, log_failure, outcome
@@ -16,8 +17,6 @@ OUTPUT_LIMIT = 1_000_000
 """Bytes of a record's value; Kafka's own default limit is a little more."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
-OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-"""How outputs are written as JSON."""
 
 
 class Handling:
@@ -133,7 +132,7 @@ class Handling:
                 "sequence": event.sequence,
                 "changes": changes,
             }
-            value = orjson.dumps(body, option=OPTIONS)
+            value = encoded(body, changes)
             if len(value) > OUTPUT_LIMIT:
                 raise _too_large("the event's row changes", value)
             self.say(event, event.stream, changes, value)

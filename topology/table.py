@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from topology.column_types import KEY_TYPES, TYPES, ColumnType, Digits
 from topology.errors import DeclarationError
 
-TYPES = (str, int, float, bool)
 NAME_BYTES = 63
 """The longest name that every read store takes: PostgreSQL's limit."""
 
@@ -15,13 +15,14 @@ NAME_BYTES = 63
 class Table:
     """A table: its name, its primary key, and the other columns that are known beforehand.
 
-    key, columns: column → type, one of str, int, float, bool. Columns that a view's row changes
-    mention besides are added when they first come. Raises DeclarationError.
+    key, columns: column → type, one of str, int, float, bool, Decimal or `decimal(…)`, datetime,
+    date, bytes, and in columns also dict and list; see `topology.column_types`. Columns that a
+    view's row changes mention besides are added when they first come. Raises DeclarationError.
     """
 
     name: str
-    key: Mapping[str, type]
-    columns: Mapping[str, type]
+    key: Mapping[str, ColumnType]
+    columns: Mapping[str, ColumnType]
 
     def __post_init__(self) -> None:
         _check_name("table", self.name)
@@ -51,7 +52,7 @@ class Table:
         return hash((self.name, tuple(self.key), tuple(self.columns)))
 
 
-def _checked_columns(table: str, part: str, columns: Any) -> dict[str, type]:
+def _checked_columns(table: str, part: str, columns: Any) -> dict[str, ColumnType]:
     """A copy, which nobody else changes."""
     if not isinstance(columns, Mapping):
         raise DeclarationError(
@@ -59,10 +60,12 @@ def _checked_columns(table: str, part: str, columns: Any) -> dict[str, type]:
         )
     for name, kind in columns.items():
         _check_name(f"table {table!r}: column", name)
-        if kind not in TYPES:
+        if kind.__class__ is not Digits and kind not in (KEY_TYPES if part == "key" else TYPES):
+            nested = "; a key cannot be nested" if kind in TYPES else ""
             raise DeclarationError(
-                f"table {table!r}: column {name!r} has type {getattr(kind, '__name__', kind)!r}; "
-                "use str, int, float or bool (times as ISO text, bytes as hexadecimal text)"
+                f"table {table!r}: column {name!r} has type {getattr(kind, '__name__', kind)!r}"
+                f"{nested}; use str, int, float, bool, Decimal or decimal(18, 2), datetime, date, "
+                "bytes, or in columns also dict or list, which are kept as JSON"
             )
     return dict(columns)
 

@@ -130,7 +130,7 @@ def rows_of(frame: pd.DataFrame, table: Table) -> Rows:
     }
 
 
-def _typed(column: pd.Series, kind: type) -> list[Any]:
+def _typed(column: pd.Series, kind: Any) -> list[Any]:
     return [None if pd.isna(value) else kind(value) for value in column.tolist()]
 
 

@@ -125,3 +125,13 @@ def test_a_worker_waits_for_its_broker_or_for_sigterm(worker: Worker) -> None:
         assert worker.end(signal.SIGTERM) == 0
     finally:
         door.close()
+
+
+def test_an_audit_without_a_broker_is_one_line_and_no_violation(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    worker = Worker(broker.address, unique("nobroker"), tmp_path, APP, partitions=1)
+    told = worker.run("audit", SEQUITUR_BROKER=f"kafka://{HOST}:{free_port()}")
+    assert told.returncode == 2, told.stdout + told.stderr
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("audit: ")

@@ -14,6 +14,7 @@ from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ODD_NAMES
 from tests.contracts.sink.sides import SidesContract
 from tests.contracts.sink.tables import TablesContract
+from tests.contracts.sink.types import TypesContract
 from tests.stores.delta import DeltaOwn, DeltaStore
 
 pytestmark = pytest.mark.integration
@@ -43,6 +44,16 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     )
     test_a_switch = SidesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
     test_a_stream_that_is_behind_is_told = SidesContract.test_a_stream_that_is_behind_is_told
+
+    _rows_of_keys = TypesContract._rows_of_keys
+    test_every_value_comes_back = TypesContract.test_every_value_of_every_type_comes_back_as_it_was
+    test_rows_of_every_key_come_in_order = (
+        TypesContract.test_rows_of_every_key_come_in_order_and_are_found_again
+    )
+    test_a_rebuilt_side_is_compared = TypesContract.test_a_rebuilt_side_is_compared_and_switched_to
+    test_a_value_that_does_not_fit = (
+        TypesContract.test_a_value_that_does_not_fit_is_dead_with_the_reason
+    )
 
     test_many_streams = DeltaOwn.test_progress_of_many_streams_is_kept_as_that_of_few
     test_rows_of_all_kinds = DeltaOwn.test_rows_of_all_kinds_of_changes_in_one_batch

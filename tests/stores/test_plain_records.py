@@ -1,6 +1,7 @@
 """What is folded the quick way is the same as what is folded record by record."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -10,15 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores import plain_records
-from stores.columns import Kind, Number
+from stores.columns import JsonArray, JsonObject, Kind, Number
 from stores.reduction import FEW, Mark, Reduction, Stream
 from stores.row_changes import Rows
 from stores.schema import NO_LIMITS, Limits, Schema, TableState
 from stores.sink import OutputRecord
+from topology.column_types import Digits
 
 Folded = dict[str, Any]
 TOPIC = "shop.orders"
-KINDS: dict[str, Kind] = {"s": str, "i": int, "f": float, "b": bool, "n": Number, "o": object}
+KINDS: dict[str, Kind] = {
+    **{"s": str, "i": int, "f": float, "b": bool, "n": Number, "o": object},
+    **{"d": Digits(4, 1), "at": datetime, "day": date, "raw": bytes},
+    **{"json": JsonObject, "list": JsonArray},
+}
 
 
 class _Stored:
@@ -35,7 +41,11 @@ class _Stored:
 
 
 def _fold(records: list[OutputRecord], limits: Limits) -> Folded:
-    tables = [TableState("t", {"k": int}, dict(KINDS)), TableState("u", {"a": str, "b": int}, {})]
+    tables = [
+        TableState("t", {"k": int}, dict(KINDS)),
+        TableState("u", {"a": str, "b": int}, {}),
+        TableState("w", {"at": datetime, "raw": bytes, "d": Digits(4, 1)}, {}),
+    ]
     reduction = Reduction(Schema(tables, (), limits), _Stored(), {})
     reduction.fold(records)
     return {
@@ -73,6 +83,12 @@ _VALUES: dict[str, list[Any]] = {
     "b": [True, False, 0, 1, 2, None],
     "n": [1, 1.5, 2**53, 2**53 + 1, 2**64 - 1, None, "1", True],
     "o": [1, "x", [1], None],
+    "d": ["1", "1.5", "-999.9", "1.55", "1000", 7, 1.5, None],
+    "at": ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001+02:00", "2026-01-01", 5, None],
+    "day": ["2026-01-01", "2026-02-30", None],
+    "raw": ["AA==", "A", None],
+    "json": [{}, {"a": [1]}, {"a": "\0"}, [], "{}", None],
+    "list": [[], [None], {}, None],
     "k": [1, 2, True, "1"],
     "new": [1, None, "x"],
 }
@@ -93,6 +109,17 @@ _changes = st.one_of(
         st.sampled_from(["upsert", "delete"]),
         st.sampled_from(["x", "y"]),
         st.sampled_from([1, 2]),
+    ),
+    st.builds(
+        lambda *key: {
+            "op": "upsert",
+            "table": "w",
+            "key": dict(zip(("at", "raw", "d"), key, strict=True)),
+            "values": {},
+        },
+        st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T02:00:00+02:00", "2026-01-01", None]),
+        st.sampled_from(["AA==", "\\x00", "AAAAAAAAAAAAAAAA", "A"]),
+        st.sampled_from(["1", "1.0", 1, 1.0]),
     ),
     st.builds(lambda key: {"op": "delete", "table": "t", "key": {"k": key}}, st.integers(1, 3)),
     st.sampled_from(
@@ -127,10 +154,17 @@ _bodies = st.one_of(
 )
 
 
-@given(st.lists(_bodies, max_size=8), st.booleans(), st.booleans())
-def test_any_records_come_to_the_same(bodies: list[bytes | None], nul: bool, exact: bool) -> None:
+@given(
+    st.lists(_bodies, max_size=8),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 8, 20]),
+)
+def test_any_records_come_to_the_same(
+    bodies: list[bytes | None], nul: bool, exact: bool, key_bytes: int | None
+) -> None:
     records = [(TOPIC, 0, at, body) for at, body in enumerate(bodies)]
-    quick, careful = _both(records, Limits(nul=nul, exact=exact))
+    quick, careful = _both(records, Limits(nul=nul, exact=exact, key_bytes=key_bytes))
     assert quick == careful
 
 

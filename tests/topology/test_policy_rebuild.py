@@ -337,8 +337,8 @@ def test_the_test_driver_rebuilds_at_once() -> None:
         driver.pipe("orders", {"id": "a", "n": n})
     driver.advance(5)
     driver.pipe("orders", {"id": "a", "n": 2})
-    assert driver.table("board")[("a",)]["seen"] == [1, 2, 3]
-    assert driver.audit().clean
+    assert driver.table("board")[("a",)]["seen"] == "[1,2,3]"
+    assert driver.audit().sound
 
 
 async def listed_later(event: Event, state: dict[str, Any]) -> Any:
@@ -363,7 +363,7 @@ def test_of_a_linked_stream() -> None:
     driver.advance(5)
     driver.pipe("orders", {"id": "a", "n": 5, "p": 2})
     assert driver.state("board", "a") == {"seen": [2, 5, 9, 12]}
-    assert driver.audit().clean
+    assert driver.audit().sound
 
 
 def test_of_a_monotonic_stream_whose_old_copies_are_no_reason_to_rebuild() -> None:
@@ -379,7 +379,7 @@ def test_of_a_monotonic_stream_whose_old_copies_are_no_reason_to_rebuild() -> No
     driver.advance(2)
     assert driver.state("board", "a")["seen"] == [*sorted([*range(1, 41, 2), 4]), 41]
     assert (driver.counts("board").rebuilt, driver.counts("board").late) == (1, 0)
-    assert driver.audit().clean
+    assert driver.audit().sound
 
 
 def test_of_a_lane_alone() -> None:

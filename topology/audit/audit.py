@@ -5,19 +5,18 @@ other topics (`feed`): those of each partition in order, partitions mixed as the
 least memory when the topics are read side by side.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from topology.audit.cut import Cut, Partition
-from topology.audit.finding import Findings
+from topology.audit.finding import UNREADABLE, Findings
 from topology.audit.hop import Hop
 from topology.audit.received import Received
 from topology.audit.report import Report, SourceReport, ViewReport
-from topology.audit.sides import Sides, header, report_of
+from topology.audit.sides import Sides, header
 from topology.audit.view_partition import ViewPartition
 from topology.errors import Malformed
 from topology.event import Message
-from topology.origin import ORIGIN
-from topology.sequences import contiguous
+from topology.origin import ORIGIN, original
 from topology.source import Source
 from topology.topology import Topology
 from topology.view import View
@@ -26,10 +25,25 @@ Feed = Callable[[Message], None]
 
 
 class Audit:
-    """partitions: input topic → how many partitions it has, of sources and by-stream topics."""
+    """partitions: input topic → how many partitions it has, of sources and by-stream topics.
 
-    def __init__(self, topology: Topology, cut: Cut, partitions: dict[str, int]) -> None:
+    views: the names of those that are audited, with their sources; all of them if there are none.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        cut: Cut,
+        partitions: dict[str, int],
+        views: Collection[str] = (),
+    ) -> None:
         self.topology = topology
+        self.views = [v for v in topology.views.values() if not views or v.name in views]
+        self.sources = [
+            source
+            for source in topology.sources.values()
+            if not views or any(view.of is source for view in self.views)
+        ]
         self.cut = cut
         self.findings = Findings(once=cut.once, exact=cut.exact)
         self._hops: dict[Partition, Hop] = {}
@@ -37,32 +51,35 @@ class Audit:
         self._views: dict[tuple[str, int], ViewPartition] = {}
         self._sides: dict[str, Sides] = {}
         self._feeds: dict[str, Feed] = {}
-        for source in topology.sources.values():
+        for source in self.sources:
             for topic in source.topics:
                 for number in range(partitions.get(topic, 0)):
                     place = topic, number
                     self._hops[place] = Hop(source, place, cut, self.findings)
-            for view in topology.views_of(source):
-                self._sides[view.name] = Sides(
-                    view.name, source.sequence, self.findings, laned=view.split is not None
-                )
+            for view in self._views_of(source):
+                self._sides[view.name] = Sides(view, self.findings)
                 for number in range(partitions.get(source.by_stream, 0)):
                     place = source.by_stream, number
                     made = ViewPartition(view, place, self.findings)
                     made.shortened = cut.first((view.output, number)) > 0
                     self._views[view.name, number] = made
-        self._nobody = Sides("", contiguous(), Findings())
         self._partitions = partitions
+
+    def _views_of(self, source: Source) -> list[View]:
+        return [view for view in self.views if view.of is source]
 
     def row(self, view: str, record: Message) -> None:
         """A record of a view's changelog."""
-        self._views[view, record.partition].rows.row(record)
+        try:
+            self._views[view, record.partition].rows.row(record)
+        except UNREADABLE as error:
+            self.findings.cannot_read(record, error)
 
     def begin(self) -> None:
         """All rows are there: where each view is, is known."""
         topology = self.topology
-        for source in topology.sources.values():
-            views = topology.views_of(source)
+        for source in self.sources:
+            views = self._views_of(source)
             for number in range(self._partitions.get(source.by_stream, 0)):
                 place = source.by_stream, number
                 parts = [self._views[view.name, number] for view in views]
@@ -77,20 +94,36 @@ class Audit:
                 self._feeds[view.redeliver_topic] = self._redelivered(view)
         self._feeds[topology.malformed_topic] = self._aside
         self._feeds[topology.unknown_topic] = self._aside
-        self._feeds[topology.late_topic] = lambda r: self._of(r).came_late(r)
-        self._feeds[topology.dead_topic] = lambda r: self._of(r).died(r)
-        self._feeds[topology.errors_topic] = lambda r: self._of(r).has_failed(report_of(r), r)
-        self._feeds[topology.parked_topic] = lambda r: self._of(r).was_parked(report_of(r))
-        self._feeds[topology.audit_topic] = lambda r: self._of(r).commanded(report_of(r))
+        for topic, tell in (
+            (topology.late_topic, Sides.came_late),
+            (topology.dead_topic, Sides.died),
+            (topology.errors_topic, Sides.has_failed),
+            (topology.parked_topic, Sides.was_parked),
+            (topology.audit_topic, Sides.commanded),
+        ):
+            self._feeds[topic] = self._side(tell)
 
     @property
     def topics(self) -> Collection[str]:
         """The topics whose records it takes."""
         return self._feeds.keys()
 
-    def feed(self, record: Message) -> None:
-        """A record of any other topic of the topology."""
-        self._feeds[record.topic](record)
+    def feed(self, records: Sequence[Message]) -> None:
+        """Records of one partition of any other topic of the topology, in order."""
+        first, last = records[0], records[-1]
+        hop = self._hops.get((first.topic, first.partition))
+        if (
+            hop is not None
+            and not (hop.source.keyed or hop.passes)
+            and hop.messages(first.offset, last.offset, len(records))
+        ):
+            return
+        feed = self._feeds[first.topic]
+        for record in records:
+            try:
+                feed(record)
+            except UNREADABLE as error:
+                self.findings.cannot_read(record, error)
 
     def report(self) -> Report:
         """What came of it, everything having been fed."""
@@ -104,20 +137,24 @@ class Audit:
         for sides in self._sides.values():
             sides.check()
         findings = self.findings
+        for unreadable in findings.unreadable.values():
+            findings.violation(unreadable.violation())
         return Report(
             self.topology.name,
-            [self._source_report(source) for source in self.topology.sources.values()],
-            [self._view_report(view) for view in self.topology.views.values()],
+            [self._source_report(source) for source in self.sources],
+            [self._view_report(view) for view in self.views],
             findings.violations,
             findings.number,
             findings.remarks,
+            {topic: each.number for topic, each in findings.unreadable.items()},
+            whole=len(self.views) == len(self.topology.views),
         )
 
     # -- feeds
 
     def _message(self, record: Message) -> None:
         hop = self._hops[record.topic, record.partition]
-        if hop.message(record.offset) and hop.source.unknown == "pass":
+        if hop.message(record.offset) and hop.passes:
             try:
                 if hop.source.inspect(record) is None:
                     hop.unknown.add(record.offset)
@@ -128,14 +165,16 @@ class Audit:
         place = record.topic, record.partition
         hop = self._hops[place]
         hop.message(record.offset)
-        self._received[place].message(record, hop)
+        self._received[place].message(record, record, hop)
 
     def _by_stream(self, record: Message) -> None:
-        found = _origin(record)
-        hop = None if found is None else self._hops.get(found[0])
-        if hop is not None and found is not None:
-            hop.went(found[1], record, aside=False)
-        self._received[record.topic, record.partition].message(record, hop)
+        message = original(record)
+        hop = None
+        if message is not record:
+            hop = self._hops.get((message.topic, message.partition))
+            if hop is not None:
+                hop.went(message.offset, record, aside=False)
+        self._received[record.topic, record.partition].message(record, message, hop)
 
     def _aside(self, record: Message) -> None:
         found = _origin(record)
@@ -148,8 +187,21 @@ class Audit:
     def _redelivered(self, view: View) -> Feed:
         return lambda record: self._views[view.name, record.partition].redelivered(record)
 
-    def _of(self, record: Message) -> Sides:
-        return self._sides.get(header(record, "view")) or self._nobody
+    def _side(self, tell: Callable[[Sides, Message], None]) -> Feed:
+        sides, views = self._sides, self.topology.views
+
+        def feed(record: Message) -> None:
+            name = header(record, "view")
+            if name in sides:
+                tell(sides[name], record)
+            elif not name:
+                raise ValueError("it does not say of which view it is")
+            elif name not in views:
+                self.findings.remark(
+                    f"{record.topic} tells of views that are not declared any more"
+                )
+
+        return feed
 
     # -- reports
 

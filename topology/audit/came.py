@@ -4,12 +4,15 @@ from topology.audit.sequences import Range, Sequences
 
 
 class Came:
-    """numbers: of the events, from 0 on. A predecessor is held only until it comes itself."""
+    """numbers: of the events, from 0 on. closing: of those that close the stream, where a view
+    has such kinds → how often each came. A predecessor is held only until it comes itself.
+    """
 
-    __slots__ = ("_awaited", "_jumped", "numbers")
+    __slots__ = ("_awaited", "_jumped", "closing", "numbers")
 
     def __init__(self) -> None:
         self.numbers = Sequences()
+        self.closing: dict[int, int] | None = None
         self._awaited: dict[int, list[int]] | None = None
         self._jumped: list[Range] = []
 
@@ -29,6 +32,11 @@ class Came:
                 self._awaited = {}
             self._awaited.setdefault(previous, []).append(number)
         return True
+
+    def closes(self, number: int) -> None:
+        """An event came that closes the stream."""
+        closing = self.closing = self.closing or {}
+        closing[number] = closing.get(number, 0) + 1
 
     @property
     def jumped(self) -> Sequences:

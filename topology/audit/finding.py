@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from topology.event import Message
+from topology.printable import printable
 
 KEPT = 1_000
 """Violations kept in full; of more there is only the number."""
@@ -44,12 +45,34 @@ class Violation:
         whose = [] if self.view is None else [f"view {self.view}"]
         if self.stream is not None:
             at = "" if self.sequence is None else f" sequence {self.sequence}"
-            whose.append(f"stream {self.stream}{at}")
+            whose.append(f"stream {printable(self.stream)}{at}")
         if self.place is not None:
             whose.append(str(self.place))
         elif self.input is not None:
             whose.append(f"{self.input[0]}/{self.input[1]}")
         return f"{', '.join(whose)}: {self.what}" if whose else self.what
+
+
+UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError)
+"""What decoding a record of a topology's own topics can end in."""
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """Records of a topic that cannot be decoded: how many, and what the first one is."""
+
+    number: int
+    first: Message
+    why: str
+
+    def violation(self) -> Violation:
+        """What there is to say of them."""
+        said = printable((self.first.value or b"no value")[:80])
+        records = "1 record" if self.number == 1 else f"{self.number:,} records"
+        return Violation(
+            f"{records} of {self.first.topic} cannot be decoded; the first says {said}: {self.why}",
+            place_of(self.first),
+        )
 
 
 @dataclass(slots=True)
@@ -62,6 +85,8 @@ class Findings:
 
     once: bool = True
     exact: bool = True
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Topic → what of it cannot be decoded."""
     violations: list[Violation] = field(default_factory=list)
     number: int = 0
     remarks: list[str] = field(default_factory=list)
@@ -70,6 +95,15 @@ class Findings:
         self.number += 1
         if len(self.violations) < KEPT:
             self.violations.append(violation)
+
+    def cannot_read(self, record: Message, error: Exception) -> None:
+        """A record of the topology's own topics cannot be decoded."""
+        found = self.unreadable.get(record.topic)
+        if found is None:
+            why = printable(f"{type(error).__name__}: {error}")
+            self.unreadable[record.topic] = Unreadable(1, record, why)
+        else:
+            found.number += 1
 
     def remark(self, text: str) -> None:
         if text not in self.remarks and len(self.remarks) < KEPT:

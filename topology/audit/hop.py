@@ -26,6 +26,8 @@ class Hop:
         self.position = cut.position(place)
         self.taken = cut.taken(place)
         self.first = cut.first(place)
+        # Only what is passed by leaves no record: it is looked for where the offset says there is.
+        self.passes = source.unknown == "pass" and self.taken.unknown > 0
         self.there = Sequences()
         self.rekeyed = Sequences()
         self.aside = Sequences()
@@ -33,6 +35,17 @@ class Hop:
         self.unknown = Sequences()
         self.passed = 0
         self._firsts: dict[Partition, int] = {}
+
+    def messages(self, first: int, last: int, number: int) -> bool:
+        """So many records of the topic, from one offset to another; whether that is all there is
+        to say of them: they are read, and no offset is left out between them."""
+        if last >= self.position or last - first + 1 != number:
+            return False
+        bounds = self.there.bounds
+        if bounds and bounds[-1] == first:
+            bounds[-1] = last + 1
+            return True
+        return False
 
     def message(self, offset: int) -> bool:
         """A record of the topic; whether it was read."""

@@ -1,8 +1,9 @@
 """A view's output topic: in sequence per stream and epoch; a hash of what each stream said."""
 
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -38,9 +39,8 @@ START = Chain(0, -(2**63) - 1, bytes(8))
 
 def chained(chain: Chain, sequence: int, value: bytes) -> Chain:
     """The chain with one more record."""
-    link = blake2b(b"%s%d " % (chain.hash, sequence), digest_size=8)
-    link.update(value)
-    return Chain(chain.records + 1, sequence, link.digest(), chain.epoch)
+    link = blake2b(b"%b%d %b" % (chain[2], sequence, value), digest_size=8)
+    return Chain(chain[0] + 1, sequence, link.digest(), chain[3])
 
 
 class Outputs:
@@ -55,17 +55,19 @@ class Outputs:
         self.chains: dict[str, Chain] = {}
         self.backward: dict[str, list[Violation]] = {}
         self.repeats = 0
-        self._ordered = view.closing is None
-        """A closed stream may begin again."""
         self._recent: OrderedDict[tuple[str, tuple[int, int]], bytes] = OrderedDict()
 
-    def add(self, stream: str, sequence: int, record: Message, epoch: int = 0) -> bool:
-        """A record; whether it is a new one, no repeat."""
+    def add(
+        self, stream: str, sequence: int, record: Message, epoch: int, body: Mapping[str, Any]
+    ) -> bool:
+        """A record; whether it is a new one, no repeat. body: the record's value, decoded."""
         value = record.value or b""
-        chain, at = self.chains.get(stream, START), (epoch, sequence)
-        if not self._ordered:
-            pass
-        elif not self.findings.once:
+        chain = self.chains.get(stream, START)
+        if sequence > chain[1] and not epoch and not chain[3] and self.findings.once:
+            self.chains[stream] = chained(chain, sequence, value)
+            return True
+        at = epoch, sequence
+        if not self.findings.once:
             said = blake2b(value, digest_size=8).digest()
             if at <= chain.at:
                 self._again(stream, at, said, record)
@@ -86,11 +88,9 @@ class Outputs:
                 sequence,
             )
             self.backward.setdefault(stream, []).append(wrong)
-            if at == chain.at:
-                return False
         if epoch > chain.epoch:
             chain = Chain(0, START.last, START.hash, epoch)
-        said_alone = _alone(value, record) if epoch else value
+        said_alone = _alone(body, record) if epoch else value
         if said_alone is None:
             self.chains[stream] = Chain(chain.records, sequence, chain.hash, epoch)
             return True
@@ -119,18 +119,18 @@ class Outputs:
                 )
             )
 
-    def check(self, drops: dict[str, int]) -> None:
-        """Say where the order is broken. drops: stream → how often it was dropped."""
+    def check(self, drops: Mapping[str, int], anew: Collection[str]) -> None:
+        """Say where the order is broken. drops: stream → how often it was dropped. anew: streams
+        that may have begun again after they were closed and forgotten."""
         for stream, places in self.backward.items():
-            if len(places) > drops.get(stream, 0):
+            if stream not in anew and len(places) > drops.get(stream, 0):
                 for violation in places:
                     self.findings.violation(violation)
 
 
-def _alone(value: bytes, record: Message) -> bytes | None:
+def _alone(said: Mapping[str, Any], record: Message) -> bytes | None:
     """What a record of a rebuilt stream says by itself: without its epoch, and without what it
     clears of the epoch before; None if that is nothing."""
-    body = orjson.loads(value)
-    body.pop("epoch", None)
+    body = {name: value for name, value in said.items() if name != "epoch"}
     body["changes"] = body["changes"][int(header(record, CLEARED) or 0) :]
     return orjson.dumps(body) if body["changes"] else None

@@ -27,9 +27,10 @@ class Group:
         self.position = position
         self.views = views
         self.choosy = [view for view in views if view.view.accepts is not None]
-        self.proving = any(view.proves is not None for view in views)
         self.split = views[0].view.split if views else None
         self.linked = any(view.proves == "linked" for view in views)
+        self.closers = {k for view in views for k in view.closers}
+        self.plain = not (self.split or self.linked or self.choosy or self.closers)
         self.events = 0
         self.streams: dict[str, Came] = {}
 
@@ -40,7 +41,12 @@ class Group:
         found = self.streams.get(stream)
         if found is None:
             found = self.streams[stream] = Came()
-        if self.proving and found.add(number, previous, linked=self.linked):
+        if self.plain:
+            found.numbers.add(number)
+            return
+        if event.kind in self.closers:
+            found.closes(number)
+        if found.add(number, previous, linked=self.linked):
             for view in self.choosy:
                 if event.kind not in (view.view.accepts or ()):
                     view.passed_by(stream, number)
@@ -70,14 +76,13 @@ class Received:
             apart.setdefault(at, []).append(view)
         self.groups = [Group(at[0], those) for at, those in sorted(apart.items())]
 
-    def message(self, record: Message, hop: Hop | None) -> None:
-        """A record of the partition. hop: of the message that it is or comes from, if known."""
+    def message(self, record: Message, message: Message, hop: Hop | None) -> None:
+        """A record of the partition. message: that it is or comes from; hop: of that, if known."""
         offset, source = record.offset, self.source
         if offset >= self.groups[-1].position:
             return
         ours = offset < self.position
         self.read += ours
-        message = record if source.keyed else original(record)
         try:
             found = numbered(source, message)
         except Malformed:

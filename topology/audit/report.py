@@ -6,6 +6,7 @@ from typing import Any
 
 from topology.audit.finding import Violation
 from topology.audit.outputs import Chain
+from topology.audit.verdict import bad_news, pending, unproved, verdict
 from topology.counts import Counts
 
 
@@ -43,7 +44,10 @@ class ViewReport:
 
 @dataclass(slots=True)
 class Report:
-    """violations: the first thousand of `number`. remarks: what is said besides."""
+    """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
+    → how many of its records cannot be decoded. contents: whether what handlers say was compared.
+    whole: whether all views were audited.
+    """
 
     topology: str
     sources: list[SourceReport]
@@ -51,11 +55,20 @@ class Report:
     violations: list[Violation]
     number: int
     remarks: list[str]
+    unreadable: dict[str, int] = field(default_factory=dict)
+    contents: bool = False
+    whole: bool = True
+
+    @property
+    def sound(self) -> bool:
+        """Whether all promises that an audit can prove are kept: nothing vanished, in order."""
+        return not self.number
 
     @property
     def clean(self) -> bool:
-        """Whether all promises that an audit can prove are kept."""
-        return not self.number
+        """Whether it is sound, and nothing is dead, failed, late, parked, skipped, malformed or
+        halted: everything is processed, or still to come."""
+        return self.sound and not bad_news(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON, without the hashes."""
@@ -72,6 +85,11 @@ class Report:
         return {
             "topology": self.topology,
             "clean": self.clean,
+            "sound": self.sound,
+            "bad_news": bad_news(self),
+            "pending": pending(self),
+            "unreadable": self.unreadable,
+            "not_proved": unproved(self).removeprefix("not proved: "),
             "sources": [asdict(source) for source in self.sources],
             "views": views,
             "violations": [_told(violation) for violation in self.violations],
@@ -83,10 +101,7 @@ class Report:
         lines = [line for source in self.sources for line in _source(source)]
         lines += [line for view in self.views for line in _view(view)]
         lines += [f"note: {remark}" for remark in self.remarks]
-        if self.clean:
-            return "\n".join([*lines, "clean: every message is in one place"])
-        number = f"{self.number} violation{'s' if self.number > 1 else ''}; the first one:"
-        return "\n".join([*lines, number, f"  {self.violations[0]}"])
+        return "\n".join([*lines, *verdict(self), unproved(self)])
 
 
 PLACES = {

@@ -9,7 +9,9 @@ from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
 from topology.event import Message
 from topology.lanes import LANE, joined_lane
-from topology.sequences import Monotonic, Sequence
+from topology.sequences import Monotonic
+from topology.starts import First
+from topology.view import View
 
 
 @dataclass(slots=True)
@@ -27,21 +29,26 @@ NOTHING = Told()
 class Sides:
     """The records about one view. late, failed, dead, parked: stream → what is told.
 
-    order: of the view's source. laned: whether its streams are split into lanes.
+    skipped: the streams that somebody gave sequences up in by command.
     """
 
-    def __init__(
-        self, view: str, order: Sequence, findings: Findings, *, laned: bool = False
-    ) -> None:
-        self.view = view
-        self.order = order
-        self.laned = laned
+    def __init__(self, view: View, findings: Findings) -> None:
+        self.view = view.name
+        self.order = view.of.sequence
+        self.laned = view.split is not None
         self.findings = findings
+        self._often = (
+            isinstance(self.order, Monotonic)
+            or not isinstance(view.start, First)
+            or view.closing is not None
+        )
+        """Whether a copy of an event that was late, or handled long ago, may be late as well."""
         self.late: dict[str, Told] = {}
         self.failed: dict[str, Told] = {}
         self.dead: dict[str, Told] = {}
         self.parked: dict[str, Told] = {}
         self.drops: dict[str, int] = {}
+        self.skipped: set[str] = set()
         self._twice: dict[str, list[Violation]] = {}
         self._claimed: set[str] = set()
 
@@ -49,8 +56,7 @@ class Sides:
         stream, sequence = (record.key or b"").decode(), header(record, "sequence")
         if any(name == LANE for name, _ in record.headers) and self.laned:
             stream = joined_lane(stream, header(record, LANE))
-        if isinstance(self.order, Monotonic):
-            # A copy of an event that was handled long ago is late as well, and that more than once.
+        if self._often:
             self._add(self.late, stream, int(sequence))
         else:
             self._once(self.late, stream, sequence, record)
@@ -59,19 +65,30 @@ class Sides:
         stream = (record.key or b"").decode()
         self._add(self.dead, stream, int(header(record, "sequence")))
 
-    def has_failed(self, report: dict[str, object], record: Message) -> None:
+    def has_failed(self, record: Message) -> None:
         """An error log record; only of an event that was passed does it end there."""
+        report = report_of(record)
         if report["done"] == "advance":
             self._once(self.failed, str(report["stream"]), report["sequence"], record)
 
-    def was_parked(self, report: dict[str, object]) -> None:
+    def was_parked(self, record: Message) -> None:
+        report = report_of(record)
         self._add(self.parked, str(report["stream"]), int(str(report["sequence"])))
 
-    def commanded(self, report: dict[str, object]) -> None:
+    def commanded(self, record: Message) -> None:
         """An audit record."""
-        if report["name"] == "drop" and report["done"]:
-            stream = str(report["stream"])
+        report = report_of(record)
+        if not report["done"]:
+            return
+        stream = str(report["stream"])
+        if report["name"] == "drop":
             self.drops[stream] = self.drops.get(stream, 0) + 1
+        elif report["name"] == "skip":
+            self.skipped.add(stream)
+
+    def tell(self, stream: str) -> bool:
+        """Whether anything is told of a stream."""
+        return any(stream in each for each in self._tellings())
 
     def claim(self, streams: Iterable[str]) -> None:
         """These streams came, in one of the partitions."""

@@ -30,7 +30,8 @@ class Stream:
     came: that the view has read. last: processed last, -1 if none was. ranges: how many ranges of
     `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
     that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
-    whether the view does not accept all kinds. rebuilt: whether the stream was, with all that came.
+    whether the view does not accept all kinds. closed: whether an event came that closes it, behind
+    which all is late. rebuilt: whether the stream was, with all that came.
     order: what is known of its numbers: that none is left out; or which one is before each, and
     `unlinked`, which of these never came → the events that name them; or that they grow. jumped:
     what links lead over, which may have come when the stream was past it.
@@ -49,6 +50,7 @@ class Stream:
     told: Sequences = NONE
     parked: bool = False
     choosy: bool = False
+    closed: bool = False
     rebuilt: bool = False
     order: Proof = "counted"
     unlinked: Mapping[int, list[int]] = field(default_factory=dict)
@@ -110,9 +112,10 @@ class Stream:
     def wrong(self) -> Iterator[Wrong]:
         """What is not as promised, in words."""
         passed, elsewhere = self.passed, self.dead | self.away
+        over = self.late if self.closed else NONE
         yield from _each(self.waiting - self.came, "it waits, but it never came")
         yield from _each(
-            self.came - passed - self.waits - elsewhere,
+            self.came - passed - self.waits - elsewhere - over,
             "it came and is nowhere: the view has not processed it, and it does not wait",
         )
         lost = self.missing - self.skipped
@@ -154,7 +157,8 @@ class Stream:
 
     def unread(self) -> Iterator[Wrong]:
         """What topics tell of, though the view has not processed it; nothing may be in flight."""
-        ended = (self.late | self.failed) - (self.came & self.passed)
+        late = NONE if self.closed else self.late
+        ended = (late | self.failed) - (self.came & self.passed)
         yield from _each(
             ended, "it is in the late or error topic, but was not processed", sure=False
         )

@@ -30,6 +30,7 @@ class Tally:
         self.silent = 0
         self._suspect: tuple[str, int] | None = None
         self._doubtful = 0
+        self._openings = 0
         self._forgetful = False
 
     def add(self, stream: Stream, sides: Sides, name: str, *, away: int, asked: int) -> None:
@@ -44,8 +45,14 @@ class Tally:
         found.dead += sides.dead.get(name, NOTHING).records
         found.redelivering += away
 
-    def handle(self, name: str, stream: Stream) -> None:
-        """Count what was handled of a stream, and what was given up."""
+    def handle(self, name: str, stream: Stream, *, openings: tuple[int, int] = (0, 0)) -> None:
+        """Count what was handled of a stream, and what was given up.
+
+        openings: how much of that, at least and at most, was merely before its beginning.
+        """
+        surely, perhaps = openings
+        self.found.skipped -= surely
+        self._openings += perhaps - surely
         self.found.processed += len(stream.handled)
         self._doubtful += len(stream.doubtful)
         self._forgetful |= stream.forgetful
@@ -92,6 +99,8 @@ class Tally:
             return
         if self.uncounted:
             # One is counted per gap, and how long a gap was nobody knows.
+            found.skipped = counted.skipped
+        if 0 < found.skipped - counted.skipped <= self._openings:
             found.skipped = counted.skipped
         forgotten = counted.skipped - found.skipped
         if forgotten < 0 or (forgotten and not (self._forgetful or self._doubtful)):

@@ -1,12 +1,13 @@
 """One view in one partition: are all events that came in one place, and are the counts right?"""
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import orjson
 
 from topology.audit.came import NOTHING_CAME, Came
 from topology.audit.cut import Partition
-from topology.audit.finding import Findings
+from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.outputs import Outputs
 from topology.audit.rows import StateRows
 from topology.audit.sequences import NONE, Sequences
@@ -15,8 +16,10 @@ from topology.audit.stream import Proof, Stream
 from topology.audit.tally import Tally
 from topology.event import Message
 from topology.handling_epochs import EPOCH
+from topology.lanes import split_lane
+from topology.progress import Progress
 from topology.redelivery import SEQUENCE
-from topology.starts import First
+from topology.starts import EarliestSeen, First
 from topology.view import View
 
 _PROOFS: dict[str, Proof] = {
@@ -43,10 +46,13 @@ class ViewPartition:
         self.end = 0
         self.shortened = False
         """Whether retention has taken something of the output topic."""
-        self.proves: Proof | None = None
-        """How it is proved that nothing is left out; None for streams without one start and end."""
-        if isinstance(view.start, First) and view.closing is None:
-            self.proves = _PROOFS[view.of.sequence.kind]
+        self.proves: Proof = _PROOFS[view.of.sequence.kind]
+        """How it is proved that nothing is left out."""
+        self.closers = frozenset(view.closing.kinds if view.closing else ())
+        self.anew: set[str] = set()
+        """Streams that may have been closed, forgotten, and begun once more."""
+        self._name = view.name
+        self._start, self._add = view.of.sequence.start, view.of.sequence.step
         self.tally.uncounted = self.proves != "counted"
         self._passed: dict[str, Sequences] = {}
         self._done: dict[str, Sequences] = {}
@@ -60,29 +66,46 @@ class ViewPartition:
 
     def passed_by(self, stream: str, number: int) -> None:
         """An event came of a kind that the view does not accept."""
-        if self.proves is not None:
-            _numbers(self._passed, stream).add(number)
+        _numbers(self._passed, stream).add(number)
 
     def output(self, record: Message) -> None:
         """A record of the output topic."""
-        numbered = header(record, "sequence")
-        if not numbered:
-            self.findings.remark(f"{record.topic} has records that are no row changes of the view")
+        numbered, epoch = b"", 0
+        for name, value in record.headers:
+            if name == "sequence":
+                numbered = value
+            elif name == EPOCH:
+                epoch = int(value)
+        body, sequence = orjson.loads(record.value or b""), int(numbered)
+        stream = body["stream"]
+        if not isinstance(body["changes"], list) or stream.__class__ is not str:
+            raise ValueError("it says no row changes of a stream")
+        if not self._agrees(record, body, sequence):
+            what = "its key, its headers and its body do not say the same view, stream and sequence"
+            self.findings.violation(
+                Violation(what, place_of(record), self._name, stream, sequence, self.place)
+            )
+        rows = self.rows
+        if not self.findings.exact and sequence > rows.last(stream, -(2**63) - 1):
             return
-        stream, sequence = (record.key or b"").decode(), int(numbered)
-        if self.view.split is not None:
-            stream = orjson.loads(record.value or b"{}")["stream"]
-        known = self.proves is not None and not self.findings.exact
-        if known and sequence > self.rows.last(stream, -(2**63) - 1):
-            return
-        epoch, before = int(header(record, EPOCH) or 0), self.outputs.chains.get(stream)
-        if self.outputs.add(stream, sequence, record, epoch):
+        before = self.outputs.chains.get(stream)
+        if self.outputs.add(stream, sequence, record, epoch, body):
             self.tally.found.written += 1
-            if before is not None and epoch > before.epoch:
+            if epoch and before is not None and epoch > before.epoch:
                 # What counts is what the stream says now.
                 self._done.pop(stream, None)
-            if self.proves is not None:
-                _numbers(self._done, stream).add(self._number(sequence))
+            done = self._done.get(stream)
+            if done is None:
+                done = self._done[stream] = Sequences()
+            done.add((sequence - self._start) // self._add)
+
+    def _agrees(self, record: Message, body: Mapping[str, Any], sequence: int) -> bool:
+        """Whether an output record says the same in all of its parts."""
+        stream = body["stream"]
+        key = stream if self.view.split is None else split_lane(stream)[0]
+        if body["sequence"] != sequence or body["view"] != self._name:
+            return False
+        return bool(record.key == key.encode())
 
     def redelivered(self, record: Message) -> None:
         """A record of the redelivery topic; what was taken back already is of no interest."""
@@ -101,16 +124,13 @@ class ViewPartition:
         included. sides: of all partitions. gone: whether the input is shortened by retention.
         """
         tally = self.tally
-        if self.proves is None:
-            self.findings.remark(
-                f"view {self.view.name}: its streams do not all begin at one start and never end, "
-                "so its places are compared in sum, and no event is looked for by itself"
-            )
         tally.unsure = sides.dropped_unseen
-        self.outputs.check(sides.drops)
         tally.found.received = events
         for name in sorted(self.streams(received)):
             came = received.get(name, NOTHING_CAME)
+            if self._in_order(name, came, sides) and not gone:
+                tally.found.processed += len(came.numbers)
+                continue
             stream = self._stream(name, came, sides)
             tally.add(
                 stream,
@@ -119,12 +139,69 @@ class ViewPartition:
                 away=len(self._away.get(name, ())),
                 asked=len(self.rows.asked.get(name, ())),
             )
-            if gone or name in sides.drops or self.proves is None:
+            if came.closing and not self._lives_once(name, came, stream):
+                self.anew.add(name)
+                self._check_lives(name, stream)
+            if gone or name in sides.drops or name in self.anew:
                 tally.unsure = True
                 continue
-            tally.handle(name, stream)
+            tally.handle(name, stream, openings=self._openings(name, stream, sides))
             self._check_stream(name, stream)
+        self.outputs.check(sides.drops, self.anew)
+        if self.anew:
+            self.findings.remark(
+                f"view {self._name}: {len(self.anew):,} streams may have begun anew after they "
+                "were closed and forgotten: what is recorded of them came, but whether all that "
+                "came is recorded cannot be said"
+            )
         tally.check(self.rows, self.findings, gone=gone, unwritten=self.shortened)
+
+    def _in_order(self, name: str, came: Came, sides: Sides) -> bool:
+        """Whether all that there is of a stream is what was handled, from the first number on."""
+        rows, done = self.rows, self._done.get(name)
+        last = rows.streams.get(name)
+        if last.__class__ is not int or done is None or self.proves != "counted":
+            return False
+        bounds, passed = came.numbers.bounds, self._passed.get(name)
+        if passed is not None or done.bounds != bounds or len(bounds) != 2 or bounds[0]:
+            return False
+        if bounds[1] != self._number(rows.last(name, 0)) + 1:
+            return False
+        told = name in rows.waits or name in rows.asked or name in self._away
+        if told or sides.tell(name) or name in sides.drops or came.closing:
+            return False
+        return self.outputs.chains[name].last == last
+
+    def _lives_once(self, name: str, came: Came, stream: Stream) -> bool:
+        """Whether a stream that was closed cannot have been forgotten and begun again since."""
+        counts = self.rows.counts
+        if counts is None or not counts.dropped:
+            return True
+        progress = self.rows.streams.get(name)
+        if not isinstance(progress, Progress) or progress.closed is None:
+            return False
+        return came.closing == {stream.last: 1}
+
+    def _check_lives(self, name: str, stream: Stream) -> None:
+        """What holds however often a stream began: nothing is recorded of what never came."""
+        ends = stream.done | stream.late | stream.failed | stream.dead
+        for first, _ in ends - stream.came if self.findings.exact else ():
+            what = "something is recorded of it, but it never came"
+            self.findings.violation(self.tally.violation(what, name, self._sequence(first)))
+
+    def _openings(self, name: str, stream: Stream, sides: Sides) -> tuple[int, int]:
+        """Of what a stream gave up: how much at least, and at most, is no gap but what was before
+        the event that it began with, which no view counts."""
+        if stream.rebuilt and isinstance(self.view.start, EarliestSeen):
+            # The view does not know which of the late events were before the beginning.
+            self.tally.uncounted = True
+        given_up = (stream.skipped | stream.late) & stream.passed
+        if isinstance(self.view.start, First) or self.tally.uncounted or not given_up:
+            return 0, 0
+        if stream.forgetful or stream.rebuilt or self.closers or name in sides.skipped:
+            return 0, len(given_up)
+        before = 0 if given_up.first else given_up.bounds[1]
+        return (before if isinstance(self.view.start, EarliestSeen) else 0), before
 
     def _stream(self, name: str, came: Came, sides: Sides) -> Stream:
         rows, skipped = self.rows, self.rows.skipped(name)
@@ -145,7 +222,8 @@ class ViewPartition:
             parked=rows.parked(name),
             choosy=self.view.accepts is not None,
             rebuilt=rows.epoch(name) > 0,
-            order=self.proves or "counted",
+            order=self.proves,
+            closed=came.closing is not None,
             unlinked=came.unlinked,
             jumped=came.jumped if self.proves == "linked" else NONE,
         )

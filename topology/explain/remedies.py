@@ -41,7 +41,7 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
         found.append(
             Remedy(
                 f"{around.command} {quoted(words)}",
-                f"puts {events(len(standing.passed.ahead))} from {view.dead_topic} back, each into its place",
+                f"puts {events(len(standing.passed.ahead))} from {view.dead_topic} back in their places",
             )
         )
     elif (

@@ -2,51 +2,68 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from stores.row_changes import uncollected
 from topology.audit import Audit, Cut, Place, Report, Violation
 from topology.audit.received import event_of
 from topology.faust.kafka import missing_topics, plain_consumer, read_range
+from topology.faust.looks.ticker import Ticker
 from topology.faust.offsets import Committed, Offsets
+from topology.faust.operate import named
 from topology.topology import Topology
 
 PATIENCE = 20.0
 """Seconds to wait for a moment in which nothing is committed; then something may move."""
 PAUSE = 0.25
 """Seconds between two looks."""
-CHUNK = 2_000
+CHUNK = 10_000
+"""Records of a partition that are taken before it is another one's turn."""
 
 
 class CannotAudit(RuntimeError):
     """Why there is nothing to audit, or no way to."""
 
 
-async def audit(app: Any, *, patience: float = PATIENCE) -> Report:
+async def audit(app: Any, *, patience: float = PATIENCE, views: Collection[str] = ()) -> Report:
     """Audit an app's topology; no worker is needed, and none is disturbed.
 
-    patience: seconds to wait for a moment in which no worker commits. Raises CannotAudit.
+    patience: seconds to wait for a moment in which no worker commits. views: those to audit, with
+    their sources; all of them if there are none. Raises CannotAudit, and KafkaError where there is
+    no broker.
     """
     engine = app.engine
+    for name in views:
+        try:
+            named("view", name, engine.topology.views, engine.topology.name)
+        except KeyError as error:
+            raise CannotAudit(error.args[0]) from None
     consumer = plain_consumer(app, max_partition_fetch_bytes=1 << 20)
     await consumer.start()
     try:
         found = await _Look.begin(app, consumer)
         cut, changelogs = await found.settle(patience)
-        made = Audit(engine.topology, cut, found.partitions)
-        for view, topic in engine.changelogs.items():
+        made = Audit(engine.topology, cut, found.partitions, views)
+        total = sum(tp_end - cut.first(tp) for tp, tp_end in changelogs.items())
+        ticker = Ticker("audit", total + _records(made, cut))
+        for view in made.views:
+            topic = engine.changelogs[view.name]
             for number in range(found.partitions.get(topic, 0)):
                 tp = TopicPartition(topic, number)
                 consumer.assign([tp])
                 async for records in read_range(consumer, tp, cut.first(tp), changelogs[tp]):
                     for record in records:
-                        made.row(view, record)
+                        made.row(view.name, record)
+                    ticker.add(len(records))
         made.begin()
-        await _feed(consumer, made, cut)
-        report = made.report()
+        with uncollected():
+            await _feed(consumer, made, cut, ticker)
+            report = made.report()
+        ticker.end()
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, cut)
         return report
@@ -159,7 +176,13 @@ class _Seen:
         return all(self.ends[each] == before.ends[each] for each in changelogs)
 
 
-async def _feed(consumer: AIOKafkaConsumer, made: Audit, cut: Cut) -> None:
+def _records(made: Audit, cut: Cut) -> int:
+    """About how many records there are to feed."""
+    topics = made.topics
+    return sum(max(0, end - cut.first(at)) for at, end in cut.ends.items() if at[0] in topics)
+
+
+async def _feed(consumer: AIOKafkaConsumer, made: Audit, cut: Cut, ticker: Ticker) -> None:
     """Read all topics side by side, so that what belongs together comes at about the same time."""
     left = {
         TopicPartition(*place): (cut.first(place), end)
@@ -175,11 +198,14 @@ async def _feed(consumer: AIOKafkaConsumer, made: Audit, cut: Cut) -> None:
         tp = min(left, key=done.__getitem__)
         first, end = left[tp]
         found = await consumer.getmany(tp, timeout_ms=500, max_records=CHUNK)
-        for record in found.get(tp, ()):
-            if record.offset < end:
-                made.feed(record)
+        records = found.get(tp, ())
+        if records and records[-1].offset >= end:
+            records = [record for record in records if record.offset < end]
+        if records:
+            made.feed(records)
         position = await consumer.position(tp)
-        done[tp] = (position - first) / (end - first)
+        before, done[tp] = done[tp], (position - first) / (end - first)
+        ticker.add(round((done[tp] - before) * (end - first)))
         # It is the position that passes the end: last may be a transaction's marker.
         if position >= end:
             consumer.pause(tp)

@@ -1,4 +1,8 @@
-"""`faust -A app audit`: exit status 0 if nothing vanished, 1 if something did, 2 if unknown."""
+"""`faust -A app audit`: exit status 0 if all is in order and complete, or may still become so.
+
+1 is bad news: a violation, or what is dead, failed, late, parked, skipped, malformed or halted.
+2 is that it could not be looked at.
+"""
 
 import sys
 from pathlib import Path
@@ -10,6 +14,7 @@ from faust.cli import option
 from topology.audit import Report, differences, saved
 from topology.faust.answering import Answering
 from topology.faust.auditing import PATIENCE, CannotAudit, audit
+from topology.printable import printable
 
 SHOWN = 20
 """Differences that are printed; of more there is the number."""
@@ -21,21 +26,24 @@ _PATIENCE = option(
     "--patience", type=float, default=PATIENCE,
     help="Seconds to wait for a moment in which no worker commits.",
 )  # fmt: skip
+_VIEW = option("--view", "views", multiple=True, help="Only this view; may come more than once.")
 
 
 class Auditor(Answering):
     """A command that reads, and that needs no worker."""
 
-    async def tell(self, *, as_json: bool, save: str, compare: str, patience: float) -> None:
+    async def tell(
+        self, *, as_json: bool, save: str, compare: str, patience: float, views: tuple[str, ...]
+    ) -> None:
         """Audit, print, and end with the exit status."""
         try:
             other = orjson.loads(Path(compare).read_bytes()) if compare else None
-            report = await audit(self.app, patience=patience)
+            report = await audit(self.app, patience=patience, views=views)
             found = [] if other is None else differences(report, other)
             if save:
                 Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
         except (CannotAudit, OSError, ValueError) as error:
-            print(f"audit: {error}", file=sys.stderr, flush=True)
+            print(f"audit: {printable(error, 400)}", file=sys.stderr, flush=True)
             raise SystemExit(2) from None
         if as_json:
             told = report.as_dict()
@@ -66,7 +74,16 @@ def _print(report: Report, found: list[str] | None, compare: str) -> None:
 def register(app: Any) -> None:
     """Add the command to an app's command line."""
 
-    @app.command(_JSON, _SAVE, _COMPARE, _PATIENCE, base=Auditor)  # type: ignore[untyped-decorator]
-    async def audit(self: Auditor, as_json: bool, save: str, compare: str, patience: float) -> None:
+    @app.command(  # type: ignore[untyped-decorator]
+        _JSON, _SAVE, _COMPARE, _PATIENCE, _VIEW, base=Auditor
+    )
+    async def audit(
+        self: Auditor,
+        as_json: bool,
+        save: str,
+        compare: str,
+        patience: float,
+        views: tuple[str, ...],
+    ) -> None:
         """Prove from all topics that every message is in one place, and once."""
-        await self.tell(as_json=as_json, save=save, compare=compare, patience=patience)
+        await self.tell(as_json=as_json, save=save, compare=compare, patience=patience, views=views)

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from topology.changes import Delete, Upsert
-from topology.handling import OPTIONS
+from topology.column_types import ROW_OPTIONS, as_text
 
-_SORTED = OPTIONS | orjson.OPT_SORT_KEYS
+_SORTED = ROW_OPTIONS | orjson.OPT_SORT_KEYS
 
 MOST_ROWS = 2_000
 """Rows of one record; a stream that writes more has several records."""
@@ -54,7 +54,7 @@ class Folding:
                     at = table, name, value
         if at is None:
             # As JSON, since 1 and true are equal in Python, and are not in a text column.
-            at = table, orjson.dumps(key, option=_SORTED)
+            at = table, orjson.dumps(key, default=as_text, option=_SORTED)
         before = self._rows.get(at)
         if before is not None and before.values is not None and values is not None:
             before.values.update(values)
@@ -86,4 +86,5 @@ class Folding:
         body: dict[str, Any] = {"view": view, "stream": stream, "sequence": sequence}
         if epoch:
             body["epoch"] = epoch
-        return orjson.dumps(body | {"changes": self.changes()}, option=OPTIONS)
+        body["changes"] = self.changes()
+        return orjson.dumps(body, default=as_text, option=ROW_OPTIONS)

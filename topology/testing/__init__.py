@@ -2,9 +2,11 @@
 
 from topology.testing.driver import TopologyTestDriver
 from topology.testing.messages import Delivery, Sent, numbered
+from topology.testing.read_store import DeadRow
 from topology.testing.simulator import Report, SimulationError, Simulator
 
 __all__ = [
+    "DeadRow",
     "Delivery",
     "Report",
     "Sent",

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from stores.sink import Dead
 from topology.audit import Report
 from topology.away import Away
 from topology.commands import Command, Result, aexecute
@@ -23,6 +24,7 @@ from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
 from topology.testing.driver_explain import explain
 from topology.testing.kept import Headers, Kept
+from topology.testing.read_store import DeadRow, Store
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -35,12 +37,25 @@ class TopologyTestDriver:
     and states, `advance` the clock to let gaps time out, events come again and retries be made,
     give a `command` as an operator does, `restart` to lose everything but what was durable. The
     clock starts at `now` ms and moves only when told to.
+
+    store: whose rules hold for rows, "sqlite", "postgresql" or "delta"; "any" for a row that all of
+    them take. strict: what would be dead there raises DeadRow, an AssertionError, from whatever
+    brought it about, once that is done; otherwise it is in `dead_rows`.
     """
 
-    def __init__(self, topology: Topology, *, now: int = 1_000_000_000_000) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        now: int = 1_000_000_000_000,
+        store: Store = "any",
+        strict: bool = True,
+    ) -> None:
         self.topology = topology
         self.now = now
-        self._kept = Kept(topology)
+        self.strict = strict
+        self._kept = Kept(topology, store)
+        self._told = 0
         self._read: dict[str, int] = defaultdict(int)
         self._missed: dict[str, list[Record]] = defaultdict(list)
         """View → the records that came while it was halted."""
@@ -95,6 +110,7 @@ class TopologyTestDriver:
             records = [record]
         if records:
             self._step(source, records)
+        self._check_rows()
 
     def advance(self, seconds: float) -> None:
         """Move the clock. What is due by then is done when it is due, one thing after the other:
@@ -106,6 +122,7 @@ class TopologyTestDriver:
                 if self._due(task) <= self.now:
                     self._step(task.source, [], self.now)
         self.now = end
+        self._check_rows()
 
     def command(
         self,
@@ -131,6 +148,7 @@ class TopologyTestDriver:
         self._close(self._tasks[task.view.of.name], unit)
         if not task.halted:
             self._catch_up(task)
+        self._check_rows()
         return results[0]
 
     def read(self, topic: str) -> list[Record]:
@@ -144,8 +162,28 @@ class TopologyTestDriver:
         return [orjson.loads(record.value or b"null") for record in self.read(topic)]
 
     def table(self, name: str) -> dict[tuple[Any, ...], dict[str, Any]]:
-        """A read-store table as the row changes so far make it: key values → whole row."""
-        return {key: dict(row) for key, row in self._kept.tables[name].items()}
+        """A read-store table as the row changes so far make it: key values → whole row.
+
+        Values are of the types that the table declares, or of those of its first rows.
+        """
+        rows = self._kept.read_store.tables.get(name, {})
+        return {key: dict(row) for key, row in rows.items()}
+
+    @property
+    def dead_rows(self) -> list[Dead]:
+        """The records of output topics that the read store would have put aside, with reasons."""
+        return list(self._kept.read_store.dead)
+
+    def _check_rows(self) -> None:
+        """Raise DeadRow if what was just done made rows that no read store would have."""
+        new = self._kept.refused[self._told :]
+        self._told += len(new)
+        if new and self.strict:
+            more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+            raise DeadRow(
+                f"{new[0]}{more}. No such row comes to a read store; to test that, make the driver "
+                "with strict=False and look at dead_rows"
+            )
 
     def last(self, view: str, stream: str) -> int:
         """The view state: the last processed sequence of a stream."""

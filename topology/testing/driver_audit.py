@@ -1,6 +1,6 @@
 """The audit of what a test driver has kept: one partition of everything, and nothing in flight."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from topology.audit import Audit, Cut, Report
@@ -40,14 +40,16 @@ def audit_of(
     kept: Kept,
     committed: Mapping[tuple[str, int], tuple[int, Taken]],
     missed: Mapping[str, Sequence[Record]],
+    views: Collection[str] = (),
 ) -> Audit:
-    """An audit that was fed with all that was kept."""
+    """An audit that was fed with all that was kept. views: those to audit, all if none."""
     topology = kept.topology
     ends = {(topic, 0): len(records) for topic, records in kept.topics.items()}
     inputs = {topic for source in topology.sources.values() for topic in source.topics}
     inputs |= {source.by_stream for source in topology.sources.values()}
-    made = Audit(topology, Cut(committed, ends=ends), dict.fromkeys(inputs, 1))
-    for view, store in kept.stores.items():
+    made = Audit(topology, Cut(committed, ends=ends), dict.fromkeys(inputs, 1), views)
+    for view in (each.name for each in made.views):
+        store = kept.stores[view]
         for at, (key, row) in enumerate(store.scan(*EVERYTHING)):
             value: bytes | None = row
             if key == POSITIONS and missed.get(view):
@@ -57,7 +59,6 @@ def audit_of(
             made.row(view, Record(f"{topology.name}-{view}-changelog", 0, at, key, value))
     made.begin()
     for topic, records in kept.topics.items():
-        if topic in made.topics:
-            for record in records:
-                made.feed(record)
+        if topic in made.topics and records:
+            made.feed(records)
     return made

@@ -7,22 +7,30 @@ from typing import Any
 import orjson
 
 from stores.memory import MemoryTable
+from topology.errors import RefusedValue
 from topology.event import Record
+from topology.printable import printable
+from topology.testing.read_store import ReadStore, Store
 from topology.topology import Topology
 from topology.unit import CommitUnit
 
 Headers = Sequence[tuple[str, bytes]]
+_REFUSED = f"{RefusedValue.__name__}: "
 
 
 class Kept:
-    """topics: name → records. stores: view → its rows. tables: read-store table → key → row."""
+    """topics: name → records. stores: view → its rows. read_store: the tables.
 
-    def __init__(self, topology: Topology) -> None:
+    refused: what came of handlers that is no row of a read store, in words.
+    """
+
+    def __init__(self, topology: Topology, store: Store = "any") -> None:
         self.topology = topology
         self.stores = {name: MemoryTable() for name in topology.views}
         self.topics: dict[str, list[Record]] = defaultdict(list)
-        self.tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = defaultdict(dict)
-        self._keys: dict[str, tuple[str, ...]] = {}
+        declared = [table for view in topology.views.values() for table in view.tables]
+        self.read_store = ReadStore(declared, store)
+        self.refused: list[str] = []
 
     def commit(self, unit: CommitUnit) -> None:
         """Keep all of a unit."""
@@ -33,9 +41,16 @@ class Kept:
                 for key, value, timestamp, headers in records:
                     self.append(topic, key, value, headers, timestamp)
         for declared in self.topology.views.values():
-            for _, value, _, _ in unit.colocated.get(declared.output, ()):
-                for change in orjson.loads(value or b"{}").get("changes", ()):
-                    self._apply(change)
+            count = len(unit.colocated.get(declared.output, ()))
+            if count:
+                new = self.topics[declared.output][-count:]
+                dead = self.read_store.apply((r.topic, 0, r.offset, r.value) for r in new)
+                self.refused += [f"{d.topic} offset {d.offset}: {d.reason}" for d in dead]
+        for topic in {each.errors_topic for each in self.topology.views.values()}:
+            for _, value, _, _ in unit.keyed.get(topic, ()):
+                report = orjson.loads(value or b"{}")
+                if report["error"].startswith(_REFUSED):
+                    self.refused.append(_said(report))
 
     def append(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, timestamp: int
@@ -46,12 +61,9 @@ class Kept:
         records.append(record)
         return record
 
-    def _apply(self, change: Mapping[str, Any]) -> None:
-        rows, row = self.tables[change["table"]], change["key"]
-        # The order of a key's columns is that of the first row.
-        columns = self._keys.setdefault(change["table"], tuple(row))
-        key = tuple(row[name] for name in columns if name in row)
-        if change["op"] == "delete":
-            rows.pop(key, None)
-        else:
-            rows.setdefault(key, dict(row)).update(change["values"])
+
+def _said(report: Mapping[str, Any]) -> str:
+    return (
+        f"view {report['view']!r} stream {printable(report['stream'])!r} sequence "
+        f"{report['sequence']}: {report['error'].removeprefix(_REFUSED)}"
+    )

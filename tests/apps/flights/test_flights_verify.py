@@ -2,6 +2,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from apps.flights.verify import Verification, expected_tables, rows_of, verify
 from topology import Table
 
 TABLES = (BOARD, AIRCRAFT, CARRIER_DELAY)
-SQL = {str: "TEXT", int: "INTEGER"}
+SQL: dict[Any, str] = {str: "TEXT", int: "INTEGER"}
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 from tests.contracts.sink.dead import DeadContract, EachDeadContract
 from tests.contracts.sink.epochs import EpochsContract
 from tests.contracts.sink.fold import FoldContract
+from tests.contracts.sink.names import NamesContract
 from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from tests.contracts.sink.rows import RowsContract
 from tests.contracts.sink.sides import SidesContract
 from tests.contracts.sink.tables import TablesContract
+from tests.contracts.sink.types import TypesContract
 
 __all__ = [
     "ORDERS",
@@ -30,5 +32,7 @@ class SinkContract(
     DeadContract,
     FoldContract,
     SidesContract,
+    TypesContract,
+    NamesContract,
 ):
     """Inherit, and write what `Store` asks for; each test gets an empty store."""

@@ -1,0 +1,148 @@
+"""What a handler yields comes back as it was, and nothing becomes null or another value unseen."""
+
+import dataclasses
+import enum
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stores.columns import fit, kind_of, read
+from tests.contracts.sink.values import COLUMNS, EDGES, STRATEGIES
+from topology import DeclarationError, Delete, Table, Upsert, decimal
+from topology.column_types import encoded
+from topology.errors import RefusedValue
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+class Colour(enum.Enum):
+    NONE = NAN
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+
+
+def said(value: Any) -> Any:
+    """What a row change says of a value, as JSON has it."""
+    change = Upsert("t", {"id": 1}, {"c": value})
+    return orjson.loads(encoded({"changes": [change]}, [change]))["changes"][0]["values"]["c"]
+
+
+def back(value: Any, column: str) -> Any:
+    kind = kind_of(COLUMNS[column])
+    return read(fit(said(value), kind), kind)
+
+
+@pytest.mark.parametrize(("column", "value"), [(c, v) for c in EDGES for v in EDGES[c]])
+def test_an_edge_value_comes_back(column: str, value: Any) -> None:
+    assert back(value, column) == value
+
+
+@pytest.mark.parametrize("column", STRATEGIES)
+def test_any_value_comes_back(column: str) -> None:
+    @given(STRATEGIES[column])
+    def comes_back(value: Any) -> None:
+        found = back(value, column)
+        assert found == value
+        assert type(found) is type(value)
+
+    comes_back()
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(0, 8), st.integers(0, 5))
+def test_equal_decimals_are_written_alike(number: int, scale: int, zeros: int) -> None:
+    one = Decimal(f"{number}e-{scale}")
+    other = Decimal(f"{number}{'0' * zeros}e-{scale + zeros}")
+    assert one == other
+    assert said(one) == said(other)
+
+
+@given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1)), st.integers(-14, 14))
+def test_equal_moments_are_written_alike(moment: datetime, hours: int) -> None:
+    one = moment.replace(tzinfo=UTC)
+    other = one.astimezone(timezone(timedelta(hours=hours)))
+    assert said(one) == said(other)
+    assert len(said(one)) == len("2026-01-31T12:00:00.000000Z")
+
+
+def test_the_encodings_are_those_that_are_documented() -> None:
+    assert said(Decimal("1.20E+3")) == "1200"
+    assert said(Decimal("-0.00")) == "0"
+    assert said(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "2026-01-31T12:00:00.000000Z"
+    assert said(date(26, 1, 31)) == "0026-01-31"
+    assert said(b"\x00\xff") == "AP8="
+    assert said(time(1, 2)) == "01:02:00"
+    assert said({"at": date(2026, 1, 31), "n": [Decimal("1.50")]}) == {
+        "at": "2026-01-31",
+        "n": ["1.5"],
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(NAN, INFINITY, -INFINITY, [1.0, NAN], {"a": {"b": (INFINITY,)}}, Colour.NONE, Point(NAN)),
+        *(np.float64("nan"), np.float32("inf"), np.array([1.0, float("nan")])),
+    ],
+)
+def test_nan_and_infinity_do_not_become_null_silently(value: Any) -> None:
+    with pytest.raises(RefusedValue, match=r"table 't': column 'c'.*None where there is none"):
+        said(value)
+    change = Delete("t", {"k": NAN})
+    with pytest.raises(RefusedValue, match="column 'k'"):
+        encoded({"changes": [change]}, [change])
+
+
+@pytest.mark.parametrize("value", [None, "null", [None], {"a": None, "b": 1.5}, Point(1.0), 2.5])
+def test_a_null_that_is_meant_is_one(value: Any) -> None:
+    assert said([value, None])[1] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (datetime(2026, 1, 1), "has no time zone; yield an aware datetime"),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))), "years 1 to 9999"),
+        (Decimal("NaN"), "None where there is none"),
+        (Decimal("-Infinity"), "None where there is none"),
+        (Decimal("1e5000"), "more digits"),
+        ("\ud800", "surrogates"),
+        ({1, 2}, "cannot be written as JSON"),
+        (2**64, "64-bit"),
+        (object(), "cannot be written as JSON"),
+        ([datetime(2026, 1, 1)], "has no time zone"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_by_the_column_s_name(value: Any, reason: str) -> None:
+    with pytest.raises(RefusedValue, match="table 't': column 'c': ") as error:
+        said(value)
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale"), [(0, 0), (39, 0), (5, 6), (5, -1), ("5", 2), (5, 2.0), (True, 0)]
+)
+def test_digits_that_no_read_store_has_are_refused(precision: Any, scale: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"decimal\(18, 2\)"):
+        decimal(precision, scale)
+
+
+def test_tables_with_the_same_digits_are_the_same() -> None:
+    one, other = (Table("t", {"id": int}, {"n": decimal(18, 2)}) for _ in range(2))
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != Table("t", {"id": int}, {"n": decimal(18, 3)})
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_key_is_not_nested(kind: type) -> None:
+    with pytest.raises(DeclarationError, match=r"column 'id'.*a key cannot be nested"):
+        Table("t", {"id": kind}, {})
