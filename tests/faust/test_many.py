@@ -55,7 +55,7 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
     worker.wait("parked", 25)
 
     listed = told(1, "parked")
-    assert "13 parked streams with 25 events that wait" in listed
+    assert "13 parked streams, with 25 events that wait" in listed
     assert listed.count("ValueError: not yet") == 13
     assert "\x1b" not in listed
     assert told(0, "parked", "--older-than", "1d").splitlines() == ["no stream is parked"]

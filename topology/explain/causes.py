@@ -54,10 +54,10 @@ def without(standing: Standing) -> list[str]:
         found.append(f"it went on without {failed}, whose handler failed: {_why(apart.failed)}")
     if apart.late:
         late = numbered(ranges_of(apart.late, add), len(apart.late))
-        found.append(f"it went on without {late}, which came late, and is in {view.late_topic}")
+        found.append(f"it went on without {late}: late, and in {view.late_topic}")
     if apart.skipped:
         given_up = numbered(apart.skipped)
-        found.append(f"it went on without {given_up}, which was given up and did not come")
+        found.append(f"it went on without {given_up}: given up, and not seen since")
     return found
 
 

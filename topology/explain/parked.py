@@ -8,6 +8,7 @@ import orjson
 from topology.event import Message
 from topology.explain.columns import columns
 from topology.explain.times import lasting
+from topology.explain.words import events
 from topology.printable import printable
 from topology.progress import Progress
 from topology.view_task import ViewTask
@@ -89,9 +90,11 @@ def parked_text(found: Aside, shown: int) -> str:
     head = ("age", "view", "stream", "failed", "wait", "reason")
     lines = columns([head, *(_line(each, found.now) for each in found.streams[:shown])])
     more = len(found.streams) - shown
-    events = sum(each.waiting for each in found.streams)
+    waiting = events(sum(each.waiting for each in found.streams))
     hidden = f", {more} more are not shown" if more > 0 else ""
-    lines.append(f"{len(found.streams)} parked streams with {events} events that wait{hidden}")
+    number = len(found.streams)
+    streams = "1 parked stream" if number == 1 else f"{number} parked streams"
+    lines.append(f"{streams}, with {waiting} that wait{hidden}")
     return "\n".join([*lines, *found.unseen])
 
 

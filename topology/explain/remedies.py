@@ -38,10 +38,11 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
         ]
     if standing.passed.ahead:
         words = ["redrive-dead", "--view", view.name, "--stream", standing.stream]
+        dead = events(len(standing.passed.ahead))
         found.append(
             Remedy(
                 f"{around.command} {quoted(words)}",
-                f"puts {events(len(standing.passed.ahead))} from {view.dead_topic} back in their places",
+                f"puts {dead} from {view.dead_topic} back in their places",
             )
         )
     elif (

@@ -199,8 +199,8 @@ def test_what_came_late_and_what_was_given_up() -> None:
     assert found.skipped == ((2, 2), (4, 4))
     assert found.late == (Arrival(3, "shop.late", 0, 0, driver.now),)
     assert found.causes == (
-        "it went on without sequence 3, which came late, and is in shop.late",
-        "it went on without sequences 2, 4, which was given up and did not come",
+        "it went on without sequence 3: late, and in shop.late",
+        "it went on without sequences 2, 4: given up, and not seen since",
     )
     assert "given up        2, 4" in account_text(found)
     assert "came late       3 from shop.late/0 offset 0" in account_text(found)
