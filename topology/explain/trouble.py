@@ -7,11 +7,11 @@ from topology.counts import Counts
 from topology.printable import printable
 
 PLACES = {
-    "dead": "are in the dead topic",
-    "failed": "were passed over as their handler failed",
-    "late": "came after they were given up",
-    "parked": "are parked",
-    "skipped": "were given up",
+    "dead": "in the dead topic",
+    "failed": "passed over, as the handler failed",
+    "late": "late",
+    "parked": "parked",
+    "skipped": "given up",
 }
 """Counts that are not to be passed over in silence, and what is said of them."""
 HALTED, UNASSIGNED, MALFORMED = "halted", "unassigned", "malformed"
@@ -43,6 +43,7 @@ def troubles(
         found.append(Trouble(whose, UNASSIGNED, f"no worker has partitions {which}"))
     for place, what in PLACES.items():
         if number := getattr(counts, place):
-            things = "sequences" if place == "skipped" else "events"
-            found.append(Trouble(whose, place, f"{number} {things} {what}"))
+            things = "sequence" if place == "skipped" else "event"
+            many = "" if number == 1 else "s"
+            found.append(Trouble(whose, place, f"{number} {things}{many} {what}"))
     return found

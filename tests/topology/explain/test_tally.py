@@ -119,7 +119,7 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
     assert "failed" not in lines[2]
     assert lines[4].split()[-1] == "7"
     assert "view other: halted in partition 1: by test" in lines
-    assert "view other: 2 events are parked" in lines
+    assert "view other: 2 events parked" in lines
     assert any(line.startswith("source orders: 15.38% of the messages (2) are") for line in lines)
     assert not any("malformed" in line for line in tally_text([], views).splitlines())
     assert "view other: reads apart in partitions 1" in lines
