@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -11,7 +11,9 @@ from topology.event import Message
 from topology.explain.around import Arrival, Blocked, SetAside
 from topology.lanes import LANE, joined_lane, split_lane
 from topology.origin import REASON, original
+from topology.rows import redriven_key
 from topology.view import View
+from topology.view_task import ViewTask
 
 _HELD = ("retry", "park", "halt", "rebuild")
 """What was done about failed events that the view did not pass over begins with one of these."""
@@ -31,11 +33,17 @@ class Sides:
     audit: list[Message] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
-    def of(self, view: View, stream: str, now: int) -> "OfStream":
-        """What they say of a stream of a view; in a view with lanes, of one lane. now: ms."""
-        mine = _Mine(view, stream)
-        again = _redriven(filter(mine, self.audit))
-        dead = [each for record in filter(mine, self.dead) for each in _dead(record, again)]
+    def of(self, task: ViewTask, stream: str, now: int) -> "OfStream":
+        """What they say of a stream of a view; in a view with lanes, of one lane.
+
+        task: of the view; its rows say which dead events were put back. now: ms.
+        """
+        mine, rows = _Mine(task.view, stream), task.table
+        dead = [
+            replace(each, again=rows.get(redriven_key(record.offset)) is not None)
+            for record in filter(mine, self.dead)
+            for each in _dead(record)
+        ]
         failed = [each for record in filter(mine, self.errors) for each in _failed(record)]
         late = [each for record in filter(mine.lately, self.late) for each in _late(record)]
         return OfStream(
@@ -122,18 +130,14 @@ class _Mine:
 def dead_of(record: Message) -> Iterable[tuple[str, str, SetAside]]:
     """(view, stream, what it is) of a record of the dead topic; nothing if it is none."""
     view = (_header(record, "view") or b"").decode("utf-8", "replace")
-    for each in _dead(record, []):
+    for each in _dead(record):
         yield view, (record.key or b"").decode("utf-8", "replace"), each
 
 
-def _dead(record: Message, again: list[tuple[int, int, int]]) -> Iterable[SetAside]:
+def _dead(record: Message) -> Iterable[SetAside]:
     sequence = _number(_header(record, "sequence"))
-    if sequence is None:
-        return
-    back = any(
-        first <= sequence <= last and when >= record.timestamp for first, last, when in again
-    )
-    yield SetAside(sequence, _place(record, sequence), _text(record, REASON), back)
+    if sequence is not None:
+        yield SetAside(sequence, _place(record, sequence), _text(record, REASON))
 
 
 def _failed(record: Message) -> Iterable[SetAside]:
@@ -161,20 +165,6 @@ def _malformed(record: Message) -> SetAside:
     message = original(record)
     at = Arrival(None, message.topic, message.partition, message.offset, record.timestamp)
     return SetAside(None, at, _text(record, REASON))
-
-
-def _redriven(records: Iterable[Message]) -> list[tuple[int, int, int]]:
-    """(first, last, when) of dead events that were put back."""
-    found: list[tuple[int, int, int]] = []
-    for record in records:
-        body = _json(record)
-        facts = body.get("facts")
-        if not (body.get("done") and not body.get("dry_run") and isinstance(facts, dict)):
-            continue
-        for sequence in facts.get("sequences") or ():
-            if isinstance(sequence, int):
-                found.append((sequence, sequence, record.timestamp))
-    return found
 
 
 def _blocked(records: Iterable[Message], now: int) -> Blocked | None:

@@ -10,6 +10,7 @@ from topology.command import Command
 from topology.explain.times import seconds_of
 from topology.explain.told import WAITS
 from topology.faust.answering import JSON, Answering, CannotTell
+from topology.faust.cli_dead import CHOICE, Redrive
 from topology.faust.looks.commands import commands as commands_of
 from topology.faust.many import LIMIT, Choice, many
 from topology.faust.operate import ANSWER, LIVES, operate, view_of
@@ -110,6 +111,14 @@ def register(app: Any) -> None:
     ) -> None:
         """Forget a stream in a view: its progress, its state, and with --force what waits."""
         await self.give(Command("drop", view, stream, force=force, dry_run=dry_run), **options)
+
+    @app.command(_VIEW, *CHOICE, JSON, base=Redrive)  # type: ignore[untyped-decorator]
+    async def redrive_dead(
+        self: Redrive, view: str, stream: str | None, reason: str | None, older_than: float,
+        dry_run: bool, as_json: bool,
+    ) -> None:  # fmt: skip
+        """Put events of the dead topic back into their view, in order, each once."""
+        await self.redrive(view, stream, reason, older_than, dry_run=dry_run, as_json=as_json)
 
     @app.command(_NAME, JSON, _TIMEOUT, _LIVES, base=Operator)  # type: ignore[untyped-decorator]
     async def halt(self: Operator, name: str, **options: Any) -> None:

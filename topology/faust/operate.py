@@ -17,8 +17,8 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.command import Command, Result, encode_command
 from topology.faust.answering import CannotTell
+from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
-from topology.faust.steps import wall
 from topology.lanes import split_lane
 from topology.topology import Topology
 from topology.view import View
@@ -93,7 +93,7 @@ class Orders:
     ) -> list[Result | None]:
         """What comes of commands, None of those that nobody has answered `seconds` after the last
         answer."""
-        now, who = wall(), _who()
+        now, me = wall(), who()
         self.last, wanted, sent = [], {}, []
         for command in commands:
             view = self._views[command.view]
@@ -103,7 +103,7 @@ class Orders:
                 command,
                 stream=stream,
                 id=uuid4().hex,
-                who=who if command.who == "unknown" else command.who,
+                who=me if command.who == "unknown" else command.who,
                 everywhere=stream is not None and len(partitions) > 1,
                 given=now,
                 expires=now + round(lives * 1000) if lives else 0,
@@ -189,5 +189,5 @@ def _best(results: list[Result]) -> Result:
     return (new or done or knew or results)[0]
 
 
-def _who() -> str:
+def who() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"

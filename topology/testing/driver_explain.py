@@ -21,7 +21,7 @@ def around_of(
     kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0
 ) -> dict[str, object]:
     """The fields of Around that what is kept has something to say of."""
-    topology, found = kept.topology, sides(kept, stream).of(task.view, stream, now)
+    topology, found = kept.topology, sides(kept, stream).of(task, stream, now)
     progress = task.progress(stream)
     head = next((event.sequence for event in task.waits(stream)), last_of(progress))
     held = isinstance(progress, Progress) and progress.held

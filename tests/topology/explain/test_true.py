@@ -93,15 +93,17 @@ def test_an_event_that_cannot_be_is_no_gap_of_billions() -> None:
 
 
 def test_a_dead_event_that_was_redriven_is_told_as_such() -> None:
-    driver = dead_stream(2, 8)
-    driver.now += 1000
-    told = {"name": "redrive", "done": True, "facts": {"sequences": [8]}}
-    unit = CommitUnit("orders", 0, now=driver.now)
-    unit.keyed["shop.audit"].append((b"a", orjson.dumps(told), driver.now, [("view", b"board")]))
-    driver._kept.commit(unit)
-    found = explained(driver)
-    assert (found.situation, found.dead) == ("waiting", ())
-    assert [each.again for each in found.back] == [True]
+    driver = dead_stream(2, 4, 8)
+    assert explained(driver).dying == 1
+    assert driver.redrive_dead("board") == {"a": [8]}
+    driver.advance(1)
+    found = driver.explain("board", "a")
+    assert (found.situation, found.dead, found.dying) == ("waiting", (), 0)
+    assert [(each.sequence, each.again) for each in found.back] == [(8, True)]
+    assert not any("redrive-dead" in remedy.command for remedy in found.remedies)
+    send(driver, 1, 3, 5, 6, 7)
+    found = driver.explain("board", "a")
+    assert (found.situation, found.last, found.well) == ("in order", 8, True)
 
 
 @pytest.mark.parametrize("how", ["unpark", "skip", "drop"])

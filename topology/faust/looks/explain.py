@@ -12,6 +12,7 @@ from topology.faust.looks.inputs import Inputs
 from topology.faust.operate import view_of
 from topology.lanes import joined_lane, split_lane
 from topology.progress import Progress, last_of
+from topology.rows import redriven_key
 from topology.view import View
 from topology.view_task import ViewTask
 
@@ -83,8 +84,11 @@ class _Look:
         return [each for each in found if each.situation != "unknown"] or found[:1]
 
     async def _task(self, view: View, number: int) -> ViewTask:
-        wanted = of_stream if view.split is None else of_lanes
-        return await self._durable.task(view, number, wanted(self._stream))
+        mine = (of_stream if view.split is None else of_lanes)(self._stream)
+        again = {redriven_key(record.offset) for record in (await self._sides()).dead}
+        return await self._durable.task(
+            view, number, lambda key, value: key in again or mine(key, value)
+        )
 
     async def _known(self, task: ViewTask) -> list[str]:
         """The stream as the view knows it: its lanes, where it has lanes."""
@@ -119,7 +123,7 @@ class _Look:
         position = source.position(task.positions.input)
         away, cut = await durable.away(task, partition, stream)
         told = await pending(durable, view, partition, task.positions.commands)
-        sides = (await self._sides()).of(view, stream, durable.now)
+        sides = (await self._sides()).of(task, stream, durable.now)
         progress = task.progress(stream)
         held = isinstance(progress, Progress) and progress.held
         head = next((event.sequence for event in task.waits(stream)), last_of(progress))

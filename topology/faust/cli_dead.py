@@ -1,0 +1,36 @@
+"""The command `faust -A app redrive-dead`."""
+
+from faust.cli import option
+
+from topology.dead import Choice
+from topology.faust.answering import Answering
+from topology.faust.clock import wall
+from topology.faust.dead import redrive_dead
+from topology.faust.operate import view_of
+
+CHOICE = (
+    option("--stream", default=None, help="Only dead events of this stream."),
+    option("--reason", default=None, help="Only those with this text in their reason."),
+    option("--older-than", type=float, default=0.0, help="Only those dead for so many seconds."),
+    option("--dry-run", is_flag=True, default=False, help="Only say what would be put back."),
+)
+
+
+class Redrive(Answering):
+    """Reads and writes topics by itself; a worker takes what it put back."""
+
+    async def redrive(
+        self,
+        name: str,
+        stream: str | None,
+        reason: str | None,
+        older_than: float,
+        *,
+        dry_run: bool,
+        as_json: bool,
+    ) -> None:
+        """Do it, and say what was done."""
+        view = view_of(self.app, name)
+        choice = Choice(stream, reason, wall() - round(older_than * 1000))
+        done = await redrive_dead(self.app, view, choice, dry_run=dry_run)
+        self.answer(str(done), done.as_dict(), as_json)
