@@ -15,12 +15,17 @@ STEPS = 16
 """Steps that a partition takes at most before another one's turn."""
 
 
+SKEW = 20
+"""Leaps that a machine's clock is ahead or behind at most."""
+
+
 class Restless(AssertionError):
     """Nothing goes wrong any more, and still there is always something to do."""
 
 
 class Schedule(Cluster):
-    """Runs workers over what arrives, with crashes, rebalances, stalls and a moving clock.
+    """Runs workers over what arrives, with crashes, rebalances, stalls, a moving clock, and
+    workers whose clocks differ.
 
     crashed: the steps at which partitions were when their worker died. handled, failed: what the
     audit saw of events, over all views. zombies: whether a worker may go on with a partition that
@@ -104,9 +109,16 @@ class Schedule(Cluster):
                 if runner.busy:
                     busy += self.advance(runner, 1000) or runner.at == "waits"
             if not busy and len(self.active) == len(self.places) and not world.log.unfinished():
-                due = min(runner.due for runner in self.active)
+                # Each worker goes by its own clock.
+                due = min(runner.due - runner.worker.ahead for runner in self.active)
                 if due == float("inf"):
                     return
+                longest = world.layout.longest
+                if longest is not None and due > world.log.now + longest:
+                    raise Restless(
+                        f"nothing is done for {due - world.log.now:.0f} ms, and no policy of the "
+                        f"topology waits for longer than {longest}"
+                    )
                 world.log.now = max(world.log.now, int(due))
         raise Restless(f"still {', '.join(f'{r.name} {r.at}' for r in self.active)}")
 
@@ -147,7 +159,10 @@ class Schedule(Cluster):
         worker = self.world.chance.choice(self.workers)
         if not worker.alive:
             worker.alive = True
-            self.trace.append(("restart", worker.name, ""))
+            # Its machine's clock may have been set meanwhile, or never have been right.
+            skew = self.world.layout.leap * SKEW
+            worker.ahead = int((self.world.chance.random() * 2 - 1) * skew)
+            self.trace.append(("restart", worker.name, f"its clock {worker.ahead} ms ahead"))
             for place, owner in self.owner.items():
                 if owner is None:
                     self.start(worker, place)
