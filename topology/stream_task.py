@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.errors import Malformed
-from topology.event import Event, Message
+from topology.event import Damaged, Draft, Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
@@ -62,7 +62,7 @@ class StreamTask:
     def inspect(self, records: Iterable[Message], unit: CommitUnit, now: int) -> list[Event]:
         """Make events of messages; what none can be made of goes to its topic, by way of `unit`."""
         inspect, start, add = (
-            self.source.inspect,
+            self.source.inspect_whole,
             self.source.sequence.start,
             self.source.sequence.step,
         )
@@ -72,6 +72,8 @@ class StreamTask:
         for record in records:
             message = original(record) if restore else record
             try:
+                if message.__class__ is Damaged:
+                    raise Malformed(message.reason)
                 found = inspect(message)
                 if found is None:
                     unknown(self.topology, self.source, message, unit, now)
@@ -84,7 +86,9 @@ class StreamTask:
             except Malformed as reason:
                 malformed(self.topology, message, unit, reason, now)
                 continue
-            append(Event(stream, sequence, kind, content, message, now))
+            event = Draft(stream, sequence, kind, content, message, now)
+            event.__class__ = Event
+            append(event)  # type: ignore[arg-type]
         return events
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
@@ -168,9 +172,11 @@ class RekeyTask:
         last = records[-1]
         unit = CommitUnit(last.topic, last.partition, last.offset + 1)
         by_stream = unit.keyed[self.source.by_stream]
-        inspect = self.source.inspect
+        inspect = self.source.inspect_whole
         for record in records:
             try:
+                if record.__class__ is Damaged:
+                    raise Malformed(record.reason)
                 found = inspect(record)
             except Malformed as reason:
                 malformed(self.topology, record, unit, reason, now)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from topology.counts import decode_counts
 from topology.errors import Malformed
-from topology.event import Event
+from topology.event import Event, event_of
 from topology.lateness import decode_lateness
 from topology.plausible import ALWAYS, bound
 from topology.positions import decode_positions
@@ -132,12 +132,12 @@ class ViewState:
 
     def revive(self, stream: str, sequence: int, row: bytes) -> Event:
         message, arrived = decode_message(row)
-        event = Event(stream, sequence, None, None, message, min(arrived, self.clock))
+        kind = content = None
         # A message whose format the inspector no longer knows comes without kind and content.
         with suppress(Malformed):
             if (found := self.view.of.inspect(message)) is not None:
-                _, _, event.kind, event.content = found
-        return event
+                _, _, kind, content = found
+        return event_of(stream, sequence, kind, content, message, min(arrived, self.clock))
 
     def _fetch(self, stream: str) -> int | Progress:
         found = self.waiting.get(stream) or self._old.get(stream)
