@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.errors import Malformed
-from topology.event import Event, Message
+from topology.event import Damaged, Draft, Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.plausible import ALWAYS
 from topology.positions import encode_positions
+from topology.printable import printable
 from topology.rows import POSITIONS
 from topology.source import Source
 from topology.store import PartitionTable
-from topology.taken import Taken, encode_taken
+from topology.taken import Alarm, Taken, encode_taken
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
+
+SAMPLE = 300
+"""Characters that are told of a malformed message."""
 
 
 class StreamTask:
@@ -21,7 +26,7 @@ class StreamTask:
     tables: view name → its table for this partition, of the views that the task runs. position: the
     input offset that they are at. taken: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
-    messages that are no events.
+    messages that are no events. now: the clock (ms), which stored times are held against.
     """
 
     def __init__(
@@ -34,6 +39,7 @@ class StreamTask:
         position: int = 0,
         taken: Taken | None = None,
         apart: bool = False,
+        now: int = ALWAYS,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -41,8 +47,9 @@ class StreamTask:
         self.position = position
         self.taken = Taken() if taken is None else taken
         self.apart = apart
+        self._alarm = Alarm()
         self.views = {
-            view.name: ViewTask(view, tables[view.name])
+            view.name: ViewTask(view, tables[view.name], now)
             for view in topology.views_of(source)
             if view.name in tables
         }
@@ -60,7 +67,7 @@ class StreamTask:
     def inspect(self, records: Iterable[Message], unit: CommitUnit, now: int) -> list[Event]:
         """Make events of messages; what none can be made of goes to its topic, by way of `unit`."""
         inspect, start, add = (
-            self.source.inspect,
+            self.source.inspect_whole,
             self.source.sequence.start,
             self.source.sequence.step,
         )
@@ -70,6 +77,8 @@ class StreamTask:
         for record in records:
             message = original(record) if restore else record
             try:
+                if message.__class__ is Damaged:
+                    raise Malformed(message.reason)
                 found = inspect(message)
                 if found is None:
                     unknown(self.topology, self.source, message, unit, now)
@@ -82,7 +91,9 @@ class StreamTask:
             except Malformed as reason:
                 malformed(self.topology, message, unit, reason, now)
                 continue
-            append(Event(stream, sequence, kind, content, message, now))
+            event = Draft(stream, sequence, kind, content, message, now)
+            event.__class__ = Event
+            append(event)  # type: ignore[arg-type]
         return events
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
@@ -95,6 +106,9 @@ class StreamTask:
             taken.read += len(records)
             taken.malformed += noted.malformed
             taken.unknown += noted.unknown
+            told = self._alarm.note(len(records), noted.malformed)
+            if told is not None and not self.apart:
+                unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
             self.move(records[-1].offset + 1, unit)
         return unit, events
 
@@ -160,15 +174,18 @@ class RekeyTask:
         self.topology = topology
         self.source = source
         self.taken = Taken() if taken is None else taken
+        self._alarm = Alarm()
 
     def process(self, records: Sequence[Message], now: int) -> CommitUnit:
         """One step: each message once, to the by-stream, unknown or malformed topic."""
         last = records[-1]
         unit = CommitUnit(last.topic, last.partition, last.offset + 1)
         by_stream = unit.keyed[self.source.by_stream]
-        inspect = self.source.inspect
+        inspect = self.source.inspect_whole
         for record in records:
             try:
+                if record.__class__ is Damaged:
+                    raise Malformed(record.reason)
                 found = inspect(record)
             except Malformed as reason:
                 malformed(self.topology, record, unit, reason, now)
@@ -186,6 +203,8 @@ class RekeyTask:
         taken.read += len(records)
         taken.malformed += unit.malformed
         taken.unknown += unit.unknown
+        if (told := self._alarm.note(len(records), unit.malformed)) is not None:
+            unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
         unit.taken = encode_taken(taken)
         return unit
 
@@ -198,6 +217,23 @@ def malformed(
     headers = [*message.headers, (REASON, text), (ORIGIN, origin(message))]
     unit.keyed[topology.malformed_topic].append((message.key, message.value, now, headers))
     unit.malformed += 1
+
+
+def mostly_malformed(topology: Topology, source: Source, told: Taken, unit: CommitUnit) -> str:
+    """What to say of a source of which nearly nothing becomes an event, with the last one."""
+    sample = ""
+    if records := unit.keyed.get(topology.malformed_topic):
+        _, value, _, headers = records[-1]
+        body, found = (value or b"").decode("utf-8", "replace"), dict(headers)
+        sample = (
+            f"; the last one, {printable(found[ORIGIN].decode())}: "
+            f"{printable(found[REASON].decode(), SAMPLE)}: {printable(body, SAMPLE)}"
+        )
+    return (
+        f"source {source.name}: {told.malformed} of the last {told.read} messages are malformed "
+        f"({told.malformed_share:.0%}): does its inspector fit, {source.inspector!r}{sample}; "
+        f"they are in {topology.malformed_topic}"
+    )
 
 
 def unknown(

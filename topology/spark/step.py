@@ -11,16 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from math import inf
+from time import monotonic
 
 from topology.away import Away
 from topology.commands import Command, aexecute
 from topology.counts import Counts
-from topology.event import Event, Record
+from topology.event import Event, Record, event_of
 from topology.rows import decode_message, encode_message
 from topology.source import Source
 from topology.spark.cells import StreamCells, ViewCells
 from topology.spark.packing import Outcome, Sent
 from topology.store import Row
+from topology.timeouts import Clock
 from topology.topology import Topology
 from topology.unit import CommitUnit, Out
 from topology.view import View
@@ -57,6 +59,7 @@ class StreamStep:
         self.due: float = inf
         self._cells = cells
         self._views = topology.views_of(source)
+        Clock.now = monotonic
 
     def run(self, messages: Sequence[Record], commands: Iterable[tuple[str, Command]] = ()) -> None:
         """Take the stream's messages of a batch, in order, and what operators told its views.
@@ -77,12 +80,12 @@ class StreamStep:
         for message in messages:
             found = inspect(message)
             assert found is not None
-            events.append(Event(*found, message, now))
+            events.append(event_of(*found, message, now))
         return events
 
     def _run(self, view: View, events: list[Event], commands: Sequence[Command]) -> None:
         table = self._cells.view(view.name)
-        task = ViewTask(view, table)
+        task = ViewTask(view, table, self.now)
         away = _read(task, table, self.now)
         task.counts.redelivering = before = len(away)
         if commands:

@@ -1,7 +1,9 @@
 """TopologyTestDriver: a topology without a broker, one message at a time, on a clock you move."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import orjson
@@ -13,16 +15,20 @@ from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.dead import Choice, dead_at, find, put_back
 from topology.event import Event, Record
+from topology.explain import Account
 from topology.history import Histories
+from topology.lanes import split_lane
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
+from topology.testing.driver_explain import explain
 from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
+from topology.timeouts import Clock
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -109,6 +115,19 @@ class TopologyTestDriver:
         if records:
             self._step(source, records)
         self._check_rows()
+
+    @contextmanager
+    def slow(self, seconds: float) -> Iterator[None]:
+        """Meanwhile every handler takes so many seconds for an event, by a clock of its own.
+
+        Only a view with a time limit is measured: `with driver.slow(10): driver.pipe(…)`.
+        """
+        before, times = Clock.now, count(0.0, seconds)
+        Clock.now = lambda: next(times)
+        try:
+            yield
+        finally:
+            Clock.now = before
 
     def advance(self, seconds: float) -> None:
         """Move the clock. What is due by then is done when it is due, one thing after the other:
@@ -239,6 +258,14 @@ class TopologyTestDriver:
     def halted(self, view: str) -> str | None:
         """Why a view is halted, None if it is not."""
         return self._view(view).halted
+
+    def explain(self, view: str, stream: str) -> Account:
+        """Why a stream is where it is, as `faust explain` says it: `assert found.well`."""
+        task, missed, stream = self._view(view), self._missed[view], self._id(view, stream)
+        inspected = self._tasks[task.view.of.name].inspect(missed, CommitUnit("", 0), self.now)
+        own = stream if task.view.split is None else split_lane(stream)[0]
+        unread = sum(1 for event in inspected if event.stream == own)
+        return explain(self._kept, task, stream, now=self.now, unread=unread)
 
     def restart(self) -> None:
         """Lose all memory and start from the durable rows, as a new process would."""
