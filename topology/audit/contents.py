@@ -85,13 +85,14 @@ class Contents:
         ]
         for record in records:
             try:
-                known = numbered(source, record if source.keyed else original(record))
+                known = numbered(
+                    source, record if source.keyed else original(record), record.timestamp
+                )
             except Malformed:
                 continue
             if known is None:
                 continue
             event, number = known
-            event.arrived = record.timestamp
             for each in views:
                 split = each.part.view.split
                 each.again.event(event if split is None else split([event])[0], number)
@@ -161,6 +162,9 @@ class Contents:
     async def _run(self, each: _Compared) -> None:
         handling = await each.again.run()
         for event, error in handling.broken:
+            # In a rebuild it may have failed as well: it stays processed, and its state is kept.
+            if each.part.rows.epoch(event.stream):
+                continue
             what = f"it was processed, and its handler fails now: {printable(described(error))}"
             self._wrong(each, (event.stream, event.sequence), what)
         for event, value in handling.said:
