@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from topology.budget import Budget
 from topology.errors import Malformed
 from topology.event import Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
@@ -21,7 +22,7 @@ class StreamTask:
     tables: view name → its table for this partition, of the views that the task runs. position: the
     input offset that they are at. taken: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
-    messages that are no events.
+    messages that are no events. budget: of memory for what waits, over all views of the partition.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class StreamTask:
         position: int = 0,
         taken: Taken | None = None,
         apart: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -42,7 +44,7 @@ class StreamTask:
         self.taken = Taken() if taken is None else taken
         self.apart = apart
         self.views = {
-            view.name: ViewTask(view, tables[view.name])
+            view.name: ViewTask(view, tables[view.name], budget)
             for view in topology.views_of(source)
             if view.name in tables
         }

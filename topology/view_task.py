@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from topology.asking import asking_of
+from topology.budget import Budget
 from topology.closed import ClosedStreams
 from topology.counts import encode_counts, saturated
 from topology.event import Event, Message
@@ -36,8 +37,8 @@ class ViewTask(ViewState):
     resumed: who runs it keeps its input for it.
     """
 
-    def __init__(self, view: View, table: PartitionTable) -> None:
-        super().__init__(view, table)
+    def __init__(self, view: View, table: PartitionTable, budget: Budget | None = None) -> None:
+        super().__init__(view, table, budget)
         self._retried: Mapping[Event, int] = NEVER
         self.moved: set[str] = set()
         """Streams that moved while events of the view are away; see `Away`."""
@@ -244,6 +245,8 @@ class ViewTask(ViewState):
             if self._horizon is not None:
                 self._asking.ask(self, self._horizon, unit)
         self.note(unit, rows)
+        if self.budget is not None:
+            self.budget.keep()
 
     def rebuilt(self, stream: str, state: bytes | None) -> None:
         """A stream was rebuilt, and its own dictionary is another one now."""

@@ -17,6 +17,7 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
+from topology.budget import Budget
 from topology.faust.beside import Beside
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Crash, Partition
@@ -50,10 +51,12 @@ class StreamPartition(Partition):
         self._leaving: set[asyncio.Task[None]] = set()
         self._beside: dict[str, Beside] = {}
         self._rebuilds: dict[str, Rebuilds] = {}
+        self._budget = Budget(shared.settings.waiting_bytes)
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
         shared = self._shared
+        self._budget = Budget(shared.settings.waiting_bytes)
         writers = [shared.writer(self.source)]
         try:
             await writers[0].start()
@@ -123,7 +126,7 @@ class StreamPartition(Partition):
         try:
             task = StreamTask(
                 shared.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart,
+                position=start, taken=taken, apart=apart, budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise
