@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -20,6 +21,7 @@ SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 
 SECRETS = "(?i)secret|pass|token|credential|jaas|key|url"
 """Names or values of options that Spark shows in no plan, page or log of events."""
+_OPTIONS = "spark.sql.redaction.options.regex"
 
 _LOCAL = {
     "spark.master": f"local[{os.cpu_count() or 1}]",
@@ -30,8 +32,9 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     "spark.log.level": "ERROR",
     "spark.redaction.regex": SECRETS,
-    "spark.sql.redaction.options.regex": SECRETS,
+    _OPTIONS: SECRETS,
 }
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 _NONE: Mapping[str, str] = {}
 _JVM_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables that options of a JVM come from; one with two collectors does not start."""
@@ -69,7 +72,7 @@ def spark_session(
     # Each failure in a callback is also raised, and told once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if submitted() or SparkContext._active_spark_context is not None:
-        return SparkSession.builder.appName(name).getOrCreate()
+        return SparkSession.builder.appName(name).config(_OPTIONS, SECRETS).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))
     conf.set("spark.driver.extraJavaOptions", collector(os.environ))
@@ -84,4 +87,7 @@ def spark_session(
     # when Python does, in whatever way.
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
     SparkContext(conf=conf, gateway=gateway)
+    # What ends a query is raised here, and told on one line; Spark would add its stack.
+    log4j: Any = gateway.jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_STREAMING, log4j.Level.OFF)
     return SparkSession.builder.getOrCreate()

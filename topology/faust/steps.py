@@ -1,14 +1,16 @@
 """What a runner does with a batch: re-key it, or order and handle it."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
 
-from topology.commands import aexecute, decode_command
+from topology.commands import obey
 from topology.event import Message
 from topology.faust.beside import Beside
+from topology.faust.clock import wall
+from topology.faust.disk.in_step import in_step_row
+from topology.faust.disk.writing import write
 from topology.faust.horizon import Horizon
 from topology.faust.rebuilds import Rebuilds
 from topology.history import History
@@ -60,7 +62,7 @@ class Step:
         """The unit that also says that all of `source` before `position` is read."""
         raise NotImplementedError
 
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+    async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
         """The unit is durable; `ends` are the changelog offsets behind its rows, by view."""
 
     def admit(self, name: str, task: ViewTask, table: PartitionTable) -> None:
@@ -186,12 +188,7 @@ class StreamStep(Step):
         unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())
 
         async def work() -> None:
-            for record in records:
-                try:
-                    await aexecute(view, decode_command(record.value), unit)
-                except ValueError as error:
-                    unit.reports.append(f"view {name}: {record.topic} at {record.offset}: {error}")
-                view.positions.commands = record.offset + 1
+            await obey(view, records, unit)
 
         await self._do[name](work)
         self.task.finish(unit)
@@ -238,9 +235,11 @@ class StreamStep(Step):
         self.task.finish(unit)
         return unit
 
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+    async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+        # Nobody else could write to the changelogs until now: the unit has been committed.
+        noted = in_step_row(wall())
         for view, rows in unit.rows.items():
-            self.tables[view].write(rows, ends.get(view))
+            await write(self.tables[view], [*rows, noted], ends.get(view))
         if self._on_halted is not None:
             for name, task in self.task.dismiss().items():
                 self._on_halted(name, task, self.tables.pop(name))
@@ -251,8 +250,3 @@ class StreamStep(Step):
 
     def stop(self) -> None:
         self._horizon.stop()
-
-
-def wall() -> int:
-    """The wall clock in ms."""
-    return int(time.time() * 1000)

@@ -19,6 +19,7 @@ from mode import get_logger
 from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.budget import Budget
 from topology.faust.beside import Beside
+from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Crash, Partition
 from topology.faust.rebuilds import Rebuilds
@@ -126,13 +127,13 @@ class StreamPartition(Partition):
         try:
             task = StreamTask(
                 shared.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart, budget=self._budget,
+                position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise
         except (TableError, ValueError) as error:
             for view in tables:
-                shared.tables.discard(view, number)
+                shared.tables.spoilt(view, number)
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
         for name, view_task in task.views.items():
             self._beside[name] = Beside(shared.beside, view_task, number)
@@ -200,7 +201,7 @@ class StreamPartition(Partition):
         right = isinstance(error, TableUnavailable | TableFenced)
         mend = tables.close if right else tables.discard
         for view in self._views:
-            mend(view.name, self.source.partition)
+            await mend(view.name, self.source.partition)
 
     async def _close(self, grace: float) -> None:
         await super()._close(grace)
