@@ -4,6 +4,8 @@ What waits is a row in any case. Within the budget it is in memory as well; beyo
 that were worked on longest ago have rows only, which are read when it is their turn.
 """
 
+from weakref import ref
+
 from topology.event import Event
 
 EVENT = 1500
@@ -31,7 +33,7 @@ class Budget:
     def __init__(self, limit: int = BYTES) -> None:
         self.limit = limit
         self.used = 0
-        self._held: dict[tuple[Unloads, str], int] = {}
+        self._held: dict[tuple[ref[Unloads], str], int] = {}
 
     @property
     def spent(self) -> bool:
@@ -40,13 +42,15 @@ class Budget:
 
     def note(self, holder: Unloads, stream: str, size: int) -> None:
         """A stream's waiting events take `size` bytes of memory now; 0 if none are there."""
-        self.used += size - self._held.pop((holder, stream), 0)
+        at = ref(holder), stream
+        self.used += size - self._held.pop(at, 0)
         if size:
-            self._held[holder, stream] = size
+            self._held[at] = size
 
     def keep(self) -> None:
         """Unload streams until the budget is kept."""
         while self.used > self.limit and self._held:
-            holder, stream = at = next(iter(self._held))
+            held, stream = at = next(iter(self._held))
             self.used -= self._held.pop(at)
-            holder.unload(stream)
+            if (holder := held()) is not None:
+                holder.unload(stream)
