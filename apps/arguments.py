@@ -39,6 +39,21 @@ def broker(text: str) -> str:
     return text
 
 
+def checkpoint(text: str) -> str:
+    """The place of a Spark checkpoint; what can be told of a local one is told before Spark is."""
+    if ":" in text.partition("/")[0]:
+        return text  # on a file system that Spark knows
+    folder = Path(text)
+    if folder.exists() and not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder")
+    there = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    if "metadata" not in there and [name for name in there if not name.startswith(".")]:
+        raise argparse.ArgumentTypeError(
+            f"the folder {text!r} is not empty, and no checkpoint of Spark; name one of its own"
+        )
+    return text
+
+
 def add_broker(parser: argparse.ArgumentParser) -> None:
     """Add --broker."""
     parser.add_argument(

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from threading import Event
 
-from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, count, seconds, url
+from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, checkpoint, count, seconds, url
 from apps.kafka_client import client_settings
 from apps.kafka_options import OptionError, kafka_options
 from apps.outcome import CANNOT, DONE, MISTAKES, cannot, log_to_stderr
@@ -35,7 +35,7 @@ log = logging.getLogger("live")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
     options = _parser().parse_args(arguments)
-    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what ends it is told by itself
     try:
         kafka = kafka_options(options.kafka_option, options.kafka_properties)
         log_to_stderr([options.store], kafka)
@@ -52,7 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topology", required=True, metavar="MODULE:NAME")
     add_broker(parser)
     parser.add_argument(
-        "--checkpoint", required=True, metavar="DIR", help="the state of all streams; keep it"
+        "--checkpoint",
+        type=checkpoint,
+        required=True,
+        metavar="DIR",
+        help="the state of all streams; keep it",
     )
     parser.add_argument(
         "--store",

@@ -16,18 +16,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
-from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, count, seconds, url
-from apps.kafka_options import OptionError, kafka_options
+from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, checkpoint, count, seconds, url
+from apps.kafka_options import kafka_options
+from apps.open_sink import OpenSink
 from apps.outcome import CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from apps.outputs import Deployed, named
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
-from stores.sinks import KINDS, needs_spark, open_sink
+from stores.sinks import KINDS, needs_spark
 from stores.urls import without_password
-from topology import Table, Topology
-from topology.dotted import find
-from topology.names import checked_topic
 
 log = logging.getLogger("materializer")
 
@@ -60,7 +58,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the read store (%(default)s): {KINDS}; {URL_HELP}",
     )
     parser.add_argument(
-        "--checkpoint", required=True, metavar="DIR", help="where Spark notes how far it read"
+        "--checkpoint",
+        type=checkpoint,
+        required=True,
+        metavar="DIR",
+        help="where Spark notes how far it read",
     )
     parser.add_argument(
         "--max-rows-per-trigger",
@@ -95,75 +97,49 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
     stop = Event()
     take_signals(stop, log, "finishing the batch in hand")
-    what = _what(options)
     with ExitStack() as stack:
+        deployed: Deployed | None = None
+        if options.topology is None:
+            outputs = named(options.topics, options.dead_topic)
+        else:
+            deployed = stack.enter_context(Deployed(options.topology, options.dead_topic))
+            outputs = deployed.outputs
         # Spark takes seconds to import and to start: what is wrong with the rest is said before.
-        sink = (
-            None
-            if needs_spark(options.store)
-            else stack.enter_context(open_sink(options.store, what.tables))
-        )
-        from apps.materializing import Settings, materialize
+        store = OpenSink(options.store)
+        stack.callback(store.close)
+        if not needs_spark(options.store):
+            store.open(outputs)
+        from apps.materializer_report import Report
+        from apps.materializing import Settings
+        from apps.materializing_on import materialize_on
         from apps.spark_errors import told
         from apps.spark_session import SPARK_ERRORS, spark_session
 
         settings = Settings(
             options.broker,
-            what.topics,
+            outputs.topics,
             options.checkpoint,
             options.max_rows_per_trigger,
             options.trigger_interval,
             kafka,
-            what.dead_topic,
+            outputs.dead_topic,
             options.status,
         )
+        report = Report(options.broker, outputs.topics, options.status)
         try:
             spark = spark_session("materializer", delta=needs_spark(options.store))
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             with stopped_in_order(spark, stop):
-                sink = sink or stack.enter_context(open_sink(options.store, what.tables))
-                place = without_password(options.store)
-                log.info(
-                    "reading %s from %s into %s", ", ".join(what.topics), options.broker, place
-                )
-                materialize(spark, sink, settings, stop)
+                store.open(outputs)
+                place, topics = without_password(options.store), ", ".join(outputs.topics)
+                log.info("reading %s from %s into %s", topics, options.broker, place)
+                materialize_on(spark, store, settings, stop, report, deployed)
         except SPARK_ERRORS as error:
             log.error("%s", told(error, kafka))
             return CANNOT
-    log.info("stopped")
+    left = report.left()
+    log.log(logging.WARNING if left else logging.INFO, "stopped%s", f"; {left}" if left else "")
     return DONE
-
-
-class What(NamedTuple):
-    """Output topics, their declared tables, and where bad records go."""
-
-    topics: list[str]
-    tables: list[Table]
-    dead_topic: str | None
-
-
-def _what(options: argparse.Namespace) -> What:
-    dead = checked_topic(options.dead_topic) if options.dead_topic else None
-    if options.topology is None:
-        return What([checked_topic(name.strip()) for name in options.topics.split(",")], [], dead)
-    topology = load_topology(options.topology)
-    views = topology.views.values()
-    if not views:
-        raise OptionError(f"topology {options.topology!r} has no views, so no output topics")
-    if options.dead_topic is None:
-        dead = f"{topology.name}.dead-rows"
-    tables = [table for view in views for table in view.tables]
-    return What([view.output for view in views], tables, dead)
-
-
-def load_topology(place: str) -> Topology:
-    """The topology at `MODULE:NAME`, `:topology` if there is no name. Raises DeclarationError.
-
-    Where NAME is a module of the package MODULE, the topology is that of the same name in it.
-    """
-    sys.path.insert(0, "")
-    found: Topology = find("topology", place, "topology", lambda one: isinstance(one, Topology))
-    return found
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from stores.sink import Applied
 
 REPORT_SECONDS = 5.0
 STATUS_SECONDS = 1.0
+STALE_SECONDS = 30.0
+"""Spark tells every 10 seconds where the topics end, also when there is nothing to do."""
 
 log = logging.getLogger("materializer")
 
@@ -45,24 +47,50 @@ class Report:
     """One line every few seconds, as long as something happens, and a file if there is to be one.
 
     status: the file, which is replaced every second, so that a reader sees all of it or none.
+    done: what all queries' batches came to. dead: records of these topics that were dead before,
+    None until the store has said so. problem: what a person should look at.
     """
 
     def __init__(self, broker: str, topics: Sequence[str], status: Path | None = None) -> None:
         self.broker = broker
         self.topics = topics
         self.status = status
+        self.done = Done()
+        self.dead: int | None = None
+        self.problem: str | None = None
         self.waiting = ""
         self.missing: set[str] = set()
-        self.at = self.status_at = time.monotonic()
+        self.at = self.status_at = self.known_at = time.monotonic()
         self.records = self.batches = 0
-        self.rate = 0.0
+        self.rate: float | None = None
+        self._known: Any = None
+        self._stale = False
 
-    def look(self, query: StreamingQuery, done: Done, *, last: bool = False) -> None:
-        """Say what is new of a query whose batches came to this.
+    def begin(self, topics: Sequence[str], dead: int) -> None:
+        """A query begins to read these topics, of which so many records are dead by now."""
+        self.topics = topics
+        if self.dead is None and dead:
+            log.warning("%s records could not be applied before: see the table _dead", f"{dead:,}")
+        self.dead = dead - self.done.total.dead
+
+    def left(self) -> str:
+        """What is left to look at, empty if nothing is."""
+        dead = (self.dead or 0) + self.done.total.dead
+        parts = [f"{dead:,} records could not be applied: see the table _dead"] if dead else []
+        return "; ".join([*parts, *filter(None, [self.problem])])
+
+    def tell_problem(self, problem: str | None) -> None:
+        """Log a problem and show it from now on; None where it is gone."""
+        self.problem = problem
+        if problem is not None:
+            log.error("%s", problem)
+
+    def look(self, query: StreamingQuery, *, last: bool = False) -> None:
+        """Say what is new of a query.
 
         last: now, although the last line is not long ago, but without what is waited for.
         """
-        now = time.monotonic()
+        now, done = time.monotonic(), self.done
         tell = last or now - self.at >= REPORT_SECONDS
         show = self.status is not None and (last or now - self.status_at >= STATUS_SECONDS)
         if not tell and not show:
@@ -70,32 +98,51 @@ class Report:
         progress = query.lastProgress
         source: Mapping[str, Any] = progress["sources"][0] if progress is not None else {}
         if source:
+            self._note(progress, now)
             self._tell_missing(_offsets(source["latestOffset"]))
         if tell:
             self.rate = (done.total.records - self.records) / max(now - self.at, 0.001)
-            if not source and not last:
-                self._tell_waiting(query.status["message"])
+            if not last:
+                self._tell_waiting(query, known=bool(source), age=now - self.known_at)
             if done.batches > self.batches:
-                self._tell(done, source)
+                self._tell(source, now - self.known_at)
             self.at, self.records, self.batches = now, done.total.records, done.batches
         if show:
             self.status_at = now
             running = query.isActive and not last
-            self._write(status(done, source, sorted(self.missing), self.rate, running=running))
+            self._write(self.content(source, now - self.known_at, running=running))
 
-    def _tell(self, done: Done, source: Mapping[str, Any]) -> None:
-        total = done.total
+    def content(self, source: Mapping[str, Any], age: float, *, running: bool) -> dict[str, Any]:
+        """The content of the status file; docs/materializing.md says what is in it."""
+        done, behind = self.done, lag(source)
+        return {
+            "at": _time(time.time()),
+            "running": running,
+            "lag": behind,
+            "lag_age": None if behind is None else round(age, 1),
+            "records_per_second": None if self.rate is None else round(self.rate, 1),
+            **_batches(done),
+            "dead_rows": None if self.dead is None else self.dead + done.total.dead,
+            "partitions": _partitions(source),
+            "missing_topics": sorted(self.missing),
+            "problem": self.problem,
+        }
+
+    def _tell(self, source: Mapping[str, Any], age: float) -> None:
+        done, total, behind = self.done, self.done.total, lag(source)
         log.info(
-            "%s records in %s batches, %s/s: %s applied, %s replayed, %s duplicates, %s dead; "
-            "%s behind",
+            "%s records in %s batches, %s/s: %s applied, %s replayed, %s duplicates, %s dead%s; %s",
             f"{total.records:,}",
             f"{done.batches:,}",
-            f"{self.rate:,.0f}",
+            f"{self.rate or 0:,.0f}",
             f"{total.applied:,}",
             f"{total.replayed:,}",
             f"{total.duplicates:,}",
             f"{total.dead:,}",
-            f"{lag(source):,}" if source else "?",
+            f" (and {self.dead:,} before)" if self.dead else "",
+            "it is not known yet how far behind"
+            if behind is None
+            else f"{behind:,} behind" + (f", as of {age:.0f} s ago" if age > STALE_SECONDS else ""),
         )
 
     def _write(self, content: Mapping[str, Any]) -> None:
@@ -107,11 +154,27 @@ class Report:
         except OSError as error:  # what is told of the work must not end it
             log.warning("status: %s", error)
 
-    def _tell_waiting(self, message: str) -> None:
+    def _note(self, progress: Any, now: float) -> None:
+        """Spark has told anew how far things are, or has not."""
+        known = (progress.get("runId"), progress.get("batchId"), progress.get("timestamp"))
+        if known != self._known:
+            self._known, self.known_at, self._stale = known, now, False
+
+    def _tell_waiting(self, query: StreamingQuery, *, known: bool, age: float) -> None:
         """Say once what the query waits for; a broker that does not answer is one reason."""
-        if message != self.waiting:
-            log.info("nothing is read from %s yet: %s", self.broker, message)
-        self.waiting = message
+        if not known:
+            message = query.status["message"]
+            if message != self.waiting:
+                log.info("nothing is read from %s yet: %s", self.broker, message)
+            self.waiting = message
+        elif age > STALE_SECONDS and not self._stale:
+            self._stale = True
+            log.warning(
+                "for %.0f s nothing new is known of how far behind it is: %s; is %s there?",
+                age,
+                query.status["message"],
+                self.broker,
+            )
 
     def _tell_missing(self, there: Mapping[str, Any]) -> None:
         missing = set(self.topics).difference(there)
@@ -120,17 +183,9 @@ class Report:
         self.missing = missing
 
 
-def status(
-    done: Done, source: Mapping[str, Any], missing: Sequence[str], rate: float, *, running: bool
-) -> dict[str, Any]:
-    """The content of the status file; docs/materializing.md says what is in it."""
-    latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
+def _batches(done: Done) -> dict[str, Any]:
     total, last = done.total, done.last
     return {
-        "at": _time(time.time()),
-        "running": running,
-        "lag": lag(source) if source else None,
-        "records_per_second": round(rate, 1),
         "batch": None
         if done.number < 0
         else {
@@ -149,28 +204,32 @@ def status(
             "duplicates": total.duplicates,
             "dead": total.dead,
         },
-        "partitions": [
-            {
-                "topic": topic,
-                "partition": int(partition),
-                "next_offset": end.get(topic, {}).get(partition, 0),
-                "end": offset,
-            }
-            for topic, partitions in sorted(latest.items())
-            for partition, offset in sorted(partitions.items(), key=lambda item: int(item[0]))
-        ],
-        "missing_topics": list(missing),
     }
 
 
-def lag(source: Mapping[str, Any]) -> int:
-    """How many offsets the last batch was behind the topics' ends."""
-    latest, end = _offsets(source["latestOffset"]), _offsets(source["endOffset"])
-    return sum(
-        offset - end.get(topic, {}).get(partition, 0)
-        for topic, partitions in latest.items()
-        for partition, offset in partitions.items()
-    )
+def _partitions(source: Mapping[str, Any]) -> list[dict[str, Any]]:
+    latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
+    return [
+        {
+            "topic": topic,
+            "partition": int(partition),
+            "next_offset": end.get(topic, {}).get(partition),
+            "end": offset,
+        }
+        for topic, partitions in sorted(latest.items())
+        for partition, offset in sorted(partitions.items(), key=lambda item: int(item[0]))
+    ]
+
+
+def lag(source: Mapping[str, Any]) -> int | None:
+    """How many offsets the last batch was behind the topics' ends, None if that is not known.
+
+    It is not before Spark has told where each partition ends and where the batch did.
+    """
+    partitions = _partitions(source)
+    if not partitions or any(each["next_offset"] is None for each in partitions):
+        return None
+    return sum(int(each["end"]) - int(each["next_offset"]) for each in partitions)
 
 
 def _time(seconds: float) -> str:

@@ -4,14 +4,17 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from apps.checkpoints import checkpoint_topics, committed_batch
 from apps.dead_rows import DeadRows
 from apps.materializer_report import Done, Report
 from apps.spark_session import SPARK_ERRORS
@@ -19,6 +22,8 @@ from stores.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, 
 from topology.spark.fetching import FETCHING
 
 LOOK_SECONDS = 0.5
+CHANGED_SECONDS = 2.0
+"""Between two looks at whether the topology was deployed anew."""
 COMMIT_SECONDS = 5.0
 """How long a stop waits for Spark to note the last batch; if it did not, the batch is replayed."""
 STOP_SECONDS = 15
@@ -58,10 +63,11 @@ class Writer:
     error: why the last batch failed, if it did.
     """
 
-    def __init__(self, sink: Sink, on_dead: OnDead | None = None) -> None:
+    def __init__(self, sink: Sink, on_dead: OnDead | None = None, done: Done | None = None) -> None:
         self.sink = sink
         self.on_dead = on_dead
-        self.done = Done()
+        self.done = Done() if done is None else done
+        self.number = -1
         self.error: Exception | None = None
         self.stopping = False
         self.busy = Lock()
@@ -81,6 +87,7 @@ class Writer:
                 self.error = error
                 raise
             self.done.add(number, applied, time.monotonic() - began)
+            self.number = number
             _warn(applied)
 
 
@@ -128,53 +135,83 @@ def start(
     )
 
 
-def materialize(spark: SparkSession, sink: Sink, settings: Settings, stop: Event) -> None:
-    """Run until `stop` is set, and let the batch in hand end then.
+def materialize(
+    spark: SparkSession,
+    sink: Sink,
+    settings: Settings,
+    stop: Event,
+    report: Report,
+    changed: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Run until `stop` is set or something has changed, and let the batch in hand end then.
 
-    Raises what ended the query: StoreError from the sink, one of SPARK_ERRORS from Spark.
+    changed: asked every few seconds. Returns whether it was that. Raises what ended the query:
+    StoreError from the sink, one of SPARK_ERRORS from Spark.
     """
     spark.conf.set("spark.sql.streaming.stopTimeout", f"{STOP_SECONDS}s")
     dead = settings.dead_topic
     on_dead = DeadRows(spark, settings.broker, dead, settings.kafka) if dead else None
-    writer = Writer(sink, on_dead)
+    writer = Writer(sink, on_dead, report.done)
     committed = committed_batch(spark, settings.checkpoint)
-    query = start(spark, settings, writer)
+    query = start(spark, _with_known_topics(spark, settings), writer)
+    again = False
     try:
         if committed is not None:
             with writer.busy:
                 check_batch(Batch(query.id, committed + 1), sink.last_batch(query.id))
-        report = Report(settings.broker, settings.topics, settings.status)
-        _follow(query, writer, report, stop)
-        if stop.is_set():
+        again = _follow(query, report, stop, changed)
+        if again or stop.is_set():
             # Spark would report the end of the query, and a batch that is not begun, as errors.
-            spark.sparkContext.setLogLevel("OFF")
-            _finish(query, writer)
-        error = writer.error or query.exception()
+            with _silent(spark):
+                _finish(query, writer)
+        error = writer.error or (None if again else query.exception())
     except SPARK_ERRORS as gone:
         error = writer.error or gone
     if stop.is_set() and not isinstance(error, StoreError):
         if error is not None and not isinstance(error, Stopped):
             log.info("Spark did not stop in order; a batch in hand is read again next time")
-        return
+        return False
     if error is not None:
         raise error
+    return again
 
 
-def committed_batch(spark: SparkSession, checkpoint: str) -> int | None:
-    """The number of the last batch that Spark noted as done in this checkpoint, None if none is."""
-    commits = spark._jvm.org.apache.hadoop.fs.Path(checkpoint, "commits")  # type: ignore[union-attr]
-    files = commits.getFileSystem(spark._jsc.hadoopConfiguration())
-    if not files.exists(commits):
-        return None
-    names = [status.getPath().getName() for status in files.listStatus(commits)]
-    return max((int(name) for name in names if name.isdigit()), default=None)
+@contextmanager
+def _silent(spark: SparkSession) -> Iterator[None]:
+    """Without what Spark logs."""
+    logs: Any = spark._jvm.org.apache.logging.log4j.LogManager  # type: ignore[union-attr]
+    level = str(logs.getRootLogger().getLevel().toString())
+    spark.sparkContext.setLogLevel("OFF")
+    yield
+    with suppress(*SPARK_ERRORS):
+        spark.sparkContext.setLogLevel(level)
 
 
-def _follow(query: StreamingQuery, writer: Writer, report: Report, stop: Event) -> None:
-    """Report progress until `stop` is set or the query has ended."""
-    while not stop.wait(LOOK_SECONDS) and query.isActive:
-        report.look(query, writer.done)
-    report.look(query, writer.done, last=True)
+def _with_known_topics(spark: SparkSession, settings: Settings) -> Settings:
+    """Settings that go on with what the checkpoint has begun: Spark leaves no topic away."""
+    known = checkpoint_topics(spark, settings.checkpoint)
+    more = sorted(known - set(settings.topics))
+    if more:
+        log.info(
+            "also reading %s, which were read before: what is left in them is applied",
+            ", ".join(more),
+        )
+    return replace(settings, topics=[*settings.topics, *more])
+
+
+def _follow(
+    query: StreamingQuery, report: Report, stop: Event, changed: Callable[[], bool]
+) -> bool:
+    """Report progress until `stop` is set, the query has ended, or something has changed."""
+    until = time.monotonic() + CHANGED_SECONDS
+    again = False
+    while not again and not stop.wait(LOOK_SECONDS) and query.isActive:
+        report.look(query)
+        if time.monotonic() >= until:
+            until, again = time.monotonic() + CHANGED_SECONDS, changed()
+    if not again:
+        report.look(query, last=True)
+    return again
 
 
 def _finish(query: StreamingQuery, writer: Writer) -> None:
@@ -182,7 +219,7 @@ def _finish(query: StreamingQuery, writer: Writer) -> None:
     with writer.busy:
         writer.stopping = True
         until = time.monotonic() + COMMIT_SECONDS
-        while query.isActive and time.monotonic() < until and _batch(query) < writer.done.number:
+        while query.isActive and time.monotonic() < until and _batch(query) < writer.number:
             time.sleep(0.02)
     query.stop()
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from apps.kafka_options import without_secrets
 
-_REMEDIES = {
+REMEDIES = {
     "data source: kafka": (
         "Spark has no Kafka connector: run scripts/setup, or give spark-submit "
         "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION"
@@ -15,21 +15,21 @@ _REMEDIES = {
         "if a topic was made again, delete the checkpoint folder"
     ),
     "Connection refused": "Spark's JVM has ended; what was done is kept, start again",
+    "Mkdirs failed": "see that --checkpoint names a folder that can be written to",
+    "KafkaConnectionError": "see that Kafka runs there, and look at --broker",
     "TimeoutException": "Kafka did not answer: look at --broker, and at the options it needs",
     "JAVA_GATEWAY_EXITED": "Spark needs Java 17 or 21: run scripts/setup, or set JAVA_HOME",
 }
 """Part of a message of Spark → what to do."""
 
 
-def told(
-    error: Exception, kafka: Mapping[str, str], remedies: Mapping[str, str] = _REMEDIES
-) -> str:
-    """What Spark says, without its plans and stacks, and what to do about it if that is known.
+def told(error: Exception, kafka: Mapping[str, str], remedies: Mapping[str, str] = REMEDIES) -> str:
+    """What Spark says, on one line, without its plans and stacks, and what to do if that is known.
 
-    kafka: options of its Kafka source, whose secrets are left out. remedies: see `_REMEDIES`.
+    kafka: options of its Kafka source, whose secrets are left out. remedies: see `REMEDIES`.
     """
     text = str(error).partition("=== Streaming Query")[0].partition("JVM stacktrace")[0].strip()
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("\tat "))
-    text = text or repr(error)
+    lines = (line.strip() for line in text.splitlines() if not line.startswith("\tat "))
+    text = " ".join(filter(None, lines)) or repr(error)
     found = (remedy for sign, remedy in remedies.items() if sign in text)
-    return without_secrets("\n".join([text, *list(found)[:1]]), kafka)
+    return without_secrets(". ".join([text, *list(found)[:1]]), kafka)

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -32,6 +33,7 @@ _LOCAL = {
     "spark.redaction.regex": SECRETS,
     "spark.sql.redaction.options.regex": SECRETS,
 }
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 _NONE: Mapping[str, str] = {}
 _JVM_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables that options of a JVM come from; one with two collectors does not start."""
@@ -84,4 +86,7 @@ def spark_session(
     # when Python does, in whatever way.
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
     SparkContext(conf=conf, gateway=gateway)
+    # What ends a query is raised here, and told on one line; Spark would add its stack.
+    log4j: Any = gateway.jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_STREAMING, log4j.Level.OFF)
     return SparkSession.builder.getOrCreate()

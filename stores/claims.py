@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -19,6 +19,10 @@ from stores.sinks import needs_spark
 
 SECONDS = 30.0
 """For how long a claim holds that is not renewed."""
+PLAUSIBLE = round(4 * SECONDS * 1000)
+"""Milliseconds beyond which no claim holds."""
+WAIT = SECONDS / 2
+"""Seconds in which who is alive renews a claim."""
 
 
 class Held(NamedTuple):
@@ -35,10 +39,13 @@ class Held(NamedTuple):
 class Lines(Protocol):
     """Where claims are kept. Methods raise StoreError."""
 
-    def take(self, names: Sequence[str], owner: str, seconds: float) -> dict[str, str]:
+    def take(
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+    ) -> dict[str, str]:
         """Claim all names or none. Returns name → the side that an earlier owner left.
 
-        Raises StoreError, of `refused`, if somebody has one of them.
+        void: lines that nobody renews, whatever time they say. Raises StoreError if somebody has
+        one of the names, and Implausible.
         """
         ...
 
@@ -59,14 +66,27 @@ class Lines(Protocol):
         ...
 
 
-def taken_over(names: Sequence[str], lines: Mapping[str, Held], now: int) -> dict[str, str]:
+class Implausible(StoreError):
+    """Names are held for longer than any claim holds: the clock was set back since. held: so."""
+
+    def __init__(self, reason: str, held: Collection[Held]) -> None:
+        super().__init__(reason)
+        self.held = held
+
+
+def taken_over(
+    names: Sequence[str], lines: Mapping[str, Held], now: int, void: Collection[Held] = ()
+) -> dict[str, str]:
     """Name → the side that its earlier owner left. Raises StoreError if a name is held."""
     left = {}
-    for name in names:
-        held = lines.get(name)
-        if held is None:
-            continue
-        if held.until > now:
+    found = {name: lines[name] for name in names if name in lines}
+    ahead = [held for held in found.values() if held.until > now + PLAUSIBLE and held not in void]
+    if ahead:
+        raise Implausible(
+            f"{ahead[0].owner} holds them by a clock that is ahead of this one", ahead
+        )
+    for name, held in found.items():
+        if held.until > now and held not in void:
             raise StoreError(
                 f"{name} is being rebuilt by {held.owner}; wait for it, or stop it. If it died it "
                 f"can be taken over in {(held.until - now) / 1000:.0f} s"
@@ -98,12 +118,20 @@ class Claim:
 
     def __enter__(self) -> Self:
         try:
-            self.left = self._lines.take(self.names, self.owner, self._seconds)
+            self.left = self._take()
         except BaseException:
             self._lines.close()
             raise
         self._thread.start()
         return self
+
+    def _take(self) -> dict[str, str]:
+        try:
+            return self._lines.take(self.names, self.owner, self._seconds)
+        except Implausible as error:
+            # Who is alive renews it, by the clock as it is now.
+            time.sleep(WAIT)
+            return self._lines.take(self.names, self.owner, self._seconds, error.held)
 
     def __exit__(
         self,

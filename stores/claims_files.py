@@ -5,7 +5,7 @@ too late looks again. A process that is killed leaves a whole file or none.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -38,12 +38,14 @@ class FileLines:
         with self._errors():
             self._files = NumberedFiles(Files(spark, self._folder), FOLDER)
 
-    def take(self, names: Sequence[str], owner: str, seconds: float) -> dict[str, str]:
+    def take(
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+    ) -> dict[str, str]:
         """See `Lines.take`."""
 
         def change(claims: Claims) -> dict[str, str]:
             now = _now()
-            left = taken_over(names, claims, now)
+            left = taken_over(names, claims, now, void)
             until = now + round(seconds * 1000)
             claims.update({name: Held(owner, until, left.get(name, "")) for name in names})
             return left

@@ -1,7 +1,7 @@
 """Claims as the rows of a table in the read store's database."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import (
@@ -51,7 +51,9 @@ class SqlLines:
             raise StoreError(f"read store: {error}") from None
         self._engine = _engine(parsed)
 
-    def take(self, names: Sequence[str], owner: str, seconds: float) -> dict[str, str]:
+    def take(
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+    ) -> dict[str, str]:
         """See `Lines.take`."""
         with self._transaction() as connection:
             if connection.dialect.name == "postgresql":
@@ -61,7 +63,7 @@ class SqlLines:
             now = _now(connection)
             asked = CLAIMS.c.name.in_(names)
             found = connection.execute(select(CLAIMS).where(asked)).all()
-            left = taken_over(names, {name: Held(*held) for name, *held in found}, now)
+            left = taken_over(names, {name: Held(*held) for name, *held in found}, now, void)
             connection.execute(CLAIMS.delete().where(asked))
             until = now + round(seconds * 1000)
             rows = [

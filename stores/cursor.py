@@ -13,6 +13,7 @@ message leaves the cursor together with what its processing changes, or neither 
 SQLite and PostgreSQL. In PostgreSQL any number of consumers deliver at once, each of other streams.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -25,11 +26,14 @@ from stores.cursor_order import Order
 from stores.cursor_receive import Receiving
 from stores.cursor_rows import Partition, Read
 from stores.cursor_tables import OFFSETS, make
+from stores.data_errors import OF_DATA, is_of_data
 
 __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
 
 LOOKS = 100
 """How often to look again where what was found was void."""
+MEND = 1.0
+"""Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
 
 class Cursor:
@@ -62,6 +66,7 @@ class Cursor:
         self.order = order
         self.receiving = Receiving(name, order, room)
         self.delivering = Delivering(name, attempts, backoff)
+        self._mended = -MEND
         self._careful = 0
         """Messages to be delivered one by one, since one among them fails."""
         with engine.begin() as connection:
@@ -79,11 +84,38 @@ class Cursor:
         When it returns they are durable: acknowledge all but the refused ones. read: from where to
         where partitions were read for this, kept in the same transaction; what a crash takes back
         then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
-        bytes) of what is no message, kept among the dead. Raises SQLAlchemyError, and Fenced where
-        somebody else has read these partitions.
+        bytes) of what is no message, kept among the dead; what the database does not take as data
+        is put there too. Raises SQLAlchemyError, and Fenced where somebody else has read these
+        partitions.
         """
+        given = list(messages)
+        try:
+            with self.engine.begin() as connection:
+                return self.receiving.receive(connection, given, read, malformed)
+        except (SQLAlchemyError, *OF_DATA) as error:
+            if not is_of_data(error) or not (unfit := self._unfit(given)):
+                raise
+        good = [message for message in given if id(message) not in unfit]
+        bad = [unfit[id(message)] for message in given if id(message) in unfit]
         with self.engine.begin() as connection:
-            return self.receiving.receive(connection, messages, read, malformed)
+            return self.receiving.receive(connection, good, read, [*malformed, *bad])
+
+    def _unfit(self, messages: list[Message]) -> dict[int, tuple[str, bytes | None]]:
+        """Those that the database does not take, by trying: id → (reason, content)."""
+        try:
+            with self.engine.connect() as connection, connection.begin() as trial:
+                self.receiving.receive(connection, messages)
+                trial.rollback()
+            return {}
+        except (SQLAlchemyError, *OF_DATA) as error:
+            if not is_of_data(error):
+                raise
+            if len(messages) == 1:
+                (one,) = messages
+                told = f"{one.topic} {one.stream}: the database does not take it: {error}"
+                return {id(one): (told, one.content)}
+        half = len(messages) // 2
+        return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
         """The next offset of every partition that was read into the cursor."""
@@ -147,6 +179,7 @@ class Cursor:
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
+        self.mend(connection)
         for _ in range(LOOKS):
             transaction = connection.begin()
             try:
@@ -163,6 +196,14 @@ class Cursor:
             if found is None:
                 break
         return None, None
+
+    def mend(self, connection: Connection) -> None:
+        """See now and then whether the database's clock was set back; see `Delivering.mend`."""
+        now = time.monotonic()
+        if now - self._mended >= MEND:
+            self._mended = now
+            with connection.begin():
+                self.delivering.mend(connection)
 
     def failed(
         self,

@@ -32,6 +32,8 @@ from stores.cursor_message import Message, shown
 from stores.cursor_rows import BY_INDEX, Planning, remove
 from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
 
+LONGEST = 3600.0
+"""Seconds, at most, until a message that failed comes again."""
 VOIDS = 1_000
 """Void messages of a stream that are passed in one transaction."""
 
@@ -85,6 +87,29 @@ class Delivering:
             remove(connection, [(of, m.epoch, m.sequence) for of, m in rows], planning)
         return found
 
+    def mend(self, connection: Connection) -> int:
+        """Bring forward what is due later than it can be, since the clock was set back meanwhile.
+
+        What can be delivered is due from when it came; only what has failed is due later, and not
+        by more than its backoff. Returns how many streams that were; a transaction of its own.
+        """
+        last = min(self.backoff * 2.0 ** min(self.attempts - 1, 60), LONGEST)
+        beyond = STREAMS.c.due > Now() + round(last * 1000)
+        wrong = (
+            select(STREAMS.c.id)
+            .join(DELIVERIES, DELIVERIES.c.stream_id == STREAMS.c.id)
+            .where(STREAMS.c.cursor == self.cursor, STREAMS.c.due > Now())
+            .where(or_(DELIVERIES.c.attempts == 0, beyond))
+            .limit(VOIDS)
+            .with_for_update(of=STREAMS, skip_locked=True)
+        )
+        ids = connection.execute(wrong).scalars().all()
+        if ids:
+            begin_writing(connection)
+            again = update(STREAMS).where(STREAMS.c.id.in_(ids), STREAMS.c.due > Now())
+            connection.execute(again.values(due=Now()))
+        return len(ids)
+
     def is_due(self, connection: Connection) -> bool:
         """Whether something may be there to deliver; locks nothing."""
         found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
@@ -134,7 +159,7 @@ class Delivering:
         )
         values: dict[str, Any] = {"due": None, "parked": shown(reason)}
         if attempts < self.attempts:
-            wait = min(self.backoff * 2 ** (attempts - 1), 3600.0)
+            wait = min(self.backoff * 2.0 ** min(attempts - 1, 60), LONGEST)
             values = {"due": Now() + round(wait * 1000)}
         stream = update(STREAMS).where(STREAMS.c.id == of, STREAMS.c.parked.is_(None))
         connection.execute(stream.values(**values))

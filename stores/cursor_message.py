@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from topology.printable import printable
+
 HIGHEST = 2**63 - 1
 """The highest sequence there is."""
+LENGTH = 1_000
+BYTES = 2_000
+"""Characters, and bytes, of a topic, stream or kind: PostgreSQL's indices have room for no more."""
 
 
 class CursorError(RuntimeError):
@@ -79,6 +84,20 @@ class Parked:
     messages: int
 
 
+def mistyped(message: Message) -> str | None:
+    """What of a message is of a wrong type, None if nothing is: a feed's inspector may be any."""
+    texts = (("topic", message.topic), ("stream", message.stream), ("kind", message.kind or ""))
+    for what, text in texts:
+        if not isinstance(text, str):
+            return f"the {what} is a {type(text).__name__}"
+    for what, number in (("sequence", message.sequence), ("epoch", message.epoch)):
+        if isinstance(number, bool) or not isinstance(number, int):
+            return f"the {what} is a {type(number).__name__}"
+    if not isinstance(message.content, bytes):
+        return f"the content is a {type(message.content).__name__}"
+    return None
+
+
 def fault(message: Message, first: int) -> str | None:
     """Why a message can be of no stream, None if it can. first: the lowest sequence there is."""
     for what, text in (("topic", message.topic), ("stream", message.stream)):
@@ -89,14 +108,19 @@ def fault(message: Message, first: int) -> str | None:
         ("stream", message.stream),
         ("kind", message.kind or ""),
     ):
+        if len(text) > LENGTH:
+            return f"the {what} is longer than {LENGTH:,} characters"
         if "\0" in text or not _encodes(text):
-            return f"the {what} {text!r} holds what no database takes as text"
-        if len(text) > 1000:
-            return f"the {what} is longer than 1,000 characters"
+            return f"the {what} {printable(repr(text))} holds what no database takes as text"
+        if len(text.encode()) > BYTES:
+            return f"the {what} is longer than {BYTES:,} bytes"
+    for name, value in message.headers.items():
+        if not _encodes(name) or not _encodes(value):
+            return f"the header {printable(repr(name))} holds what no database takes as text"
     if not first <= message.sequence <= HIGHEST:
-        return f"the sequence {message.sequence} is not from {first} to {HIGHEST}"
+        return f"the sequence {printable(message.sequence)} is not from {first} to {HIGHEST}"
     if not 0 <= message.epoch <= HIGHEST:
-        return f"the epoch {message.epoch} is not from 0 to {HIGHEST}"
+        return f"the epoch {printable(message.epoch)} is not from 0 to {HIGHEST}"
     return None
 
 

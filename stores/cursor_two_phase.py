@@ -71,6 +71,7 @@ def _note(cursor: Cursor, taken: Delivery, error: Exception) -> None:
 def _is_due(cursor: Cursor) -> bool:
     """A look that locks nothing, before databases are put to the trouble."""
     with cursor.engine.connect() as connection:
+        cursor.mend(connection)
         return cursor.delivering.is_due(connection)
 
 

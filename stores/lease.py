@@ -4,7 +4,13 @@ The line of a lease is in the database that the job is about, and that database'
 holds it renews it; who does not, within `seconds`, may lose it to another. The number of the turn
 (the epoch) is what a holder is known by: one that was stopped, and goes on after another took over,
 is refused wherever the epoch is checked.
+
+That clock may be set back, and then a line of a dead holder would stand for as long. So who waits
+goes by its own clock too: a line that nobody renews for as long as it was to hold is free.
 """
+
+import time
+from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
@@ -16,6 +22,8 @@ from sqlalchemy import (
     Table,
     Text,
     Update,
+    exists,
+    literal,
     select,
     text,
     update,
@@ -33,6 +41,11 @@ LEASES = Table(
     Column("holder", Text, nullable=False),
     Column("until", BigInteger, nullable=False),
 )
+DATABASE = Table("sequitur_database", LEASES.metadata, Column("id", Text, primary_key=True))
+"""What tells the database from all others; its one line is made with the first lease."""
+
+PLAUSIBLE = 60.0
+"""Seconds that any line may hold on; one that says more was written by another clock."""
 _MAKING = 0x5E901A  # any number that nobody else uses for a lock
 
 
@@ -48,29 +61,53 @@ class Lease:
 
     def __init__(self, engine: Engine, name: str, holder: str, seconds: float = 10.0) -> None:
         self.engine, self.name, self.holder, self.seconds = engine, name, holder, seconds
+        self._seen: tuple[int, int] | None = None
+        self._free = 0.0
 
     def make(self) -> None:
-        """Make the table, and the lease's line, held by nobody."""
+        """Make the tables, and the lease's line, held by nobody."""
         with self.engine.begin() as connection:
+            begin_writing(connection)
             if connection.dialect.name == "postgresql":
                 lock = text("SELECT pg_advisory_xact_lock(:number)")
                 connection.execute(lock, {"number": _MAKING})
-            connection.execute(CreateTable(LEASES, if_not_exists=True))
+            for table in (LEASES, DATABASE):
+                connection.execute(CreateTable(table, if_not_exists=True))
+            new = select(literal(uuid4().hex)).where(~exists(select(DATABASE)))
+            connection.execute(DATABASE.insert().from_select(["id"], new))
             line = insert(connection, LEASES).values(name=self.name, epoch=0, holder="", until=0)
             connection.execute(line.on_conflict_do_nothing())
 
+    def identity(self) -> str:
+        """What tells this lease from those of its name in other databases; `make` comes before."""
+        with self.engine.connect() as connection:
+            found = connection.execute(select(DATABASE.c.id)).scalars().first()
+        return f"{self.name}-{found}"
+
     def acquire(self) -> int | None:
         """Take the lease if nobody holds it; returns the epoch, None if somebody does."""
-        taken = (
-            update(LEASES)
-            .where(LEASES.c.name == self.name, LEASES.c.until < Now())
-            .values(epoch=LEASES.c.epoch + 1, holder=self.holder, until=self._until())
-            .returning(LEASES.c.epoch)
-        )
+        line = select(LEASES.c.epoch, LEASES.c.until, Now()).where(LEASES.c.name == self.name)
         with self.engine.begin() as connection:
             begin_writing(connection)
+            row = connection.execute(line).one_or_none()
+            if row is None or not self._is_free(*row):
+                return None
+            taken = (
+                self._mine(row[0])
+                .where(LEASES.c.until == row[1])
+                .values(epoch=LEASES.c.epoch + 1, holder=self.holder, until=self._until())
+                .returning(LEASES.c.epoch)
+            )
             found: int | None = connection.execute(taken).scalar_one_or_none()
         return found
+
+    def _is_free(self, epoch: int, until: int, now: int) -> bool:
+        """By the database's clock, or by this process's if that one was set back meanwhile."""
+        here = time.monotonic()
+        if (epoch, until) != self._seen:
+            self._seen = epoch, until
+            self._free = here + min((until - now) / 1000, max(PLAUSIBLE, 4 * self.seconds))
+        return until < now or here > self._free
 
     def renew(self, epoch: int) -> None:
         """Hold it on. Raises LeaseLost if another has it, however short it was."""
@@ -83,8 +120,9 @@ class Lease:
     def check(self, connection: Connection, epoch: int) -> None:
         """Let the connection's transaction be one of this epoch: nobody takes over until it ends.
 
-        Raises LeaseLost.
+        Raises LeaseLost. In SQLite nobody else writes from here on, whether or not it has read.
         """
+        begin_writing(connection)
         line = select(LEASES.c.epoch).where(LEASES.c.name == self.name)
         if connection.execute(line.with_for_update(read=True)).scalar_one_or_none() != epoch:
             raise self._lost(connection, epoch)

@@ -1,12 +1,14 @@
 """A message of a log, before and after it has its number, and how far a reader of the log is."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import orjson
+
+from topology.printable import printable
 
 MAX_CONTENT = 1_000_000
 """Bytes of a message's content; Kafka's own limit of a record is a little above."""
@@ -14,6 +16,8 @@ MAX_STREAM = 1_000
 MAX_KIND = 200
 MAX_HEADERS = 16_000
 """Bytes, each: of a stream, of a kind, and of the headers as JSON."""
+HIGHEST = 2**63 - 1
+"""The highest sequence there is."""
 RESERVED = "sequitur-"
 """How the headers begin that the transfer adds."""
 
@@ -50,7 +54,8 @@ class Message:
 
     id: ascending in the log, and with `sequence` in each stream; ids may be missing, and a lower
     one may become visible after a higher one. sequence: 1, 2, 3 … within (topic, stream), none
-    missing. captured_at: seconds since 1970.
+    missing. captured_at: seconds since 1970. damage: what is wrong with its row, if that was
+    changed by other means than a log's; such a message cannot be sent.
     """
 
     id: int
@@ -61,6 +66,7 @@ class Message:
     content: bytes
     headers: Mapping[str, str]
     captured_at: float
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,62 @@ class Page:
 
     messages: tuple[Message, ...]
     position: Position
+
+
+def read_row(row: Sequence[Any]) -> Message:
+    """A message of its row: id, topic, stream, sequence, kind, content, headers, captured_at.
+
+    SQLite takes any value in any column. What is no message of a log is returned with its damage,
+    under the topic and stream that it says it is of, so that it can be told of, and mended or
+    declared void; it raises nothing.
+    """
+    id, topic, stream, sequence, kind, content, headers, at = row
+    found: Any = {}
+    if headers is not None:
+        try:
+            found = orjson.loads(headers)
+        except (orjson.JSONDecodeError, TypeError):
+            found = None
+    if isinstance(content, bytearray | memoryview):
+        content = bytes(content)
+    message = Message(id, topic, stream, sequence, kind, content, found, at)
+    types = topic.__class__, stream.__class__, sequence.__class__, content.__class__, at.__class__
+    if types == _TYPES and (kind is None or kind.__class__ is str) and found.__class__ is dict:
+        return message
+    reason = damage(message)
+    if reason is None:
+        return message
+    topic, stream = (each if isinstance(each, str) else repr(each) for each in (topic, stream))
+    number = sequence if isinstance(sequence, int) else 0
+    return Message(id, topic, stream, number, None, b"", {}, 0.0, reason)
+
+
+_TYPES = (str, str, int, bytes, float)
+
+
+def damage(message: Message) -> str | None:
+    """What of a message's row is not as a log writes it, None if all is well."""
+    topic, stream, kind = message.topic, message.stream, message.kind
+    texts = [("topic", topic, 249), ("stream", stream, MAX_STREAM), ("kind", kind or "", MAX_KIND)]
+    for what, text, limit in texts:
+        if not isinstance(text, str):
+            return f"its {what} is no text"
+        if (fault := text_fault(text, limit)) is not None:
+            return f"its {what} {fault}"
+    if not _TOPIC.fullmatch(topic) or not stream:
+        return "its topic or stream is none"
+    sequence, headers, at = message.sequence, message.headers, message.captured_at
+    if not isinstance(sequence, int) or not 1 <= sequence <= HIGHEST:
+        return "its sequence is no number from 1 on"
+    if not isinstance(message.content, bytes):
+        return "its content is not of bytes"
+    if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
+        return "its headers are not text by name"
+    if any(text_fault(name + value, MAX_HEADERS) for name, value in headers.items()):
+        return "its headers hold what is no text"
+    if not isinstance(at, int | float) or not 0 <= at < HIGHEST / 1e6:
+        return "its time of capture is none"
+    return None
 
 
 def checked(draft: Draft, max_content: int = MAX_CONTENT) -> dict[str, Any]:
@@ -146,17 +208,24 @@ def _headers(draft: Draft) -> str | None:
     return text
 
 
-def _check_text(draft: Draft, what: str, text: str, limit: int) -> None:
+def text_fault(text: str, limit: int) -> str | None:
+    """What keeps a text out of a log, None if nothing does. limit: bytes."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise _refused(draft, f"its {what} is no UTF-8 ({error.reason})") from error
+        return f"is no UTF-8 ({error.reason})"
     if size > limit:
-        raise _refused(draft, f"its {what} has {size} bytes, {limit} are the limit")
+        return f"has {size} bytes, {limit} are the limit"
     if "\0" in text:
-        raise _refused(draft, f"its {what} has a NUL, which PostgreSQL does not take")
+        return "has a NUL, which PostgreSQL does not take"
+    return None
+
+
+def _check_text(draft: Draft, what: str, text: str, limit: int) -> None:
+    if (fault := text_fault(text, limit)) is not None:
+        raise _refused(draft, f"its {what} {fault}")
 
 
 def _refused(draft: Draft, reason: str) -> MessageRefused:
-    stream = repr(draft.stream)
-    return MessageRefused(f"message for topic {draft.topic!r}, stream {stream[:80]}: {reason}")
+    stream, topic = printable(repr(draft.stream), 80), printable(repr(draft.topic), 80)
+    return MessageRefused(f"message for topic {topic}, stream {stream}: {reason}")

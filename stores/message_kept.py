@@ -4,21 +4,18 @@
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
-import orjson
-from sqlalchemy import Connection, Engine, text
-from sqlalchemy.sql.elements import TextClause
+from sqlalchemy import Connection, Engine, select, text
 
-from stores.message import Message
+from stores.clock import Now
+from stores.message import Message, read_row
 from stores.message_log import MessageLog
 from stores.message_tables import MessageTables
+from stores.steady import Steady
 
 _MANY = 1_000
 _COLUMNS = "id, topic, stream, sequence, kind, content, headers, captured_at"
-_NOW = {
-    "postgresql": "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT)",
-    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
-}
 _MAKE = """\
 CREATE TABLE IF NOT EXISTS {kept} (
   id BIGINT PRIMARY KEY, topic TEXT NOT NULL, stream TEXT NOT NULL, sequence BIGINT NOT NULL,
@@ -26,13 +23,17 @@ CREATE TABLE IF NOT EXISTS {kept} (
   at BIGINT NOT NULL)"""
 _INDEX = "CREATE INDEX IF NOT EXISTS {index} ON {kept} (topic, stream, sequence)"
 _KEEP = """\
-INSERT INTO {kept} ({columns}, at) SELECT {columns}, {now} FROM {messages}
+INSERT INTO {kept} ({columns}, at) SELECT {columns}, :now FROM {messages}
 WHERE id IN ({ids}) ON CONFLICT (id) DO NOTHING"""
 _EXPIRE = """\
 DELETE FROM {kept} WHERE id IN (
-  SELECT id FROM {kept} WHERE at < {now} - :milliseconds ORDER BY id LIMIT :many)"""
+  SELECT id FROM {kept} WHERE at < :before ORDER BY id LIMIT :many)"""
+_CLAMP = "UPDATE {kept} SET at = :now WHERE at > :now"
 _READ = """\
 SELECT {columns} FROM {kept} WHERE topic = :topic AND stream = :stream
+AND sequence BETWEEN :first AND :last ORDER BY sequence LIMIT :many"""
+_SIZES = """\
+SELECT length(content) FROM {kept} WHERE topic = :topic AND stream = :stream
 AND sequence BETWEEN :first AND :last ORDER BY sequence LIMIT :many"""
 _IDS = {
     "postgresql": "SELECT unnest(CAST(:ids AS bigint[]))",
@@ -52,7 +53,6 @@ class Kept:
             "index": f'"{log.name}_kept_of_stream"',
             "messages": messages,
             "columns": _COLUMNS,
-            "now": _NOW[dialect],
             "ids": _IDS[dialect],
             "bytes": "BYTEA" if dialect == "postgresql" else "BLOB",
         }
@@ -60,44 +60,54 @@ class Kept:
             name: text(sql.format(**names))
             for name, sql in (
                 ("make", _MAKE), ("index", _INDEX), ("keep", _KEEP), ("expire", _EXPIRE),
-                ("read", _READ),
+                ("read", _READ), ("sizes", _SIZES), ("clamp", _CLAMP),
             )
         }  # fmt: skip
         self._lists = dialect == "postgresql"
         self._milliseconds = round(seconds * 1000)
+        self._clock: Steady | None = None
 
     def make(self, connection: Connection) -> None:
         """Make the table; nobody else may be doing so."""
         connection.execute(self._sql["make"])
         connection.execute(self._sql["index"])
+        # What an earlier process kept by a clock that was ahead is kept from now on.
+        connection.execute(self._sql["clamp"], {"now": self._now(connection)})
 
     def keep(self, connection: Connection, ids: Sequence[int]) -> None:
         """Keep messages of the log, before they are deleted from it."""
         for first in range(0, len(ids), _MANY):
             some = list(ids[first : first + _MANY])
-            connection.execute(self._keep, {"ids": some if self._lists else str(some)})
+            values = {"ids": some if self._lists else str(some), "now": self._now(connection)}
+            connection.execute(self._sql["keep"], values)
 
-    @property
-    def _keep(self) -> TextClause:
-        return self._sql["keep"]
+    def _now(self, connection: Connection) -> int:
+        """Milliseconds, by the database's clock as it was at first, which may be set meanwhile."""
+        if self._clock is None:
+            begun = connection.execute(select(Now())).scalar_one() / 1000
+            self._clock = Steady(lambda: begun)
+        return round(self._clock() * 1000)
 
     def expire(self, connection: Connection) -> int:
         """Delete some of what was kept for long enough; returns how many."""
-        values = {"milliseconds": self._milliseconds, "many": _MANY}
+        values = {"before": self._now(connection) - self._milliseconds, "many": _MANY}
         return connection.execute(self._sql["expire"], values).rowcount
 
     def read(
-        self, connection: Connection, topic: str, stream: str, first: int, last: int
+        self,
+        connection: Connection,
+        topic: str,
+        stream: str,
+        first: int,
+        last: int,
+        room: int = 1 << 62,
     ) -> list[Message]:
-        """The messages with sequences from `first` to `last` that are kept, at most 1,000."""
+        """The messages with sequences from `first` to `last` that are kept.
+
+        At most 1,000, with no more than `room` bytes of contents, but one at least.
+        """
         values = {"topic": topic, "stream": stream, "first": first, "last": last, "many": _MANY}
-        return [
-            Message(of, topic, stream, sequence, kind, bytes(content), _headers(headers), at)
-            for of, topic, stream, sequence, kind, content, headers, at in connection.execute(
-                self._sql["read"], values
-            )
-        ]
-
-
-def _headers(found: str | None) -> dict[str, str]:
-    return {} if found is None else orjson.loads(found)
+        sizes = connection.execute(self._sql["sizes"], values).scalars().all()
+        many = 1 + sum(size < room for size in list(accumulate(sizes))[: len(sizes) - 1])
+        found = connection.execute(self._sql["read"], {**values, "many": many})
+        return [message for row in found if (message := read_row(row)).damage is None]

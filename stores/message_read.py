@@ -12,10 +12,9 @@ before nothing of its stream that was read already.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection
 
-from stores.message import Message, Page, Position
+from stores.message import Message, Page, Position, read_row
 from stores.message_tables import MessageTables
 from stores.statement import Statement
 
@@ -100,11 +99,4 @@ class Reading:
 
 
 def _messages(rows: Iterable[Sequence[Any]]) -> tuple[Message, ...]:
-    return tuple(
-        Message(id, topic, stream, sequence, kind, bytes(content), _headers(headers), captured_at)
-        for id, topic, stream, sequence, kind, content, headers, captured_at, *_ in rows
-    )
-
-
-def _headers(text: str | None) -> dict[str, str]:
-    return {} if text is None else orjson.loads(text)
+    return tuple(read_row(row[:8]) for row in rows)

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rocksdict import (
     AccessType,
@@ -21,7 +22,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stores.view_table import Row, TableError, TableFull
+from stores.view_table import Row, TableBusy, TableError, TableFull
 
 OFFSET = b"\0offset"
 """The key of the changelog offset; it sorts before every row."""
@@ -54,11 +55,16 @@ def _options() -> Options:
 
 FULL = ("no space left", "file too large", "quota exceeded")
 """What RocksDB and the system call it. They say so in texts only."""
+STALL = ("write stall", "result incomplete")
+"""What RocksDB calls it that it would have to wait for its disk."""
 
 
 def _failure(doing: str, path: Path, error: Exception) -> TableError:
     what = f"cannot {doing} the table in {path}: {error}"
-    if any(sign in str(error).lower() for sign in FULL):
+    text = str(error).lower()
+    if any(sign in text for sign in STALL):
+        return TableBusy(f"the table in {path} has taken no write")
+    if any(sign in text for sign in FULL):
         return TableFull(
             f"{what}; make room on the disk, and it goes on by itself, or start the worker with "
             "another data folder (SEQUITUR_DATADIR)"
@@ -67,6 +73,13 @@ def _failure(doing: str, path: Path, error: Exception) -> TableError:
         f"{what}; look at the disk and the folder's rights. Deleting the folder loses nothing: it "
         "is rebuilt from the changelog"
     )
+
+
+class _Closed:
+    """In the place of a database that is closed: all there is of it raises."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("it is closed")
 
 
 class RocksTable:
@@ -79,9 +92,12 @@ class RocksTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._db: Any
         self.name = f"in {path}"
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]
+        # While its files have no room, RocksDB would let a write stand, for ever if need be.
+        self._write_options.no_slowdown = True
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = self._open()
@@ -106,8 +122,8 @@ class RocksTable:
             text = str(error).lower()
             if "lock" in text and "corrupt" not in text:
                 raise BlockingIOError(
-                    f"the table in {self.path} is open in another process; "
-                    "give every worker a data folder of its own (SEQUITUR_DATADIR)"
+                    f"the table in {self.path} is open in another process, or is still being "
+                    "closed; give every worker a data folder of its own (SEQUITUR_DATADIR)"
                 ) from error
             raise
 
@@ -167,7 +183,7 @@ class RocksTable:
     def clear(self) -> None:
         """Delete everything and start empty. After a TableError open it anew."""
         with suppress(Exception):
-            self._db.close()
+            self._let_go()
         try:
             self._delete()
             self._db = self._open()
@@ -185,9 +201,18 @@ class RocksTable:
         Raises TableError if it cannot be flushed; it is closed then as well.
         """
         try:
-            self._db.close()
+            self._let_go()
         except Exception as error:
             raise _failure("close", self.path, error) from error
+
+    def _let_go(self) -> None:
+        """Close the database here and now, not when somebody forgets it: on a full disk it takes a
+        second."""
+        db, self._db = self._db, _Closed()
+        try:
+            db.close()
+        finally:
+            del db
 
 
 class RocksStore:

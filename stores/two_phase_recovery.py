@@ -1,11 +1,11 @@
 """What a crash has left in doubt, and how it is resolved."""
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
+from stores.steady import steady
 from stores.two_phase_log import DecisionLog, Outcome
 from stores.two_phase_prepared import Prepared, end, prepared
 
@@ -70,7 +70,7 @@ def recover(
         for transaction, names in needed.items():
             if transaction not in left:
                 names.discard(name)
-    old = {line.transaction for line in lines if line.begun_at < time.time() - keep}
+    old = {line.transaction for line in lines if line.begun_at < steady() - keep}
     done = [
         transaction for transaction, names in needed.items() if not names and transaction in old
     ]
@@ -94,7 +94,8 @@ def _resolve(
             recovery.foreign.append(one)
             continue
         outcome: Outcome = "open"
-        if one.age >= age:
+        # One that was prepared in the future was so before the clock was set back.
+        if not 0 <= one.age < age:
             outcome = decisions.outcome(one.transaction, undecided)
         if outcome == "open" or not end(engine, one.gid, commit=outcome == "committed"):
             recovery.open.append(one)

@@ -27,12 +27,16 @@ class TableFull(TableUnavailable):
     """There is no room to write."""
 
 
+class TableBusy(TableUnavailable):
+    """The table takes no write at the moment; nothing of it was written. Write it again soon."""
+
+
 class TableFenced(TableError):
     """Another worker has claimed the table: its partition has moved, this handle is of the past."""
 
 
 class ViewTable(Protocol):
-    """The rows of one view in one partition. Used by one thread at a time.
+    """The rows of one view in one partition. Used by one thread at a time, not always the same.
 
     Every method raises TableError. Keys are 1 byte or longer, do not begin with NUL, and sort as
     bytes do.
@@ -68,7 +72,8 @@ class ViewTable(Protocol):
     def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
         """Write rows, and with them the changelog offset they bring the table to: all or nothing.
 
-        Of rows with the same key the last one counts.
+        Of rows with the same key the last one counts. A backend that would have to wait for its
+        disk raises TableBusy at once.
         """
         ...
 
@@ -82,7 +87,10 @@ class ViewTable(Protocol):
 
 
 class Store(Protocol):
-    """A place for the tables of all views and partitions of one consumer group."""
+    """A place for the tables of all views and partitions of one consumer group.
+
+    Different tables of it may be used by different threads at the same time.
+    """
 
     def table(self, view: str, partition: int) -> ViewTable:
         """Open a table, and make it if it is not there. Raises TableError.

@@ -105,6 +105,8 @@ class Away:
     def _index(self, now: int) -> None:
         """Build the indices anew: the clock went back, or most of them is of what is gone."""
         self._times, self._streams = [], {}
+        self._new.clear()
+        self._fitting.clear()
         for record in self._records.values():
             self._note(record, now)
 

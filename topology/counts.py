@@ -20,11 +20,13 @@ class Counts:
     processed: handled in order. passed: in order, of a kind that the view does not accept.
     duplicate: discarded. waiting: in a buffer. late: after their sequence was skipped. failed: the
     handler failed, and the error log has them. parked: set aside in order. redelivering: in the
-    redelivery topic. dead: given up, in the dead topic. Apart from the sum: skipped, the sequences
-    that were given up; conflicts, duplicates whose body differs from that of the waiting event;
-    reopened and dropped, how often a closed stream was started again and was forgotten; written,
-    the records of the view's output topic; rebuilt, how often a stream was. A late event whose
-    stream is to be rebuilt is late until then. A count stops at 2^63 - 1, in sums too.
+    redelivery topic. dead: given up, in the dead topic. redriven: given up, and put back: such an
+    event is received once more, and in another place by that. Apart from the sum: skipped, the
+    sequences that were given up; conflicts, duplicates whose body differs from that of the waiting
+    event; reopened and dropped, how often a closed stream was started again and was forgotten;
+    written, the records of the view's output topic; rebuilt, how often a stream was. A late event
+    whose stream is to be rebuilt is late until then. A count stops at 2^63 - 1, in sums
+    too.
     """
 
     received: int = 0
@@ -37,6 +39,7 @@ class Counts:
     parked: int = 0
     redelivering: int = 0
     dead: int = 0
+    redriven: int = 0
     skipped: int = 0
     conflicts: int = 0
     reopened: int = 0
@@ -48,7 +51,8 @@ class Counts:
     def accounted(self) -> int:
         """The sum of the places; it equals `received`."""
         places = self.processed + self.passed + self.duplicate + self.waiting
-        return places + self.late + self.failed + self.parked + self.redelivering + self.dead
+        places += self.late + self.failed + self.parked
+        return places + self.redelivering + self.dead + self.redriven
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(

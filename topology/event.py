@@ -73,3 +73,8 @@ class Event:
     def lane(self) -> str | None:
         """The event's lane in a view with lanes, else None."""
         return None
+
+    @property
+    def was_dead(self) -> bool:
+        """Whether it had been given up: if its stream has passed it, it is late, no duplicate."""
+        return False

@@ -106,3 +106,8 @@ class State(Protocol):
 def last_of(progress: "int | Progress") -> int:
     """The last processed sequence."""
     return progress if isinstance(progress, int) else progress.last
+
+
+def was_skipped(progress: "int | Progress", sequence: int) -> bool:
+    """Whether a sequence was given up, and has not come since."""
+    return isinstance(progress, Progress) and progress.has_skipped(sequence)

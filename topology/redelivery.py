@@ -16,8 +16,9 @@ from topology.view import View
 NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequitur-sequence"
 """Headers: when an event is to come again (ms), how often it went while its stream stood where it
 is, and its sequence."""
-LAST = "sequitur-last"
-"""Header: where its stream stood when it went."""
+LAST, DEAD = "sequitur-last", "sequitur-dead"
+"""Headers: where its stream stood when it went; the offset in the dead topic of an event that was
+given up, and is put back."""
 
 _MOST = 2**63 - 1
 
@@ -29,11 +30,17 @@ Foreign = list[tuple[Message, str]]
 class Redelivered(Event):
     """An event that was away in the redelivery topic.
 
-    attempt: how often it was while its stream stood at `last`; None where that is not known.
+    attempt: how often it was while its stream stood at `last`; None where that is not known. dead:
+    where it was in the dead topic, if it was put back from there.
     """
 
     attempt: int = 0
     last: int | None = None
+    dead: int | None = None
+
+    @property
+    def was_dead(self) -> bool:
+        return self.dead is not None
 
 
 def not_before(record: Message) -> int:
@@ -83,9 +90,16 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     if headers and headers[-1][0] == ORIGIN:
         raise ValueError("its origin is no place in a topic")
     told = dict(headers[-3:])
+    if [*told] != [NOT_BEFORE, ATTEMPT, SEQUENCE]:
+        raise ValueError("its headers are not those of one")
     sequence, attempt = int(told[SEQUENCE]), int(told[ATTEMPT])
     del headers[-3:]
-    last = int(headers.pop()[1]) if headers and headers[-1][0] == LAST else None
+    more: dict[str, int | None] = {LAST: None, DEAD: None}
+    if headers and headers[-1][0] in more:
+        name, value = headers.pop()
+        more[name] = int(value)
+    if not 0 <= (more[DEAD] or 0) <= _MOST:
+        raise ValueError(f"{more[DEAD]} is no offset of the dead topic")
     stream = (record.key or b"").decode()
     if not stream or "\0" in stream:
         raise ValueError("it has no stream")
@@ -101,7 +115,7 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     with suppress(Malformed):
         if (inspected := view.of.inspect(message)) is not None:
             _, _, kind, content = inspected
-    return Redelivered(stream, sequence, kind, content, message, now, attempt, last)
+    return Redelivered(stream, sequence, kind, content, message, now, attempt, *more.values())
 
 
 def redeliver(

@@ -6,6 +6,7 @@
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
 | `d` + time (8 bytes, big-endian, ms) + stream | nothing: a closed stream, dropped then |
 | `r` + stream + NUL + sequence, as in `b` | a late event's message: its stream is to be rebuilt |
+| `x` + offset (8 bytes, big-endian) | nothing: this event of the dead topic was put back |
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
@@ -31,6 +32,9 @@ BUFFERS = (b"b", b"c")
 LATE = (b"r", b"s")
 """The key range of late events whose streams are to be rebuilt."""
 
+REDRIVEN = (b"x", b"y")
+"""The key range of dead events that were put back."""
+
 _BIAS = 2**63
 _SEQUENCE = struct.Struct(">Q")
 
@@ -45,6 +49,16 @@ def buffer_key(stream: str, sequence: int) -> bytes:
 
 def late_key(stream: str, sequence: int) -> bytes:
     return b"r" + buffer_key(stream, sequence)[1:]
+
+
+def redriven_key(offset: int) -> bytes:
+    return b"x" + _SEQUENCE.pack(offset)
+
+
+def split_redriven_key(key: bytes) -> int:
+    """The offset in the dead topic of an event that was put back."""
+    found: int = _SEQUENCE.unpack(key[1:])[0]
+    return found
 
 
 def split_buffer_key(key: bytes) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from topology.origin import ORIGIN, REASON, origin
 from topology.printable import printable
 from topology.progress import Progress, Retry
 from topology.redelivery import Foreign, redeliver, revive, set_aside
+from topology.redriven import Redriven
 from topology.rows import COUNTS, LATENESS
 from topology.sequencer import LAST, Step, hold_all, step
 from topology.store import PartitionTable, Row
@@ -41,6 +42,7 @@ class ViewTask(ViewState):
         self.moved: set[str] = set()
         """Streams that moved while events of the view are away; see `Away`."""
         self._foreign: Foreign = []
+        self._redriven = Redriven(view.name, table)
         self.late_events = LateEvents(table)
         self._handling: type[Handling] = (
             epoch_handling_of(view) if self.counts.rebuilt else handling_of(view)
@@ -87,7 +89,8 @@ class ViewTask(ViewState):
     def take_back(self, records: Sequence[Message], now: int) -> list[Event]:
         """The events of records of the redelivery topic that `Away.take` said, for the step that
         follows."""
-        return revive(self.view, records, now, self._foreign)
+        back = revive(self.view, records, now, self._foreign)
+        return [event for event in back if not event.was_dead or self._redriven.take(event)]
 
     def run(
         self,
@@ -140,9 +143,10 @@ class ViewTask(ViewState):
         self._horizon = horizon
         if back:
             events = [*back, *events]
+            again = len(back) - self._redriven.count(counts)
             # At least once, a crash may let an event come again more often than it went.
-            counts.received += max(0, len(back) - counts.redelivering)
-            counts.redelivering = max(0, counts.redelivering - len(back))
+            counts.received += max(0, again - counts.redelivering)
+            counts.redelivering = max(0, counts.redelivering - again)
         result = step(self.ordering, self, self.timers, events, now=horizon, resume=resume)
         self._retried = _heads(result.ready, attempts) if attempts else NEVER
         return result
@@ -202,6 +206,9 @@ class ViewTask(ViewState):
         if self.ordering.closes or self.closed.due != float("inf"):
             rows += self._closed_rows(result)
         self._stale = []
+        if self._redriven:
+            rows += self._redriven.rows()
+            self._redriven.tell(self.view, unit)
         self._age()
         counts.processed += handling.processed
         counts.passed += handling.passed
@@ -214,6 +221,7 @@ class ViewTask(ViewState):
         counts.waiting += len(result.buffered) - len(result.released)
         if result.skipped:
             counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
+        counts.skipped += result.given_up
         if result.impossible:
             counts.dead += len(result.impossible)
             set_aside(self.view, result.impossible, self.ordering.jump, unit)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from apps.arguments import URL_HELP, Parser, broker, url
 from apps.cursor.feed import Feed
-from apps.cursor.interpret import Interpret, inspected, output_records
+from apps.cursor.interpret import Interpret, inspected, output_records, relayed
 from apps.cursor.server import serve
 from apps.kafka_login import kafka_login
 from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
@@ -27,8 +27,10 @@ from apps.running import run_until_stopped, token
 from stores.cursor import Cursor, CursorError
 from stores.cursor_commands import counts, gaps, parked, redrive, unpark
 from stores.engines import open_engine
-from topology.fields import key
-from topology.inspectors import Headers
+from topology.printable import printable
+
+LATEST = 253_402_300_799
+"""The last second of the year 9999, beyond which no time can be shown."""
 
 logger = logging.getLogger("cursor")
 
@@ -88,11 +90,14 @@ def _feed(options: argparse.Namespace) -> int:
     order = "growing" if options.outputs else "counting"
     cursor = Cursor(open_engine(options.store), options.cursor, order=order)  # type: ignore[arg-type]
     kafka = kafka_login(options.broker, options.kafka_properties)
-    inspector = options.inspector or Headers(key(), "sequitur-sequence", "sequitur-kind")
-    topics: dict[str, Interpret] = {
-        topic: output_records(topic) if options.outputs else inspected(inspector, topic)
-        for topic in options.topic
-    }
+    topics: dict[str, Interpret] = {}
+    for topic in options.topic:
+        if options.outputs:
+            topics[topic] = output_records(topic)
+        elif options.inspector:
+            topics[topic] = inspected(options.inspector, topic)
+        else:
+            topics[topic] = relayed(topic)
 
     async def work(stopped: asyncio.Event) -> None:
         await Feed(cursor, topics, kafka, ask=options.ask).run(stopped)
@@ -107,24 +112,27 @@ def _tell(options: argparse.Namespace) -> int:
             print(counts(cursor))
         case "gaps":
             for gap in (found := gaps(cursor)):
-                since = datetime.fromtimestamp(gap.since / 1000, UTC)
+                since = datetime.fromtimestamp(min(max(gap.since / 1000, 0), LATEST), UTC)
                 print(
-                    f"{gap.topic} {gap.stream}: {gap.first} to {gap.last}, since {since:%F %T} UTC"
+                    f"{printable(gap.topic)} {printable(gap.stream)}: {gap.first} to {gap.last}, "
+                    f"since {since:%F %T} UTC"
                 )
             return BAD_NEWS if found else DONE
         case "parked":
             for each in (aside := parked(cursor)):
                 print(
-                    f"{each.topic} {each.stream}: sequence {each.sequence} failed {each.attempts} "
-                    f"times, {each.messages} messages wait: {each.reason}"
+                    f"{printable(each.topic)} {printable(each.stream)}: sequence {each.sequence} "
+                    f"failed {each.attempts} times, {each.messages} messages wait: "
+                    f"{printable(each.reason, 400)}"
                 )
             return BAD_NEWS if aside else DONE
         case "redrive":
             redrive(cursor, options.topic, options.stream)
-            print(f"{options.topic} {options.stream} is delivered again")
+            print(f"{printable(options.topic)} {printable(options.stream)} is delivered again")
         case "unpark":
             sequence = unpark(cursor, options.topic, options.stream)
-            print(f"{options.topic} {options.stream} goes on behind {sequence}, which is dead")
+            named = f"{printable(options.topic)} {printable(options.stream)}"
+            print(f"{named} goes on behind {sequence}, which is dead")
     return 0
 
 

@@ -17,13 +17,13 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.cursor.interpret import Interpret, voids
+from apps.cursor.interpret import Interpret, Malformations, interpreted, voids
 from stores.cursor import Cursor
 from stores.cursor_commands import gaps
 from stores.cursor_message import Gap, Message
 from stores.cursor_receive import Fenced
 from stores.cursor_rows import Partition, Read
-from topology.errors import Malformed
+from topology.faust.records import raw
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,6 @@ RECORDS = 5_000
 """Read and received at a time."""
 VOID = ".void"
 """Behind a topic's name: where the relay says which of its messages are void."""
-
-Malformations = list[tuple[str, bytes | None]]
 
 
 class Feed:
@@ -52,6 +50,8 @@ class Feed:
     ) -> None:
         self._cursor, self._topics, self._settings = cursor, dict(topics), settings
         self._ask = ask
+        self._seen: dict[tuple[str, str, int], float] = {}
+        """Gaps, and since when this process knows of them."""
         self.ready = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -71,15 +71,21 @@ class Feed:
                 await producer.start()
                 while True:
                     await asyncio.sleep(every)
-                    for gap in await asyncio.to_thread(gaps, self._cursor):
-                        if gap.topic in self._topics and gap.since < (time.time() - every) * 1000:
-                            await producer.send_and_wait(*_request(gap))
+                    for gap in self._old(await asyncio.to_thread(gaps, self._cursor), every):
+                        await producer.send_and_wait(*_request(gap))
             except (KafkaError, SQLAlchemyError, OSError) as error:
                 logger.warning("cursor %s: cannot ask for what is missing: %r", self._name, error)
                 await asyncio.sleep(every)
             finally:
                 with suppress(Exception):
                     await producer.stop()
+
+    def _old(self, found: Sequence[Gap], every: float) -> list[Gap]:
+        """Gaps that are open for so long, by the clock of this process: no other one is trusted."""
+        now = time.monotonic()
+        seen = {(gap.topic, gap.stream, gap.first): gap for gap in found}
+        self._seen = {at: self._seen.get(at, now) for at in seen if at[0] in self._topics}
+        return [seen[at] for at, since in self._seen.items() if now - since >= every]
 
     @property
     def _name(self) -> str:
@@ -94,6 +100,8 @@ class Feed:
             except (KafkaError, SQLAlchemyError, OSError) as error:
                 reason = str(getattr(error, "orig", None) or repr(error)).strip().splitlines()
                 logger.warning("cursor %s: %s; trying again", self._name, reason[:1])
+            except Exception:
+                logger.exception("cursor %s: what was read cannot be received", self._name)
             if not stopped.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(0.5):
@@ -107,6 +115,7 @@ class Feed:
                 "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed",
                 "fetch_max_wait_ms": 50,
+                "key_deserializer": raw,  # tells records apart whose headers cannot be read
                 **self._settings,
             }
         )
@@ -168,28 +177,11 @@ class Feed:
             if records:
                 end = records[-1].offset + 1
                 read[at.topic, at.partition] = Read(positions[at], end)
-                self._interpret(at.topic, records, messages, malformed)
+                interpret = self._topics.get(at.topic) or voids(at.topic.removesuffix(VOID))
+                interpreted(interpret, records, messages, malformed)
         await asyncio.to_thread(self._cursor.receive, messages, read=read, malformed=malformed)
         for (topic, partition), where in read.items():
             positions[TopicPartition(topic, partition)] = where.end
-
-    def _interpret(
-        self,
-        topic: str,
-        records: Sequence[Any],
-        messages: list[Message],
-        malformed: Malformations,
-    ) -> None:
-        interpret = self._topics.get(topic) or voids(topic.removesuffix(VOID))
-        for record in records:
-            try:
-                message = interpret(record)
-            except Malformed as reason:
-                where = f"{record.topic}/{record.partition} offset {record.offset}"
-                malformed.append((f"{where}: {reason}", record.value))
-                continue
-            if message is not None:
-                messages.append(message)
 
 
 def _request(gap: Gap) -> tuple[str, bytes, bytes]:

@@ -1,16 +1,52 @@
 """What messages a feed makes of a topic's records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 
-from stores.cursor_message import Message
-from topology.errors import Malformed
+from stores.cursor_message import Message, mistyped
+from topology.errors import Malformed, described
+from topology.event import Damaged
+from topology.fields import key
 from topology.inspector import AnyInspector, Inspect, compile_inspector
+from topology.inspectors import Headers
+from topology.printable import printable
 
 Interpret = Callable[[Any], Message | None]
 """A record → the message in it, None for what is none. Raises Malformed."""
+
+Malformations = list[tuple[str, bytes | None]]
+"""(reason, value) of records that are no messages."""
+
+
+def interpreted(
+    interpret: Interpret, records: Iterable[Any], messages: list[Message], malformed: Malformations
+) -> None:
+    """Add each record to one of the two, but for those that are none of the feed's concern.
+
+    Whatever an interpreter raises is the record's fault: an inspector may be anybody's.
+    """
+    for record in records:
+        try:
+            if isinstance(record, Damaged):
+                raise Malformed(record.reason)
+            message = interpret(record)
+            if message is not None and (reason := mistyped(message)) is not None:
+                raise Malformed(reason)
+        except Malformed as error:
+            malformed.append((_told(record, printable(error, 1000)), record.value))
+        except BaseException as error:
+            # It is called in no task of its own: what ends a task or process is not meant for one.
+            what = f"the interpreter failed with {described(error)}"
+            malformed.append((_told(record, printable(what, 1000)), record.value))
+        else:
+            if message is not None:
+                messages.append(message)
+
+
+def _told(record: Any, reason: str) -> str:
+    return f"{record.topic}/{record.partition} offset {record.offset}: {reason}"
 
 
 def inspected(inspector: AnyInspector, topic: str) -> Interpret:
@@ -23,8 +59,23 @@ def inspected(inspector: AnyInspector, topic: str) -> Interpret:
             return None
         stream, sequence, kind, _ = found
         void = any(name == "sequitur-void" for name, _ in record.headers)
-        headers = {name: value.decode("utf-8", "replace") for name, value in record.headers}
+        # A header may have no value, and any bytes for one.
+        headers = {
+            name: (value or b"").decode("utf-8", "replace") for name, value in record.headers
+        }
         return Message(topic, stream, sequence, kind, record.value or b"", headers, void=void)
+
+    return interpret
+
+
+def relayed(topic: str) -> Interpret:
+    """Messages of a topic that a relay fills. Earlier ones left the header of no kind out."""
+    with_kind = inspected(Headers(key(), "sequitur-sequence", "sequitur-kind"), topic)
+    without = inspected(Headers(key(), "sequitur-sequence"), topic)
+
+    def interpret(record: Any) -> Message | None:
+        has_kind = any(name == "sequitur-kind" for name, _ in record.headers)
+        return with_kind(record) if has_kind else without(record)
 
     return interpret
 

@@ -16,7 +16,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -42,9 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit status."""
     options = _parser().parse_args(arguments)
     place = getattr(options, "store", None)
+    with suppress(OptionError):
+        kafka = kafka_options(
+            getattr(options, "kafka_option", ()), getattr(options, "kafka_properties", None)
+        )
+        log_to_stderr([place], kafka)
     log_to_stderr([place])
-    for loud in ("aiokafka", "faust", "kafka"):
-        logging.getLogger(loud).setLevel(logging.WARNING)
+    for loud, level in (("aiokafka", "CRITICAL"), ("faust", "WARNING"), ("kafka", "WARNING")):
+        logging.getLogger(loud).setLevel(level)  # what ends it is told by itself
     commands = {"run": _run, "drop": _drop, "sides": _sides, "export": _export}
     try:
         return commands[options.command](options)
@@ -228,7 +233,7 @@ def _time(text: str) -> int:
 
 def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
     """Say what Spark says; of a task's failure, what the task said. Returns the exit status."""
-    from apps.spark_errors import told
+    from apps.spark_errors import REMEDIES, told
 
     mark = f"{CannotRebuild.__module__}.{CannotRebuild.__name__}: "
     for line in str(error).splitlines():
@@ -236,7 +241,7 @@ def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
             log.error("%s", without_secrets(line.partition(mark)[2], kafka))
             return BAD_NEWS
     retention = "messages were deleted by retention since this was begun; give --fresh"
-    log.error("%s", told(error, kafka, {"failOnDataLoss": retention}))
+    log.error("%s", told(error, kafka, {**REMEDIES, "failOnDataLoss": retention}))
     return CANNOT
 
 

@@ -178,6 +178,7 @@ class Job:
 
                 compare_hashes(build)
         self.judge(tallies)
+        plan.dead = dead_of(side)
         begin_following(side, plan)
         plan.stage = "follow"
         self.folder.save(plan)
@@ -211,6 +212,10 @@ class Job:
         with Follow(self.app, plan, live, side, check) as follow:
             follow.catch_up()
             same = self.compare(live, side, tallies)
+            if dead := plan.dead + dead_of(side):
+                log.warning("what was rebuilt lacks %s records that could not be applied: see the "
+                            "table _dead of side %s, which is _dead when it is switched to",
+                            f"{dead:,}", plan.side)  # fmt: skip
             if self.switch == "no" or (self.switch == "same" and not same):
                 log.info(
                     "not switched: what was rebuilt is in the tables that end in __%s; the same "
@@ -285,3 +290,8 @@ class Job:
             return
         with Sending(self.app) as sending:
             yield sending
+
+
+def dead_of(sink: Sink) -> int:
+    """How many records a sink could not apply."""
+    return sum(position.dead for position in sink.progress())

@@ -49,13 +49,17 @@ class Request:
 
 @dataclass(slots=True)
 class Plan:
-    """side: of the read store. fold: whether each stream's changes are made one record."""
+    """side: of the read store. fold: whether each stream's changes are made one record.
+
+    dead: records of what was rebuilt that the store did not take, once all of it is there.
+    """
 
     request: Request
     snapshot: Snapshot
     side: str = field(default_factory=lambda: f"rebuild_{uuid4().hex[:8]}")
     stage: Stage = "build"
     fold: bool = True
+    dead: int = 0
 
 
 class WorkFolder:
@@ -84,6 +88,7 @@ class WorkFolder:
             kept["side"],
             kept["stage"],
             kept["fold"],
+            kept.get("dead", 0),
         )
 
     def save(self, plan: Plan) -> None:
@@ -95,6 +100,7 @@ class WorkFolder:
             "side": plan.side,
             "stage": plan.stage,
             "fold": plan.fold,
+            "dead": plan.dead,
         }
         new = self.plan_file.with_suffix(".new")
         with new.open("w") as file:

@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     kafka.add_argument("--kafka-properties", type=Path, help="file of client properties")
     kafka.add_argument("--requests", action="append", default=[], metavar="TOPIC",
                        help="answer requests for messages of it, from TOPIC.resend")  # fmt: skip
+    kafka.add_argument("--view", action="append", default=[], metavar="TOPOLOGY.VIEW",
+                       help="its requests, by ask(), are told what is void")  # fmt: skip
     http.add_argument(
         "--to", type=url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
     )
@@ -77,7 +79,7 @@ def _relay(options: argparse.Namespace, link: Link) -> Relay:
     engine = open_engine(options.log)
     log = MessageLog(options.name, schema=options.schema)
     holder = f"{socket.gethostname()}/{os.getpid()}"
-    lease = Lease(engine, f"relay {_name(options)}", holder, options.lease)
+    lease = Lease(engine, _lease(options), holder, options.lease)
     return Relay(engine, log, link, lease, keep=options.keep, pace=Pace(page=options.page))
 
 
@@ -85,9 +87,18 @@ def _name(options: argparse.Namespace) -> str:
     return str(options.relay or options.name)
 
 
+def _lease(options: argparse.Namespace) -> str:
+    """Its name; two logs of a database have two, though their relays have one."""
+    log = options.name if options.schema is None else f"{options.schema}.{options.name}"
+    named = _name(options)
+    return f"relay {named}" if named == log else f"relay {named} of {log}"
+
+
 def _link(options: argparse.Namespace, kafka: dict[str, Any]) -> Link:
     if options.command == "kafka":
-        return KafkaLink(_name(options), kafka, acknowledged=options.acknowledged)
+        return KafkaLink(
+            _name(options), kafka, acknowledged=options.acknowledged, views=options.view
+        )
     return HttpLink(_name(options), options.to, token(), acknowledged=options.acknowledged)
 
 

@@ -1,20 +1,30 @@
 """Answers to those who miss messages: what the log knows of the sequences that they ask for."""
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.link import Missing
+from stores.data_errors import OF_DATA, is_of_data
 from stores.message import Message
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
+from topology.printable import printable
+
+logger = logging.getLogger(__name__)
 
 ASKED = 1_000
 """Requests that wait; what comes beyond is asked for again."""
 RANGE = 1_000
 """Sequences of a request that are looked at; the rest is asked for again."""
+AT_ONCE = 8_000
+BYTES_AT_ONCE = 16 << 20
+"""Messages and void ones, and bytes of contents, that one look finds; the rest waits for the next,
+or is asked for again."""
 
 
 @dataclass(slots=True)
@@ -42,21 +52,42 @@ class Answering:
                 self.asked.append(each)
 
     def look(self) -> list[tuple[Missing, Known]]:
-        """Answer all that was asked. Raises SQLAlchemyError, and then it is still asked."""
+        """Answer what was asked, as much as may be found at once.
+
+        Raises SQLAlchemyError where the database is away, and then it is still asked.
+        """
         found: list[tuple[Missing, Known]] = []
-        asked = list(self.asked)
-        with self._engine.connect() as connection:
-            for each in asked:
-                last = min(each.last, each.first + RANGE - 1)
-                known, log = Known(), self._log
-                for part in log.known(connection, each.topic, each.stream, each.first, last):
-                    if part.state == "void":
-                        known.voids.append((part.first, part.last))
-                    elif part.state == "gone" and self._kept is not None:
-                        known.messages += self._kept.read(
-                            connection, each.topic, each.stream, part.first, part.last
-                        )
-                found.append((each, known))
-        for _ in asked:
+        number, room = 0, BYTES_AT_ONCE
+        for each in list(self.asked):
+            if number >= AT_ONCE or room <= 0:
+                break
+            try:
+                with self._engine.connect() as connection:
+                    known = self._known(connection, each, room)
+            except (SQLAlchemyError, *OF_DATA) as error:
+                if not is_of_data(error):
+                    raise
+                # A request that no database can look up; asked again it would be no better.
+                logger.warning(
+                    "what is asked for of topic %s, stream %s cannot be looked up: %s",
+                    printable(each.topic), printable(each.stream), printable(repr(error)),
+                )  # fmt: skip
+                known = Known()
+            found.append((each, known))
+            number += len(known.messages) + sum(b - a + 1 for a, b in known.voids)
+            room -= sum(len(message.content) for message in known.messages)
+        for _ in found:
             self.asked.popleft()
         return found
+
+    def _known(self, connection: Connection, asked: Missing, room: int) -> Known:
+        known, last = Known(), min(asked.last, asked.first + RANGE - 1)
+        topic, stream = asked.topic, asked.stream
+        for part in self._log.known(connection, topic, stream, asked.first, last):
+            if part.state == "void":
+                known.voids.append((part.first, part.last))
+            elif part.state == "gone" and self._kept is not None and room > 0:
+                some = self._kept.read(connection, topic, stream, part.first, part.last, room)
+                known.messages += some
+                room -= sum(len(message.content) for message in some)
+        return known

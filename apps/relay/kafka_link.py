@@ -1,34 +1,34 @@
 """To Kafka: a batch is a transaction, and a relay that was replaced cannot write any more.
 
-The transactional id is the relay's name: who opens the link is given the next epoch by the broker,
+The transactional id says whose log it is: who opens the link is given the next epoch by the broker,
 which aborts what an earlier one had begun and refuses what it still sends. Read the topics with
 isolation.level=read_committed.
 """
 
 import asyncio
+import logging
+import re
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    InvalidProducerEpoch,
-    KafkaConnectionError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    ProducerFenced,
-    RecordTooLargeError,
-)
+from aiokafka.errors import InvalidProducerEpoch, KafkaConnectionError, KafkaError, ProducerFenced
 from aiokafka.partitioner import murmur2
 from aiokafka.producer import sender
 
+from apps.relay.kafka_refused import RefusedTopics, settled
 from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from apps.relay.records import SEQUENCE, VOID, headers_of
+from apps.relay.seldom import Seldom
 from stores.message import Message
 from topology.command import Command, encode_command
+from topology.printable import printable
+
+logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 1 << 20
 RETRY = 0.003
@@ -36,25 +36,36 @@ RETRY = 0.003
 follows another closely is asked to wait, and aiokafka's own 20 ms are most of what it takes."""
 sender.BACKOFF_OVERRIDE = RETRY
 
-_TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError)
-
-Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
+Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
 
 
 class KafkaLink:
     """settings: of `AIOKafkaProducer`, bootstrap_servers among them. acknowledged: seconds within
-    which a transaction has to be done; else it is aborted and its messages are sent again."""
+    which a transaction has to be done; else it is aborted and its messages are sent again. views:
+    those that may be told what is void, as TOPOLOGY.VIEW; nobody else's request causes a command.
+    """
 
-    def __init__(self, name: str, settings: dict[str, Any], *, acknowledged: float = 20.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: dict[str, Any],
+        *,
+        acknowledged: float = 20.0,
+        views: Collection[str] = (),
+    ) -> None:
         self.name, self._settings, self._acknowledged = name, settings, acknowledged
+        self._commands = frozenset(f"{view}.commands" for view in views)
+        self._log = name
+        self._told = Seldom()
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
 
-    async def open(self) -> None:
+    async def open(self, log: str = "") -> None:
         await self.close()
+        self._log = _word(log) if log else self._log
         producer = AIOKafkaProducer(
             **{
-                "transactional_id": f"sequitur-relay-{self.name}",
+                "transactional_id": f"sequitur-relay-{self._log}",
                 "acks": "all",
                 "max_batch_size": BATCH_BYTES,
                 "max_request_size": 16 << 20,
@@ -73,45 +84,69 @@ class KafkaLink:
         self._producer = producer
 
     async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
-        if self._producer is None:
-            await self.open()
-        try:
-            return await self._transact(messages, answers)
-        except _TOO_LARGE as error:
-            await self.close()
-            if len(messages) == 1:
-                return Sent(messages, reason=f"its topic does not take it: {error!r}")
-        # One of them is larger than its topic's max.message.bytes: look for it.
-        half = max(1, len(messages) // 2)
-        found = await self.send(messages[:half], answers if len(messages) < 2 else ())
-        stuck = {(message.topic, message.stream) for message in found.refused}
-        behind = [m for m in messages[half:] if (m.topic, m.stream) in stuck]
-        rest = [m for m in messages[half:] if (m.topic, m.stream) not in stuck]
-        if rest:
-            more = await self.send(rest)
-            return Sent(
-                [*found.refused, *behind, *more.refused], reason=found.reason or more.reason
-            )
-        return Sent([*found.refused, *behind], reason=found.reason)
+        found, refused, topics = Sent(), list[Message](), dict[str, str]()
+        rest, left = list(messages), list(answers)
+        while True:
+            if self._producer is None:
+                await self.open()
+            try:
+                topics |= (unknown := await self._transact(rest, left))
+                refused += [message for message in rest if message.topic in unknown]
+                break
+            except RefusedTopics as error:
+                # The broker has the transaction open still; who opens the link next ends it.
+                await self.close()
+                left = [answer for answer in left if answer.topic not in error.reasons]
+                for topic, reason in error.reasons.items():
+                    some = [message for message in rest if message.topic == topic]
+                    rest = [message for message in rest if message.topic != topic]
+                    if some and topic in error.by_size:
+                        more = await self._narrow(some, reason)
+                        refused += more.refused
+                        topics |= more.topics
+                        found.reason = found.reason or more.reason
+                    elif some:
+                        refused += some
+                        topics[topic] = reason
+                if not rest and not left:
+                    break
+        found.refused, found.topics = refused, topics
+        return found
 
-    async def _transact(self, messages: Sequence[Message], answers: Sequence[Answer]) -> Sent:
+    async def _narrow(self, messages: list[Message], reason: str) -> Sent:
+        """One of these, all of one topic, is larger than its topic's max.message.bytes: find it."""
+        if len(messages) == 1:
+            return Sent(messages, reason=reason)
+        half = len(messages) // 2
+        found = await self.send(messages[:half])
+        stuck = {message.stream for message in found.refused}
+        behind = [message for message in messages[half:] if message.stream in stuck]
+        rest = [message for message in messages[half:] if message.stream not in stuck]
+        more = await self.send(rest) if rest else Sent()
+        return Sent(
+            [*found.refused, *behind, *more.refused],
+            reason=found.reason or more.reason,
+            topics={**found.topics, **more.topics},
+        )
+
+    async def _transact(
+        self, messages: Sequence[Message], answers: Sequence[Answer]
+    ) -> dict[str, str]:
+        """Send all but what is of topics that cannot be sent to: these, and why."""
         producer = self._producer
         assert producer is not None
         try:
             async with asyncio.timeout(self._acknowledged):
                 unknown = await self._unknown({m.topic for m in messages})
-                refused = [message for message in messages if message.topic in unknown]
                 rest = [message for message in messages if message.topic not in unknown]
                 others = [a for a in answers if not await self._unknown({a.topic})]
                 if rest or others:
-                    async with producer.transaction():
-                        for sent in await self._pack(rest, others):
-                            await sent
+                    await producer.begin_transaction()
+                    await settled(producer, await self._pack(rest, others), self._acknowledged / 2)
+                    await producer.commit_transaction()
         except (ProducerFenced, InvalidProducerEpoch) as error:
             await self.close()
             raise Superseded(f"relay {self.name}: Kafka has fenced it: {error!r}") from error
-        except _TOO_LARGE:
-            raise
         except (KafkaError, OSError, TimeoutError) as error:
             # Whether it is there is not known; who opens the link ends it one way or the other.
             await self.close()
@@ -119,13 +154,12 @@ class KafkaLink:
         except BaseException:
             await self.close()
             raise
-        reason = f"these topics do not exist: {', '.join(sorted(unknown))}" if unknown else ""
-        return Sent(refused, reason=reason)
+        return unknown
 
-    async def _unknown(self, topics: set[str]) -> set[str]:
-        """Those of the topics that the broker does not know. Raises KafkaError."""
+    async def _unknown(self, topics: set[str]) -> dict[str, str]:
+        """Those of the topics that cannot be sent to, and why. Raises KafkaError."""
         assert self._producer is not None
-        unknown: set[str] = set()
+        unknown: dict[str, str] = {}
         for topic in topics:
             if topic in self._counts:
                 continue
@@ -137,25 +171,32 @@ class KafkaLink:
             found = client.cluster.partitions_for_topic(topic)
             if found:
                 self._counts[topic] = len(found)
+            elif topic in client.cluster.unauthorized_topics:
+                unknown[topic] = "the relay is not authorised to describe it"
             else:
-                unknown.add(topic)
+                unknown[topic] = "it does not exist: make it"
         return unknown
 
-    async def _pack(self, messages: Sequence[Message], answers: Sequence[Answer]) -> list[Any]:
+    async def _pack(
+        self, messages: Sequence[Message], answers: Sequence[Answer]
+    ) -> list[tuple[str, asyncio.Future[Any]]]:
+        """Send all of them; returns what tells of each batch, and its topic."""
+        # As they are written now: by the time of capture, after an outage that was longer than the
+        # topic's retention, Kafka would delete them at once.
+        stamp = int(time.time() * 1000)
         by_partition: dict[tuple[str, int], list[Out]] = defaultdict(list)
         for message in messages:
             key = message.stream.encode()
             at = (message.topic, _hash(key) % self._counts[message.topic])
-            stamp = int(message.captured_at * 1000)
             by_partition[at].append((key, message.content, stamp, headers_of(message)))
         for answer in answers:
             count = self._counts[answer.topic]
             number = _hash(answer.key) if answer.partition is None else answer.partition
-            out: Out = (answer.key, answer.value, int(time.time() * 1000), list(answer.headers))
+            out: Out = (answer.key, answer.value, stamp, list(answer.headers))
             by_partition[answer.topic, number % count].append(out)
-        sent: list[Any] = []
+        sent: list[tuple[str, asyncio.Future[Any]]] = []
         for (topic, partition), records in by_partition.items():
-            sent += await self._send(topic, partition, records)
+            sent += [(topic, each) for each in await self._send(topic, partition, records)]
         return sent
 
     async def _send(self, topic: str, partition: int, records: list[Out]) -> list[Any]:
@@ -181,6 +222,15 @@ class KafkaLink:
                 Answer(f"{missing.topic}.void", key, b"", ((SEQUENCE, b"%d" % at), headers))
                 for at in range(first, last + 1)
             ]
+        if missing.commands not in self._commands:
+            if self._told(missing.commands):
+                logger.warning(
+                    "relay %s: a request in %s.resend asks for commands in %s, which no --view "
+                    "names; it gets none. If it is a view of yours, start the relay with --view %s",
+                    self.name, printable(missing.topic), printable(missing.commands),
+                    printable(missing.commands.removesuffix(".commands")),
+                )  # fmt: skip
+            return []
         who = f"relay {self.name}, whose log says that it is void"
         return [
             Answer(
@@ -197,6 +247,11 @@ class KafkaLink:
         self._counts = {}
         if producer is not None:
             await _stop(producer)
+
+
+def _word(log: str) -> str:
+    """A log's identity as Kafka's tools and rules of access can name it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", log)
 
 
 @lru_cache(100_000)

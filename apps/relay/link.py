@@ -1,10 +1,16 @@
 """What a relay sends by: Kafka or HTTP behind one small protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from stores.message import Message
+from stores.message import HIGHEST, MAX_STREAM, Message, text_fault
+from topology.printable import printable
+
+MAX_NAME = 249
+"""Bytes of a topic's name."""
+PARTITIONS = 1 << 20
+"""No topic has so many."""
 
 
 class Unavailable(RuntimeError):
@@ -41,24 +47,59 @@ class Missing(NamedTuple):
     partition: int = 0
 
 
+def checked_missing(
+    topic: Any,
+    stream: Any,
+    first: Any,
+    last: Any,
+    view: Any = "",
+    commands: Any = "",
+    partition: Any = 0,
+) -> Missing:
+    """What somebody says that he misses, where it can be asked of a log. Raises ValueError."""
+    limits = (
+        ("topic", topic, MAX_NAME), ("stream", stream, MAX_STREAM), ("view", view, MAX_NAME),
+        ("commands", commands, MAX_NAME),
+    )  # fmt: skip
+    for what, text, limit in limits:
+        if not isinstance(text, str):
+            raise ValueError(f"its {what} is no text")
+        if (fault := text_fault(text, limit)) is not None:
+            raise ValueError(f"its {what} {fault}")
+    if not topic or not stream:
+        raise ValueError("its topic or stream is empty")
+    for what, number in (("first", first), ("last", last), ("partition", partition)):
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ValueError(f"its {what} is no number")
+    if not 1 <= first <= last <= HIGHEST:
+        raise ValueError(f"sequences {printable(first)} to {printable(last)} are no range")
+    if not 0 <= partition < PARTITIONS:
+        raise ValueError(f"{printable(partition)} is no partition")
+    return Missing(topic, stream, first, last, view, commands, partition)
+
+
 @dataclass(slots=True)
 class Sent:
     """What came of a batch.
 
-    refused: messages that were not taken, for a reason that is theirs; all others are acknowledged.
-    missing: what the receiver says that it misses.
+    refused: messages that were not taken, for a reason that is theirs or their stream's; all others
+    are acknowledged. topics: of them, those of which nothing was taken, and why. missing: what the
+    receiver says that it misses.
     """
 
     refused: Sequence[Message] = ()
     missing: Sequence[Missing] = field(default_factory=list)
     reason: str = ""
+    topics: Mapping[str, str] = field(default_factory=dict)
 
 
 class Link(Protocol):
     """A way to the receivers. One call at a time."""
 
-    async def open(self) -> None:
-        """Connect, and shut out any earlier relay of the same name. Raises Unavailable."""
+    async def open(self, log: str = "") -> None:
+        """Connect, and shut out any earlier relay of this log. Raises Unavailable.
+
+        log: what tells the log from all others, whichever databases they are in."""
 
     async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
         """Send messages, in order per stream, and wait until they are acknowledged.

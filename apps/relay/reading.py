@@ -22,9 +22,6 @@ from stores.message_log import MessageLog
 
 PAGE_BYTES = 16 << 20
 """Content that a page should have at most, as far as the one before tells."""
-HELD_BYTES = 64 << 20
-HELD = 100_000
-"""Messages, and bytes of them, that may wait behind refused ones before no more is read."""
 _BY_INDEX = text(
     "SELECT set_config(name, 'off', false) "
     "FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name"
@@ -55,9 +52,6 @@ class Reader:
         position, limit, vain = START, 100, 0
         try:
             while True:
-                if len(turn.outstanding) > HELD or turn.outstanding.bytes > HELD_BYTES:
-                    await asyncio.sleep(self._pace.retry)
-                    continue
                 page = await self._look(position, limit)
                 if page.messages:
                     position, full, vain = page.position, len(page.messages) >= limit, 0

@@ -19,17 +19,25 @@ from apps.relay.answers import Answering
 from apps.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
 from apps.relay.patience import Patience
 from apps.relay.reading import Away, Reader
+from apps.relay.refusals import Refusals, divided
 from apps.relay.turn import Moved, Pace, Turn
 from stores.lease import Lease, LeaseLost
-from stores.message import Message
+from stores.message import Message, damage
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
+from topology.printable import printable
 
 logger = logging.getLogger(__name__)
 
 DONE = 20_000
 """Messages that may wait to be deleted before no more are sent."""
+CLASH = 30.0
+"""Seconds, at most, that one of two relays that shut each other out leaves to the other."""
 _NO_WAITING = text("SET LOCAL synchronous_commit = off")
+
+
+class Anew(Exception):
+    """What waited is taken now, and what follows it is in the log, before the reader's position."""
 
 
 class Relay:
@@ -53,6 +61,8 @@ class Relay:
         self._pace = pace or Pace()
         self._answering = Answering(engine, log, self._kept)
         self._turn: Turn | None = None
+        self._identity = lease.name
+        self._refusals = Refusals(lease.name)
         self._patiently = Patience(lease.name, self._pace.retry)
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -76,6 +86,7 @@ class Relay:
 
     async def _run(self) -> None:
         await self._patiently(self._make)
+        self._identity = await self._patiently(self._lease.identity)
         while True:
             epoch = await self._patiently(self._lease.acquire)
             if epoch is None:
@@ -109,6 +120,8 @@ class Relay:
                     group.create_task(work(turn))
         except* LeaseLost as lost:
             logger.warning("%s", lost.exceptions[0])
+        except* Anew:
+            logger.info("relay %s: what was left in the log is read now", self._lease.name)
         except* Away as away:
             name, reason = self._lease.name, away.exceptions[0]
             logger.warning("relay %s: the log's database: %s; it begins anew", name, reason)
@@ -118,7 +131,7 @@ class Relay:
         would have shut out its own successor, which notices and comes back."""
         while True:
             try:
-                await self._link.open()
+                await self._link.open(self._identity)
                 break
             except (Unavailable, Superseded) as error:
                 logger.warning("relay %s: %s", self._lease.name, error)
@@ -163,14 +176,16 @@ class Relay:
             refused = {message.id for message in sent.refused}
             taken = [message for message in messages if message.id not in refused]
             if refused:
-                logger.warning("%d messages wait, to be sent again: %s", len(refused), sent.reason)
-                turn.outstanding.refuse(sent.refused, time.monotonic())
+                turn.outstanding.refuse(sent.refused, time.monotonic(), sent.topics)
+            self._refusals.tell(sent, taken)
             turn.outstanding.settle(taken)
             self.moved.sent += len(taken)
             self.moved.again += again
             self.moved.voids += len(answers)
             self._answer_later(turn, sent.missing)
             await turn.done.put([message.id for message in taken], DONE)
+            if turn.outstanding.anew:
+                raise Anew
 
     async def _wait(self, turn: Turn) -> None:
         """Wait for something to send."""
@@ -184,16 +199,40 @@ class Relay:
         self, turn: Turn, messages: Sequence[Message], answers: Sequence[Answer]
     ) -> Sent:
         """Send until it is acknowledged: nothing of these streams may overtake it."""
-        while True:
+        messages, refused, reason = divided(messages, lambda message: message.damage)
+        while messages or answers or not refused:
             try:
-                return await self._link.send(messages, answers)
+                sent = await self._link.send(messages, answers)
+                sent.refused = [*refused, *sent.refused]
+                sent.reason = reason or sent.reason
+                return sent
             except Unavailable as error:
                 logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
                 await asyncio.sleep(self._pace.retry)
             except Superseded as error:
                 logger.warning("%s", error)
+                await self._clash(turn)
+            except Exception as error:
+                messages, more, why = divided(messages, damage)
+                refused, reason = [*refused, *more], reason or why
+                if not more:
+                    logger.exception("relay %s: %s", self._lease.name, printable(repr(error)))
+                    await asyncio.sleep(self._pace.retry)
             self.moved.again += len(messages)
             await self._open(turn)
+        return Sent(refused, reason=reason)
+
+    async def _clash(self, turn: Turn) -> None:
+        """Twice shut out in one turn: somebody goes by another database."""
+        turn.fenced += 1
+        if turn.fenced > 1:
+            logger.error(
+                "relay %s: a relay with another database shuts this one out of Kafka, and this one "
+                "it: is one database a copy of the other? Start one of them with --relay and a "
+                "name of its own",
+                self._lease.name,
+            )
+            await asyncio.sleep(min(self._pace.retry * 2 ** min(turn.fenced, 10), CLASH))
 
     def _answer_later(self, turn: Turn, missing: Sequence[Missing]) -> None:
         self._answering.ask(missing)

@@ -11,10 +11,12 @@ from aiokafka.errors import KafkaError
 
 from apps.relay.link import Missing
 from apps.relay.records import missing_of
+from apps.relay.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".resend"
+_told = Seldom()
 
 
 async def requests(
@@ -50,5 +52,6 @@ def _request(record: Any) -> Missing | None:
     try:
         return missing_of(record.topic.removesuffix(SUFFIX), record.value)
     except ValueError as error:
-        logger.warning("%s at %d: %s", record.topic, record.offset, error)
+        if _told(record.topic):
+            logger.warning("%s at %d: %s", record.topic, record.offset, error)
         return None

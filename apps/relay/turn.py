@@ -38,9 +38,10 @@ class Moved:
 
 @dataclass(slots=True)
 class Turn:
-    """What one turn as the leader has in hand."""
+    """What one turn as the leader has in hand. fenced: how often somebody else shut it out."""
 
     epoch: int
+    fenced: int = 0
     read: Gathered[Message] = field(default_factory=Gathered)
     done: Gathered[int] = field(default_factory=Gathered)
     again: list[Message] = field(default_factory=list)

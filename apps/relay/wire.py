@@ -9,9 +9,13 @@ import orjson
 from apps.relay.link import Missing
 from stores.cursor_message import Message as Arrival
 from stores.message import Message
+from topology.printable import printable
 
-TOKEN_BYTES = 16
-"""A bearer token is at least so long."""
+BATCH = "Sequitur-Batch"
+"""The header of a request whose value its answer gives back."""
+BATCH_LENGTH = 64
+MESSAGES = 10_000
+"""Of one request, void ones included."""
 
 
 def encode(messages: Iterable[Message], relay: str, voids: Iterable[Missing] = ()) -> bytes:
@@ -31,27 +35,36 @@ def encode(messages: Iterable[Message], relay: str, voids: Iterable[Missing] = (
     return orjson.dumps({"relay": relay, "messages": found, "void": void})
 
 
-def decode(body: bytes, voids_at_most: int = 10_000) -> list[Arrival]:
-    """The messages in a request's body, void ones too. Raises ValueError."""
+def decode(body: bytes, limit: int = MESSAGES) -> list[Arrival]:
+    """The messages in a request's body, void ones too, `limit` at most. Raises ValueError.
+
+    Ranges of void ones are counted before any of them is expanded: a short body can name very many.
+    """
     try:
         found = orjson.loads(body)
+        voids = [_range(*each) for each in found.get("void", [])]
+        number = len(found["messages"]) + sum(last - first + 1 for *_, first, last in voids)
+        if number > limit:
+            raise ValueError(f"{number} messages; {limit} are the limit of a request")
         arrivals = [_arrival(each) for each in found["messages"]]
-        for topic, stream, first, last in found.get("void", []):
-            if not 0 < last - first + 1 <= voids_at_most:
-                raise ValueError(f"{first} to {last} is no range of void messages")
-            arrivals += [
-                Arrival(_text(topic), _text(stream), at, None, b"", void=True)
-                for at in range(first, last + 1)
-            ]
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"this is no batch of messages: {error!r}") from None
+        raise ValueError(f"this is no batch of messages: {printable(repr(error))}") from None
+    arrivals += [
+        Arrival(topic, stream, at, None, b"", void=True)
+        for topic, stream, first, last in voids
+        for at in range(first, last + 1)
+    ]
     return arrivals
 
 
+def _range(topic: Any, stream: Any, first: Any, last: Any) -> tuple[str, str, int, int]:
+    if not _number(first) <= _number(last):
+        raise ValueError(f"{first} to {last} is no range of void messages")
+    return _text(topic), _text(stream), first, last
+
+
 def _arrival(found: dict[str, Any]) -> Arrival:
-    kind, sequence = found["kind"], found["sequence"]
-    if isinstance(sequence, bool) or not isinstance(sequence, int):
-        raise ValueError(f"the sequence {sequence!r} is no number")
+    kind, sequence = found["kind"], _number(found["sequence"])
     content = b64decode(found["content"], validate=True)
     headers = {_text(name): _text(value) for name, value in found["headers"].items()}
     return Arrival(
@@ -62,5 +75,11 @@ def _arrival(found: dict[str, Any]) -> Arrival:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{printable(repr(value))} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{printable(repr(value))} is no number")
     return value

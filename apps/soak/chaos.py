@@ -59,10 +59,15 @@ class Soak:
     _positions: dict[int, int] = field(default_factory=dict)
     _away: dict[tuple[str, int], int] = field(default_factory=dict)
 
+    @property
+    def _client(self) -> dict[str, str | int | float | bool]:
+        """What all clients are told: nothing of a broker that is away, which is meant."""
+        return {"bootstrap.servers": self.broker, "log_level": 0}
+
     def fill(self, work: Workload) -> None:
         """Make the input topic and write all of the input."""
         topic = f"{self.prefix}.in"
-        admin = AdminClient({"bootstrap.servers": self.broker})
+        admin = AdminClient(self._client)
         for made in admin.create_topics([NewTopic(topic, 4, 1)]).values():
             made.result()
         self.send(work.messages)
@@ -70,7 +75,7 @@ class Soak:
     def send(self, messages: Sequence[tuple[bytes, bytes]]) -> None:
         """Write (key, value) to the input."""
         topic = f"{self.prefix}.in"
-        producer = Producer({"bootstrap.servers": self.broker, "linger.ms": 20})
+        producer = Producer({**self._client, "linger.ms": 20})
         for at, (key, value) in enumerate(messages):
             producer.produce(topic, value, key)
             if at % 10_000 == 9_999:
@@ -202,7 +207,7 @@ class Soak:
 
     def compact(self) -> None:
         """Have the changelogs' closed segments compacted at once, and segments closed soon."""
-        admin = AdminClient({"bootstrap.servers": self.broker})
+        admin = AdminClient(self._client)
         settings = {
             "segment.ms": "1000",
             "min.cleanable.dirty.ratio": "0.001",
@@ -225,7 +230,7 @@ class Soak:
 
     def tidy(self) -> None:
         """Delete the topics and the folder, so that what is done takes no room."""
-        admin = AdminClient({"bootstrap.servers": self.broker})
+        admin = AdminClient(self._client)
         topics = [t for t in admin.list_topics(timeout=10).topics if t.startswith(self.prefix)]
         for done in admin.delete_topics(topics).values():
             done.result()
@@ -249,7 +254,7 @@ class Soak:
         return self._lag()
 
     def _lag(self) -> int:
-        consumer = Consumer({"bootstrap.servers": self.broker, "group.id": self.prefix})
+        consumer = Consumer({**self._client, "group.id": self.prefix})
         try:
             lag = 0
             for topic in (f"{self.prefix}.in", f"{self.prefix}.in.by-stream"):
@@ -282,7 +287,7 @@ class Soak:
         """Reads the changelogs, on and on."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self.broker,
+                **self._client,
                 "group.id": f"{self.prefix}.lag",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",

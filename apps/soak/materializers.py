@@ -29,6 +29,8 @@ class Materializer:
         self.broker = broker
         self.url = url
         self.topic = topic
+        self.what: list[str] = []
+        """Words of the command line in place of --topics."""
         self.checkpoint = folder / "checkpoint"
         self.status = folder / "status.json"
         self.log = folder / "log"
@@ -44,10 +46,11 @@ class Materializer:
         self.status.unlink(missing_ok=True)
         module = ["apps.materializer"] if cut is None else ["apps.soak.cut_off", *map(str, cut)]
         command = [sys.executable, "-m", *module, "--broker", self.broker, "--store", self.url]
+        command += self.what or ["--topics", self.topic]
         command += ["--checkpoint", str(self.checkpoint), "--status", str(self.status)]
         with self.log.open("ab") as output:
             self.process = spawn(
-                [*command, "--topics", self.topic, *options],
+                [*command, *options],
                 output=output,
                 cwd=ROOT,
                 env={**os.environ, "JAVA_TOOL_OPTIONS": _JAVA},
@@ -84,7 +87,7 @@ class Materializer:
         while True:
             status = self._status()
             mine = (p for p in status.get("partitions", ()) if p["topic"] == self.topic)
-            at = {p["partition"]: p["next_offset"] for p in mine}
+            at = {p["partition"]: p["next_offset"] or 0 for p in mine}
             if all(at.get(partition, 0) >= end for partition, end in ends.items()):
                 return status
             if self.process is None or self.process.poll() is not None:

@@ -45,7 +45,7 @@ class Rounds:
         seed = self.done.next_seed
         # Every fourth round is at least once.
         guarantee = "at_least_once" if len(self.done.rounds) % 4 == 3 else "exactly_once"
-        began = time.monotonic()
+        began, compacted = time.monotonic(), seed % 3 == 0
         # Not in step with the guarantee: both meet all shapes.
         shape = SHAPES[(len(self.done.rounds) + len(self.done.rounds) // 4) % len(SHAPES)]
         work = shaped(self.events, shape, seed)
@@ -57,7 +57,7 @@ class Rounds:
             soak.fill(Workload([], {}))
             for name in WORKERS:
                 soak.start(name)
-            if seed % 3 == 0:
+            if compacted:
                 # Deletions are soon forgotten by the changelogs, and tables that missed them told.
                 soak.ready(WORKERS[0])
                 soak.compact()
@@ -65,7 +65,8 @@ class Rounds:
             soak.wait(600)
             soak.stop_all()
             once = guarantee == "exactly_once"
-            wrong = check(soak.broker, soak.prefix, work, soak.data("a"), once=once)
+            data = soak.data(WORKERS[0])
+            wrong = check(soak.broker, soak.prefix, work, data, once=once, compacted=compacted)
         except (RuntimeError, TimeoutError) as error:
             wrong = [str(error)]
         finally:

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from apps.materializer import _parser, _what, load_topology, main
+from apps.materializer import main
 from apps.materializing import Settings, Stopped, Writer
+from apps.outputs import load_topology, named, outputs_of
 from stores.sink import Dead, StoreError
 from stores.sqlite_sink import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
@@ -150,16 +151,8 @@ def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--topology", "apps.flights"], "flights.dead-rows"),
-        (["--topology", "apps.flights", "--dead-topic", ""], None),
-        (["--topology", "apps.flights", "--dead-topic", "mine"], "mine"),
-        (["--topics", "a"], None),
-        (["--topics", "a", "--dead-topic", "mine"], "mine"),
-    ],
+    ("given", "expected"), [(None, "flights.dead-rows"), ("", None), ("mine", "mine")]
 )
-def test_where_bad_records_go(arguments: list[str], expected: str | None) -> None:
-    arguments = [a.replace("apps.flights", "apps.flights:topology") for a in arguments]
-    options = _parser().parse_args([*arguments, "--checkpoint", "x"])
-    assert _what(options).dead_topic == expected
+def test_where_bad_records_go(given: str | None, expected: str | None) -> None:
+    assert outputs_of("apps.flights:topology", given).dead_topic == expected
+    assert named("a, b", given) == (["a", "b"], [], given or None)

@@ -3,6 +3,7 @@
 import random
 import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +13,9 @@ import orjson
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from apps.local.home import ROOT
 from apps.local.process import tail
-from apps.soak.materializers import Materializer
+from apps.soak.materializers import PATIENCE, Materializer
 from apps.soak.views import PARTITIONS, TABLE, Views
 from stores.sink import Position
 from stores.sinks import open_sink
@@ -128,6 +130,106 @@ def test_topics_are_waited_for_and_bad_records_set_aside(
     materializer.start()
     assert materializer.ended() == 2
     assert "ahead of the read store" in materializer.log.read_text()
+
+
+_SHOP = """
+from topology import Inspector, Table, Topology, Upsert
+
+shop = Topology({name!r})
+orders = shop.source("orders", inspector=Inspector(stream="id", sequence="n"))
+BOARD = Table("board", key={{"id": str}}, columns={columns})
+
+
+def handle(event):
+    yield Upsert("board", key={{"id": event.stream}}, values={{}})
+
+
+{views}
+"""
+_VIEW = "shop.view({0!r}, of=orders, tables=[BOARD])(handle)"
+_TYPED = (
+    'shop.view("more", of=orders, '
+    'tables=[Table("more", key={"id": str}, columns={"at": str})])(handle)'
+)
+
+
+def test_a_new_view_and_a_new_column_need_no_restart(
+    started: list[Materializer],
+    unique: Callable[[str], str],
+    create_topics: Callable[[dict[str, int]], None],
+    broker: BrokerAddress,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, module = unique("shop"), f"wshop_{tmp_path.name.replace('-', '_')}"
+    board, more = f"{name}.board", f"{name}.more"
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+
+    def deploy(columns: str, *views: str) -> None:
+        text = _SHOP.format(name=name, columns=columns, views="\n".join(views))
+        (tmp_path / f"{module}.py").write_text(text)
+
+    producer = Producer({"bootstrap.servers": broker.address})
+
+    def send(topic: str, table: str, sequence: int, **values: object) -> None:
+        change = {"op": "upsert", "table": table, "key": {"id": "1"}, "values": values}
+        body = {"view": table, "stream": "1", "sequence": sequence, "changes": [change]}
+        producer.produce(topic, orjson.dumps(body))
+        producer.flush(30)
+
+    def said(text: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while text not in materializer.log.read_text():
+            assert time.monotonic() < until, tail(materializer.log, 40)
+            assert materializer.process is not None
+            assert materializer.process.poll() is None, tail(materializer.log, 40)
+            time.sleep(0.1)
+
+    create_topics({board: 1})
+    deploy('{"total": int}', _VIEW.format("board"))
+    url = f"sqlite:///{tmp_path}/read.db"
+    materializer = Materializer(tmp_path, broker.address, url, board)
+    started.append(materializer)
+    materializer.what = ["--topology", f"{module}:shop", "--dead-topic", ""]
+    materializer.start()
+    send(board, "board", 1, total=1)
+    materializer.catch_up()
+
+    # A view with a declared table, and a declared column: their first values are no text.
+    create_topics({more: 1})
+    send(more, "more", 1, at=17)
+    deploy('{"total": int, "place": str}', _VIEW.format("board"), _TYPED)
+    materializer.topic = more
+    materializer.catch_up()
+    send(board, "board", 2, place=3)
+    materializer.topic = board
+    materializer.catch_up()
+    with open_sink(url) as sink:
+        assert list(sink.rows("more")) == [{"id": "1", "at": "17"}]
+        assert list(sink.rows("board")) == [{"id": "1", "total": 1, "place": "3"}]
+
+    # What the store refuses, and what cannot be imported, is told; the rest goes on.
+    deploy('{"total": str}', _VIEW.format("board"), _TYPED)
+    said("going on as before")
+    deploy("{1 / 0}", _VIEW.format("board"))
+    said("ZeroDivisionError")
+    send(board, "board", 3, total=3)
+    assert "ZeroDivisionError" in materializer.catch_up()["problem"]
+
+    # A view that is gone: what its topic still has is applied, now and after a restart.
+    deploy('{"total": int, "place": str}', _TYPED)
+    said(f"also reading {board}, which were read before")
+    send(board, "board", 4, total=4)
+    assert materializer.catch_up()["problem"] is None
+    assert materializer.end(signal.SIGTERM) == 0, tail(materializer.log, 40)
+    send(board, "board", 5, total=5)
+    materializer.start()
+    assert materializer.catch_up()["since_start"]["replayed"] == 0
+    assert materializer.end(signal.SIGTERM) == 0, tail(materializer.log, 40)
+    with open_sink(url) as sink:
+        assert next(iter(sink.rows("board")))["total"] == 5
+        assert {p.topic: p.applied for p in sink.progress()} == {board: 5, more: 1}
+        assert all(p.dead == p.duplicates == 0 for p in sink.progress())
 
 
 def _select(file: Path, sql: str) -> list[Any]:

@@ -152,3 +152,29 @@ def test_skip_and_drop_say_what_they_refuse(worker: Worker, tmp_path: Path) -> N
     worker.send(event("a", 1))
     assert sequences(worker, "careful-out", 4, "a") == [1, 3, 1]
     assert worker.end(signal.SIGTERM) == 0
+
+
+def test_dead_events_are_put_back_once_and_in_order(worker: Worker, tmp_path: Path) -> None:
+    mended = str(tmp_path / "mended")
+    worker.start(MENDED=mended)
+    worker.send(event("a", 1), *(event("a", seq) for seq in (3, 4, 5)), event("b", 1))
+    worker.wait("careful-out", 2)
+    skipped = worker.run("skip", "a", "5", "--view", "careful", "--force", MENDED=mended)
+    assert skipped.returncode == 0, skipped
+    assert worker.run("drop", "a", "--view", "careful", MENDED=mended).returncode == 0
+    worker.wait("dead", 3)
+    dry = worker.run("redrive-dead", "--view", "careful", "--dry-run", MENDED=mended)
+    assert dry.returncode == 0, dry
+    assert "3 dead events of 1 streams would be put back" in dry.stdout
+
+    worker.send(event("a", 1), event("a", 2))
+    worker.wait("careful-out", 4)
+    done = worker.run("redrive-dead", "--view", "careful", "--json", MENDED=mended)
+    assert done.returncode == 0, done
+    assert orjson.loads(done.stdout)["streams"] == {"a": [3, 4, 5]}
+    assert sequences(worker, "careful-out", 7, "a") == [1, 1, 2, 3, 4, 5]
+    again = worker.run("redrive-dead", "--view", "careful", "--json", MENDED=mended)
+    told = orjson.loads(again.stdout)
+    assert (again.returncode, told["events"], told["before"]) == (0, 0, 3)
+    assert worker.count("careful-out") == 7
+    assert worker.end(signal.SIGTERM) == 0

@@ -1,9 +1,12 @@
 """The worker's tables: from which store they are, and what becomes of one that fails."""
 
-from collections.abc import Iterator
+import asyncio
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from stores.memory import MemoryTable
 from stores.rocksdb import RocksStore
@@ -52,53 +55,90 @@ def store() -> Store:
     return Store()
 
 
-@pytest.fixture
-def tables(store: Store) -> Iterator[Tables]:
+@pytest_asyncio.fixture
+async def tables(store: Store) -> AsyncIterator[Tables]:
     tables = Tables(None, store)
     yield tables
-    tables.close_all()
+    await tables.close_all()
 
 
 def test_the_setting_chooses_the_store(tmp_path: Path) -> None:
     app = compile(Topology("t1"), datadir=str(tmp_path))
     assert isinstance(app.engine.tables.store, RocksStore)
     assert app.engine.tables.store.folder == tmp_path / "t1"
-    with pytest.raises(TableError, match="of no known kind; use rocksdb, "):
+    with pytest.raises(TableError, match=r"of no known kind.*; use rocksdb, "):
         compile(Topology("t2"), store="rock://")
 
 
-def test_a_table_is_claimed_anew_whenever_its_partition_is_started(
+async def test_a_table_is_claimed_anew_whenever_its_partition_is_started(
     store: Store, tables: Tables
 ) -> None:
-    first = tables._table("board", 0)
-    assert tables._table("board", 0) is first
+    first = await tables.opened("board", 0)
+    assert await tables.opened("board", 0) is first
     assert ([table.claims for table in store.opened], first.offset) == ([2], 5)
 
 
-def test_a_table_that_was_closed_is_opened_anew_as_it_is(store: Store, tables: Tables) -> None:
-    table = tables._table("board", 0)
-    tables.close("board", 0)
-    tables.close("board", 1)
+async def test_a_table_that_was_closed_is_opened_anew_as_it_is(
+    store: Store, tables: Tables
+) -> None:
+    table = await tables.opened("board", 0)
+    await tables.close("board", 0)
+    await tables.close("board", 1)
     assert store.opened[0].closed
-    assert tables._table("board", 0) is not table
+    assert await tables.opened("board", 0) is not table
     assert [opened.offset for opened in store.opened] == [5, 5]
 
 
-def test_a_table_that_cannot_be_read_is_emptied_at_once(tables: Tables) -> None:
-    table = tables._table("board", 0)
-    tables.discard("board", 0)
+async def test_a_table_that_cannot_be_read_is_emptied_at_once(tables: Tables) -> None:
+    table = await tables.opened("board", 0)
+    await tables.discard("board", 0)
     assert (table.offset, table.get(b"pa")) == (None, None)
 
 
-def test_a_table_that_cannot_be_emptied_is_opened_anew_and_emptied_then(
+async def test_a_table_that_cannot_be_emptied_is_opened_anew_and_emptied_then(
     store: Store, tables: Tables
 ) -> None:
-    failing, fine = tables._table("board", 0), tables._table("board", 1)
+    failing, fine = await tables.opened("board", 0), await tables.opened("board", 1)
     failing.fails = True  # type: ignore[attr-defined]
-    tables.discard("board", 0)
+    await tables.discard("board", 0)
     assert store.opened[0].closed
-    again = tables._table("board", 0)
+    again = await tables.opened("board", 0)
     assert again is not failing
     assert (again.offset, fine.offset) == (None, 5)
     again.write([(b"pa", b"2")], 6)
-    assert tables._table("board", 0).offset == 6
+    assert (await tables.opened("board", 0)).offset == 6
+
+
+class Stands(Table):
+    """A table whose disk does not answer: what is done with it ends when it is let go."""
+
+    gone = threading.Event()
+
+    def close(self) -> None:
+        self.gone.wait(60)
+
+
+async def test_a_table_that_cannot_be_closed_does_not_keep_the_worker_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("topology.faust.tables.STOP", 0.05)
+
+    class Stuck(Store):
+        def table(self, view: str, partition: int) -> Table:
+            return Stands()
+
+    tables = Tables(None, Stuck())
+    await tables.opened("board", 0)
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0.005)
+
+    heart = asyncio.create_task(beat())
+    await tables.close_all()
+    heart.cancel()
+    Stands.gone.set()
+    assert beats > 2, "the loop stood still"

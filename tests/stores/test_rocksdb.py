@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stores.rocksdb import RocksTable
-from stores.view_table import TableError
+from stores.view_table import TableBusy, TableError
 
 ROWS = [(b"p%04d" % number, b"%d" % number) for number in range(2000)]
 
@@ -112,7 +112,7 @@ import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from stores.rocksdb import RocksTable
-from stores.view_table import TableError
+from stores.view_table import TableBusy, TableError
 table = RocksTable(Path({str(tmp_path / "0")!r}))
 for unit in range(1, 3000):
     now = b"%d" % unit
@@ -130,7 +130,7 @@ os.kill(os.getpid(), 9)
 
 def test_a_table_without_room_names_folder_and_remedy_and_keeps_what_it_has(tmp_path: Path) -> None:
     program = f"""
-import resource, sys
+import resource, sys, time
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from stores import rocksdb
@@ -149,8 +149,13 @@ def failing(action):
         print(error)
 
 def write():
-    for unit in range(2, 3000):
-        table.write([(b"x%d" % unit, b"y" * 900)], unit)
+    unit = 2
+    while unit < 3000:
+        try:
+            table.write([(b"x%d" % unit, b"y" * 900)], unit)
+            unit += 1
+        except rocksdb.TableBusy:
+            time.sleep(0.001)
 
 for action in (write, table.close, lambda: rocksdb.RocksTable(path)):
     failing(action)
@@ -164,3 +169,34 @@ for action in (write, table.close, lambda: rocksdb.RocksTable(path)):
     assert table.offset is not None
     assert table.get(b"p1") == b"1"
     table.close()
+
+
+def test_a_write_that_would_have_to_wait_for_the_disk_says_so_at_once(tmp_path: Path) -> None:
+    """RocksDB lets it stand otherwise, until there is room: on the event loop, for ever."""
+    table = RocksTable(tmp_path / "0")
+    table.write([(b"p1", b"1")], 1)
+    assert table._write_options.no_slowdown
+    database = table._db
+
+    class Stalled:
+        def write(self, *_: object) -> None:
+            raise Exception("Result incomplete: Write stall")
+
+    table._db = Stalled()
+    with pytest.raises(TableBusy, match=r"the table in .* has taken no write"):
+        table.write([(b"p1", b"2")], 2)
+    table._db = database
+    assert (table.offset, table.get(b"p1")) == (1, b"1")
+    table.close()
+
+
+def test_a_table_that_was_closed_is_let_go_of_at_once(tmp_path: Path) -> None:
+    """Not when whoever still holds it forgets it: that took a second, on the loop."""
+    table = RocksTable(tmp_path / "0")
+    table.write([(b"p1", b"1")], 1)
+    table.close()
+    again = RocksTable(tmp_path / "0")
+    assert again.get(b"p1") == b"1"
+    again.close()
+    with pytest.raises(TableError, match="it is closed"):
+        table.get(b"p1")

@@ -80,6 +80,13 @@ class Audit:
         topology = self.topology
         for source in self.sources:
             views = self._views_of(source)
+            for view in views:
+                self._sides[view.name].put_back = {
+                    at
+                    for (name, _), part in self._views.items()
+                    if name == view.name
+                    for at in part.rows.redriven
+                }
             for number in range(self._partitions.get(source.by_stream, 0)):
                 place = source.by_stream, number
                 parts = [self._views[view.name, number] for view in views]

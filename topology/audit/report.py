@@ -113,6 +113,7 @@ PLACES = {
     "failed": "failed",
     "redelivering": "redelivering",
     "dead": "dead",
+    "redriven": "dead, put back",
     "received": "received",
     "skipped": "skipped, never came",
     "written": "outputs",

@@ -5,14 +5,14 @@ from topology.counts import Counts, decode_counts
 from topology.event import Message
 from topology.positions import Positions, decode_positions
 from topology.progress import Progress, last_of
-from topology.rows import COUNTS, POSITIONS, decode_progress, split_buffer_key
+from topology.rows import COUNTS, POSITIONS, decode_progress, split_buffer_key, split_redriven_key
 from topology.view_state import is_parked
 
 
 class StateRows:
     """What an audit needs of the rows. counts: None before the view's first step. counted: where
     that row lies. waits: stream → the sequences that have a row. asked: stream → late
-    events that it is to be rebuilt with.
+    events that it is to be rebuilt with. redriven: the offsets of dead events that were put back.
     """
 
     def __init__(self) -> None:
@@ -22,6 +22,7 @@ class StateRows:
         self.streams: dict[str, int | Progress] = {}
         self.waits: dict[str, set[int]] = {}
         self.asked: dict[str, set[int]] = {}
+        self.redriven: set[int] = set()
 
     def row(self, record: Message) -> None:
         """A record of the changelog, in order; a null value deletes the row."""
@@ -37,6 +38,8 @@ class StateRows:
             _held(self.waits, key, value)
         elif kind == b"r":
             _held(self.asked, key, value)
+        elif kind == b"x":
+            self.redriven.add(split_redriven_key(key))
         elif key == COUNTS:
             self.counts, self.counted = decode_counts(value), place_of(record)
         elif key == POSITIONS:

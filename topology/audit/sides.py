@@ -27,7 +27,8 @@ NOTHING = Told()
 
 
 class Sides:
-    """The records about one view. late, failed, dead, parked: stream → what is told.
+    """The records about one view. late, failed, dead, parked: stream → what is told. redriven: the
+    same of dead events that were put back, those with an offset in `put_back`.
 
     skipped: the streams that somebody gave sequences up in by command.
     """
@@ -46,10 +47,12 @@ class Sides:
         self.late: dict[str, Told] = {}
         self.failed: dict[str, Told] = {}
         self.dead: dict[str, Told] = {}
+        self.redriven: dict[str, Told] = {}
+        self.put_back: set[int] = set()
         self.parked: dict[str, Told] = {}
         self.drops: dict[str, int] = {}
         self.skipped: set[str] = set()
-        self._twice: dict[str, list[Violation]] = {}
+        self._twice: dict[str, list[tuple[int, Violation]]] = {}
         self._claimed: set[str] = set()
 
     def came_late(self, record: Message) -> None:
@@ -63,7 +66,8 @@ class Sides:
 
     def died(self, record: Message) -> None:
         stream = (record.key or b"").decode()
-        self._add(self.dead, stream, int(header(record, "sequence")))
+        into = self.redriven if record.offset in self.put_back else self.dead
+        self._add(into, stream, int(header(record, "sequence")))
 
     def has_failed(self, record: Message) -> None:
         """An error log record; only of an event that was passed does it end there."""
@@ -105,8 +109,11 @@ class Sides:
         findings = self.findings
         for stream, twice in self._twice.items():
             if stream not in self.drops:
-                for violation in twice:
-                    findings.violation(violation)
+                copies = self.redriven.get(stream, NOTHING).numbers
+                for number, violation in twice:
+                    # One that died, and was put back when its stream had passed it, is late too.
+                    if number not in copies:
+                        findings.violation(violation)
         if not findings.exact:
             return
         for topic, told in zip(("late", "error", "dead"), self._tellings(), strict=False):
@@ -115,7 +122,7 @@ class Sides:
                 findings.violation(Violation(text, None, self.view, stream))
 
     def _tellings(self) -> tuple[dict[str, Told], ...]:
-        return self.late, self.failed, self.dead, self.parked
+        return self.late, self.failed, self.dead, self.parked, self.redriven
 
     def _once(self, into: dict[str, Told], stream: str, sequence: object, record: Message) -> None:
         number = int(str(sequence))
@@ -123,16 +130,18 @@ class Sides:
             return
         text = f"it is twice in {record.topic}"
         wrong = Violation(text, place_of(record), self.view, stream, number)
-        self._twice.setdefault(stream, []).append(wrong)
+        self._twice.setdefault(stream, []).append((self._number(number), wrong))
 
     def _add(self, into: dict[str, Told], stream: str, sequence: int) -> bool:
         told = into.get(stream)
         if told is None:
             told = into[stream] = Told()
-        number, _ = divmod(sequence - self.order.start, self.order.step)
-        new = told.numbers.add(number)
+        new = told.numbers.add(self._number(sequence))
         told.records += new or self.findings.once
         return new
+
+    def _number(self, sequence: int) -> int:
+        return (sequence - self.order.start) // self.order.step
 
 
 def header(record: Message, name: str) -> str:

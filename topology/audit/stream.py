@@ -29,12 +29,12 @@ class Stream:
 
     came: that the view has read. last: processed last, -1 if none was. ranges: how many ranges of
     `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
-    that is not accepted. away: in the redelivery topic. told: that the parked topic has. choosy:
-    whether the view does not accept all kinds. closed: whether an event came that closes it, behind
-    which all is late. rebuilt: whether the stream was, with all that came.
-    order: what is known of its numbers: that none is left out; or which one is before each, and
-    `unlinked`, which of these never came → the events that name them; or that they grow. jumped:
-    what links lead over, which may have come when the stream was past it.
+    that is not accepted. away: in the redelivery topic. redriven: dead once, and put back. told:
+    that the parked topic has. choosy: whether the view does not accept all kinds. closed: whether
+    an event came that closes it, behind which all is late. rebuilt: whether the stream was, with
+    all that came. order: what is known of its numbers: that none is left out; or which one is
+    before each, and `unlinked`, which of these never came → the events that name them; or that they
+    grow. jumped: what links lead over, which may have come when the stream was past it.
     """
 
     came: Sequences = NONE
@@ -47,6 +47,7 @@ class Stream:
     late: Sequences = NONE
     failed: Sequences = NONE
     dead: Sequences = NONE
+    redriven: Sequences = NONE
     told: Sequences = NONE
     parked: bool = False
     choosy: bool = False
@@ -74,20 +75,23 @@ class Stream:
     @property
     def doubtful(self) -> Sequences:
         """What died or is away, and yet may have been handled, if it came more than once."""
-        found = (self.dead | self.away | self.jumped) & self.came & self.passed
+        away = self.dead | self.redriven | self.away
+        found = (away | self.jumped) & self.came & self.passed
         known = self.skipped | self.late | self.failed
         # Of a view that is choosy, what is done may only be of a kind that it does not accept.
         # And a rebuild handles what came when the stream was past it, and was discarded then.
         done = self.done - self.jumped if self.rebuilt else self.done
         known = known if self.choosy else known | done
         # What merely settles is late too if it is a copy of what was handled long ago.
-        return (found | self._perhaps_copies) - (known - self._perhaps_copies)
+        copies = self._perhaps_copies
+        return (found | copies) - (known - copies)
 
     @property
     def _perhaps_copies(self) -> Sequences:
         """What is late, and yet may have been handled before, if another copy is late."""
         if self.order != "settled":
-            return NONE
+            # What died is late when it is put back, if its stream has passed it by then.
+            return self.redriven & self.late & self.came & self.passed
         found = self.late & self.came & self.passed
         return found if self.choosy else found - self.done - self.failed
 
@@ -134,7 +138,9 @@ class Stream:
         # A rebuild handles what had failed or was late before it once more; it stays in its place.
         ended = NONE if self.rebuilt else ended
         yield from _each(
-            ended & self.done, "it has an output, and is in the late or error topic too", sure=False
+            (ended - self.redriven) & self.done,
+            "it has an output, and is in the late or error topic too",
+            sure=False,
         )
         if self.parked and len(self.waiting) <= TOLD:
             yield from _each(

@@ -8,7 +8,7 @@ from topology.audit.stream import Stream
 from topology.counts import Counts
 from topology.view import View
 
-PLACES = ("waiting", "parked", "late", "failed", "dead", "redelivering")
+PLACES = ("waiting", "parked", "late", "failed", "dead", "redriven", "redelivering")
 """The places that records or rows tell of, one by one."""
 
 
@@ -44,6 +44,10 @@ class Tally:
         found.failed += sides.failed.get(name, NOTHING).records
         found.dead += sides.dead.get(name, NOTHING).records
         found.redelivering += away
+        # It is received once more when it is put back.
+        redriven = sides.redriven.get(name, NOTHING).records
+        found.redriven += redriven
+        found.received += redriven
 
     def handle(self, name: str, stream: Stream, *, openings: tuple[int, int] = (0, 0)) -> None:
         """Count what was handled of a stream, and what was given up.
@@ -85,12 +89,13 @@ class Tally:
             what = f"its counts add up to {counted.accounted}, not to {counted.received} received"
             findings.violation(counts_row(what))
         if not gone:
-            what = f"it counted {counted.received} events as received, {found.received} came"
+            again = f", {found.redriven} of them put back" if found.redriven else ""
+            what = f"it counted {counted.received} events as received, {found.received} came{again}"
             compare(what, counted.received, found.received)
         for place in PLACES:
             mine, there = getattr(counted, place), getattr(found, place)
             what = f"it counted {mine} as {place}, there are {there}"
-            compare(what, mine, there, ends=place in ("late", "failed", "dead"))
+            compare(what, mine, there, ends=place in ("late", "failed", "dead", "redriven"))
         if not unwritten:
             what = f"it wrote {counted.written} outputs, there are {found.written}"
             compare(what, counted.written, found.written, ends=True)

@@ -14,6 +14,7 @@ from topology.audit.sequences import NONE, Sequences
 from topology.audit.sides import NOTHING, Sides, header
 from topology.audit.stream import Proof, Stream
 from topology.audit.tally import Tally
+from topology.dead import dead_at
 from topology.event import Message
 from topology.handling_epochs import EPOCH
 from topology.lanes import split_lane
@@ -109,7 +110,8 @@ class ViewPartition:
 
     def redelivered(self, record: Message) -> None:
         """A record of the redelivery topic; what was taken back already is of no interest."""
-        if not self.rows.positions.took(record.offset):
+        # One that is put back is dead until the view takes it.
+        if not self.rows.positions.took(record.offset) and dead_at(record) is None:
             number = self._number(int(header(record, SEQUENCE)))
             self._away.setdefault((record.key or b"").decode(), []).append(number)
 
@@ -218,6 +220,7 @@ class ViewPartition:
             | _set(map(self._number, rows.asked.get(name, ()))),
             failed=sides.failed.get(name, NOTHING).numbers,
             dead=sides.dead.get(name, NOTHING).numbers,
+            redriven=sides.redriven.get(name, NOTHING).numbers,
             told=sides.parked.get(name, NOTHING).numbers,
             parked=rows.parked(name),
             choosy=self.view.accepts is not None,

@@ -5,9 +5,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from topology.faust.clock import wall
 from topology.faust.kafka import plain_consumer
 from topology.faust.offsets import Offsets
-from topology.faust.steps import wall
 from topology.source import Source
 
 EVERY = 0.5

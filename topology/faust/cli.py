@@ -8,6 +8,7 @@ from click import IntRange
 from faust.cli import AppCommand, argument, option
 
 from topology.commands import Command
+from topology.faust.cli_dead import CHOICE, Redrive
 from topology.faust.operate import ANSWER, NoAnswer, operate, view_of
 from topology.sequencer import LAST
 
@@ -89,6 +90,14 @@ def register(app: Any) -> None:
         """Forget a stream in a view: its progress, its state, and with --force what waits."""
         command = Command("drop", view, stream, force=force)
         await self.give(command, as_json=as_json, timeout=timeout)
+
+    @app.command(_VIEW, *CHOICE, _JSON, base=Redrive)  # type: ignore[untyped-decorator]
+    async def redrive_dead(
+        self: Redrive, view: str, stream: str | None, reason: str | None, older_than: float,
+        dry_run: bool, as_json: bool,
+    ) -> None:  # fmt: skip
+        """Put events of the dead topic back into their view, in order, each once."""
+        await self.redrive(view, stream, reason, older_than, dry_run=dry_run, as_json=as_json)
 
     @app.command(_NAME, _JSON, _TIMEOUT, base=Operator)  # type: ignore[untyped-decorator]
     async def halt(self: Operator, name: str, as_json: bool, timeout: float) -> None:

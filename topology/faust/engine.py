@@ -100,7 +100,7 @@ class Engine:
         """Run these partitions and no others."""
         await self.revoke()
         mine = [TopicPartition(*tp) for tp in assigned if tp[0] in self._by_topic]
-        self._close_tables(mine)
+        await self._close_tables(mine)
         await self._connect(mine)
         self._running = running = [self._partition(tp) for tp in mine]
         await asyncio.gather(*(partition.start() for partition in running))
@@ -115,7 +115,7 @@ class Engine:
     async def stop(self) -> None:
         """Stop for good."""
         await self.revoke()
-        self.tables.close_all()
+        await self.tables.close_all()
         shared = self.shared
         clients: list[Any] = [
             shared.together,
@@ -164,12 +164,12 @@ class Engine:
             found = partitions
         return found
 
-    def _close_tables(self, mine: list[TopicPartition]) -> None:
+    async def _close_tables(self, mine: list[TopicPartition]) -> None:
         have = {(self._by_topic[topic][0].name, number) for topic, number in mine}
         for view in self.topology.views.values():
             for number in self.tables.partitions(view.name):
                 if (view.of.name, number) not in have:
-                    self.tables.close(view.name, number)
+                    await self.tables.close(view.name, number)
 
     async def heartbeat(self) -> None:
         """Commit offsets now and then, and let the group consumer know that the worker is alive."""

@@ -46,7 +46,7 @@ async def operate(app: Any, command: Command, *, seconds: float = ANSWER) -> Res
         command,
         stream=stream,
         id=uuid4().hex,
-        who=_who() if command.who == "unknown" else command.who,
+        who=who() if command.who == "unknown" else command.who,
         everywhere=command.stream is not None and len(partitions) > 1,
     )
     audit = TopicPartition(view.audit_topic, 0)
@@ -123,5 +123,5 @@ def _best(results: list[Result]) -> Result:
     return (done or knew or results)[0]
 
 
-def _who() -> str:
+def who() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"

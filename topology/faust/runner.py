@@ -10,8 +10,9 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from topology.event import Message
+from topology.faust.clock import wall
 from topology.faust.reader import Reader
-from topology.faust.steps import Step, wall
+from topology.faust.steps import Step
 from topology.faust.writer import Writer
 from topology.store import PartitionTable
 from topology.unit import CommitUnit
@@ -177,7 +178,7 @@ class Runner:
         ends = await self.writer.commit(unit, self.source)
         if unit.next_offset is not None:
             self._committed = unit.next_offset
-        self.step.committed(unit, ends)
+        await self.step.committed(unit, ends)
         for report in unit.reports:
             logger.warning("%s", report)
         # One breath per step, so that no partition starves the others or the heartbeat.

@@ -16,8 +16,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from topology.faust.clock import wall
 from topology.faust.kafka import connection, plain_consumer
-from topology.faust.steps import wall
 from topology.view import View
 
 Spans = dict[str, dict[int, tuple[int, int]]]

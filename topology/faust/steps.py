@@ -1,7 +1,6 @@
 """What a runner does with a batch: re-key it, or order and handle it."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
@@ -9,6 +8,9 @@ from aiokafka import TopicPartition
 from topology.commands import aexecute, decode_command
 from topology.event import Message
 from topology.faust.beside import Beside
+from topology.faust.clock import wall
+from topology.faust.disk.in_step import in_step_row
+from topology.faust.disk.writing import write
 from topology.faust.horizon import Horizon
 from topology.faust.rebuilds import Rebuilds
 from topology.history import History
@@ -60,7 +62,7 @@ class Step:
         """The unit that also says that all of `source` before `position` is read."""
         raise NotImplementedError
 
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+    async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
         """The unit is durable; `ends` are the changelog offsets behind its rows, by view."""
 
     def admit(self, name: str, task: ViewTask, table: PartitionTable) -> None:
@@ -238,9 +240,11 @@ class StreamStep(Step):
         self.task.finish(unit)
         return unit
 
-    def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+    async def committed(self, unit: CommitUnit, ends: Mapping[str, int]) -> None:
+        # Nobody else could write to the changelogs until now: the unit has been committed.
+        noted = in_step_row(wall())
         for view, rows in unit.rows.items():
-            self.tables[view].write(rows, ends.get(view))
+            await write(self.tables[view], [*rows, noted], ends.get(view))
         if self._on_halted is not None:
             for name, task in self.task.dismiss().items():
                 self._on_halted(name, task, self.tables.pop(name))
@@ -251,8 +255,3 @@ class StreamStep(Step):
 
     def stop(self) -> None:
         self._horizon.stop()
-
-
-def wall() -> int:
-    """The wall clock in ms."""
-    return int(time.time() * 1000)

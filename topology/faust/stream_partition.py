@@ -129,7 +129,7 @@ class StreamPartition(Partition):
             raise
         except (TableError, ValueError) as error:
             for view in tables:
-                shared.tables.discard(view, number)
+                shared.tables.spoilt(view, number)
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
         for name, view_task in task.views.items():
             self._beside[name] = Beside(shared.beside, view_task, number)
@@ -197,7 +197,7 @@ class StreamPartition(Partition):
         right = isinstance(error, TableUnavailable | TableFenced)
         mend = tables.close if right else tables.discard
         for view in self._views:
-            mend(view.name, self.source.partition)
+            await mend(view.name, self.source.partition)
 
     async def _close(self, grace: float) -> None:
         await super()._close(grace)

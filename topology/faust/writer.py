@@ -1,7 +1,6 @@
 """Write commit units to Kafka: outputs, changelog rows and input offsets, packed batch by batch."""
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -10,6 +9,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 
+from topology.faust.clock import wall
 from topology.faust.partitions import Partitions
 from topology.unit import NO_HEADERS, CommitUnit, Out
 
@@ -71,7 +71,7 @@ class _Packer:
                 count = await self.partitions.count(topic, inputs)
                 outputs += await self._keyed(topic, records, count)
         for view, rows in unit.rows.items():
-            now = time.time_ns() // 1_000_000
+            now = wall()
             changelog = [(key, value, now, NO_HEADERS) for key, value in rows]
             changes[view] = await self._pack(self.changelogs[view], unit.partition, changelog)
         return outputs, changes

@@ -64,10 +64,12 @@ class StreamCells:
             self.rows.update(_rows(stored))
         self._inline = sum(len(key) + len(row) for key, row in self.rows.items())
         self._outside: set[bytes] = set()
+        self._kept: set[bytes] = set()
         if more:
             for key, row in cells.items():
                 self.rows[key] = row
                 self._outside.add(key)
+                self._kept.add(key)
         self._stored = stored
         self._changed: set[bytes] = set()
 
@@ -100,8 +102,12 @@ class StreamCells:
             row = self.rows.get(key)
             if row is None:
                 outside.discard(key)
-                self._cells.remove(key)
+                # One that came and went meanwhile was never kept.
+                if key in self._kept:
+                    self._kept.discard(key)
+                    self._cells.remove(key)
             else:
+                self._kept.add(key)
                 self._cells.put(key, row)
         self._changed = set()
         value = self._packed() if self.rows or self.timer else None

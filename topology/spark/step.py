@@ -88,13 +88,14 @@ class StreamStep:
         if commands:
             self._obey(task, table, commands)
         self._step(task, table, events, self._back(task, table, away))
-        while task.unfinished or away.next(self.now) <= self.now:
+        # What went away in this very step may fit by now.
+        while task.unfinished or (away := _read(task, table, self.now)).next(self.now) <= self.now:
             self._step(task, table, [], self._back(task, table, away))
         task.counts.redelivering -= before
         counts = {what: n for what in _COUNTS if (n := getattr(task.counts, what))}
         if counts:
             self.outcome.count(view.name, counts)
-        self.due = min(self.due, task.due, _read(task, table, self.now).next(self.now))
+        self.due = min(self.due, task.due, away.next(self.now))
 
     def _back(self, task: ViewTask, table: ViewCells, away: Away) -> list[Event]:
         """The events that come again now; their rows go."""
@@ -142,7 +143,8 @@ def _kept(rows: Iterable[Row]) -> Iterable[Row]:
 
 
 def _read(task: ViewTask, table: ViewCells, now: int) -> Away:
-    """What is away, as its rows have it."""
+    """What is away, as its rows have it; the row of what came again is gone, its number free."""
+    task.positions.redelivered = task.positions.ahead = 0
     away = Away(task)
     away.read((decode_message(row)[0] for _, row in table.scan(*AWAY)), now)
     return away

@@ -13,10 +13,12 @@ from topology.audit import Report
 from topology.away import Away
 from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
+from topology.dead import Choice, dead_at, find, put_back
 from topology.event import Event, Record
 from topology.history import Histories
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
+from topology.rows import REDRIVEN, split_redriven_key
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
@@ -147,6 +149,36 @@ class TopologyTestDriver:
             self._catch_up(task)
         self._check_rows()
         return results[0]
+
+    def redrive_dead(
+        self,
+        view: str,
+        stream: str | None = None,
+        *,
+        reason: str | None = None,
+        older_than: float = 0,
+        dry_run: bool = False,
+    ) -> dict[str, list[int]]:
+        """Put dead events of a view back, as `faust redrive-dead` does; returns their sequences.
+
+        stream, reason, older_than: only those of this stream, with this text in their reason, that
+        have been dead for so many seconds.
+        """
+        task, topics = self._view(view), self._kept.topics
+        declared = task.view
+        before = self.now - round(older_than * 1000)
+        done = {split_redriven_key(key) for key, _ in task.table.scan(*REDRIVEN)}
+        waiting = topics[declared.redeliver_topic][task.positions.redelivered :]
+        done |= {at for record in waiting if (at := dead_at(record)) is not None}
+        choice = Choice(stream, reason, before)
+        found = find(declared, topics[declared.dead_topic], choice, done)
+        if not dry_run:
+            for dead in found.chosen:
+                key, value, timestamp, headers = put_back(dead, self.now)
+                self._kept.append(declared.redeliver_topic, key, value, headers, timestamp)
+            if not task.halted:
+                self._step(declared.of, [])
+        return found.streams
 
     def read(self, topic: str) -> list[Record]:
         """The records written to a topic since it was last read, in order."""

@@ -67,6 +67,7 @@ def main(writer: str, place: str, broker: str, topic: str, total: int, size: int
 
 def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) -> None:
     """The materializer, with a sink that is watched."""
+    from apps.materializer_report import Report
     from apps.materializing import Settings, materialize
     from apps.spark_session import spark_session
     from stores.sinks import needs_spark, open_sink
@@ -84,7 +85,7 @@ def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
 
         setattr(sink, "apply", watched)  # noqa: B010
         settings = Settings(broker, [topic], folder, size)
-        materialize(spark, sink, settings, watch.done)
+        materialize(spark, sink, settings, watch.done, Report(broker, [topic]))
     spark.stop()
 
 

@@ -1,17 +1,22 @@
 """What a feed makes of records."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from apps.cursor.interpret import inspected, output_records
-from stores.cursor import Cursor
+from apps.cursor.interpret import inspected, interpreted, output_records, relayed
+from apps.relay.records import headers_of
+from stores.cursor import Cursor, Message
 from stores.engines import open_engine
+from stores.message import Message as Captured
 from tests.contracts.cursor.parts import done, make_table, write
 from topology.errors import Malformed
 from topology.event import Record
+from topology.faust.records import damaged
 from topology.fields import key
 from topology.inspectors import Headers
 
@@ -30,6 +35,78 @@ def test_a_relay_s_record_is_the_message_that_was_captured() -> None:
     assert message.headers["trace"] == "t1"
     with pytest.raises(Malformed):
         interpret(record(b"body"))
+
+
+def test_a_header_without_a_value_does_not_end_the_feed() -> None:
+    headers = [("sequitur-sequence", b"3"), ("trace", None), ("odd", b"\xff")]
+    message = relayed("orders")(record(b"body", headers))
+    assert message is not None
+    assert message.headers == {"sequitur-sequence": "3", "trace": "", "odd": "\ufffd"}
+
+
+@pytest.mark.parametrize("kind", [None, "", "Placed"])
+def test_a_message_of_any_kind_or_none_comes_through_kafka(kind: str | None) -> None:
+    captured = Captured(1, "orders", "A-17", 3, kind, b"body", {"trace": "t"}, 1.5)
+    inspector = Headers(key(), "sequitur-sequence", "sequitur-kind")
+    for interpret in (relayed("orders"), inspected(inspector, "orders")):
+        message = interpret(record(captured.content, headers_of(captured)))
+        assert message is not None
+        assert (message.stream, message.sequence, message.kind) == ("A-17", 3, kind)
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("it has no words")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        KeyError("order"),
+        RecursionError(),
+        MemoryError(),
+        AssertionError(),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        asyncio.CancelledError(),
+        Untold(),
+    ],
+)
+def test_whatever_an_interpreter_raises_makes_that_record_malformed(error: BaseException) -> None:
+    def inspector(message: Any) -> Any:
+        if message.value == b"bad":
+            raise error
+        return "A-17", 1, None, None
+
+    messages, malformed = list[Message](), list[tuple[str, bytes | None]]()
+    records = [record(b"1"), record(b"bad"), record(b"2")]
+    interpreted(inspected(inspector, "orders"), records, messages, malformed)
+    assert [message.content for message in messages] == [b"1", b"2"]
+    ((reason, value),) = malformed
+    assert reason.startswith("orders/0 offset 5: ")
+    assert value == b"bad"
+
+
+def test_a_record_whose_headers_cannot_be_read_is_malformed() -> None:
+    messages, malformed = list[Message](), list[tuple[str, bytes | None]]()
+    torn = damaged(record(b"x", [("sequitur-sequence", b"1")]), "a header name is not UTF-8")
+    interpreted(
+        inspected(Headers(key(), "sequitur-sequence"), "orders"), [torn], messages, malformed
+    )
+    assert not messages
+    assert "not UTF-8" in malformed[0][0]
+
+
+def test_an_interpreter_that_makes_no_message_of_it_is_found_out() -> None:
+    messages, malformed = list[Message](), list[tuple[str, bytes | None]]()
+    wrong: list[dict[str, Any]] = [
+        {"stream": None}, {"sequence": "3"}, {"sequence": True}, {"content": "text"}, {"kind": 7},
+    ]  # fmt: skip
+    good = Message("orders", "a", 1, None, b"")
+    made = iter([replace(good, **each) for each in wrong])
+    interpreted(lambda _: next(made), [record(b"")] * len(wrong), messages, malformed)
+    assert (len(messages), len(malformed)) == (0, len(wrong))
 
 
 def test_an_output_record_is_ordered_by_epoch_and_sequence() -> None:

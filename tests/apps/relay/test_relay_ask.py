@@ -90,7 +90,8 @@ async def test_what_is_lost_comes_again_and_what_is_void_is_skipped(
     lose(engine, log, topic)
     kafka = {"bootstrap_servers": worker.broker}
     relay = Relay(
-        engine, log, KafkaLink(worker.prefix, kafka), Lease(engine, "relay", "one"),
+        engine, log, KafkaLink(worker.prefix, kafka, views=[f"{worker.prefix}.board"]),
+        Lease(engine, "relay", "one"),
         keep=600, pace=Pace(poll=0.1, retry=0.1),
     )  # fmt: skip
     stopped = asyncio.Event()
@@ -123,10 +124,48 @@ async def test_requests_and_answers_are_understood_on_both_sides() -> None:
     (request,) = driver.read("orders.resend")
     missing = missing_of("orders", request.value)
     assert missing == Missing("orders", "a", 1, 1, "board", "shop.board.commands", 0)
-    (answer,) = await KafkaLink("shop", {}).void(missing, 1, 1)
+    (answer,) = await KafkaLink("shop", {}, views=["shop.board"]).void(missing, 1, 1)
     assert (answer.topic, answer.partition) == ("shop.board.commands", 0)
     command = decode_command(answer.value)
     assert command.stream is not None
     done = driver.command(command.name, command.view, command.stream, command.sequence)
     assert done.done
     assert driver.last("board", "a") == 2
+
+
+async def test_a_request_causes_commands_for_none_but_the_named_views() -> None:
+    """Who may write into a resend topic may not by that write commands into any topic."""
+    link = KafkaLink("shop", {}, views=["shop.board"])
+    other = Missing("orders", "a", 1, 1, "other", "shop.other.commands", 0)
+    assert await link.void(other, 1, 1) == []
+    assert await KafkaLink("shop", {}).void(other._replace(view="board"), 1, 1) == []
+    # A cursor, which names no commands, reads what is void in the topic's own.
+    (told,) = await link.void(Missing("orders", "a", 1, 1), 1, 1)
+    assert told.topic == "orders.void"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"stream": "a"}',
+        b'{"stream": 7, "first": 1, "last": 1}',
+        b'{"stream": "a", "first": "1", "last": 1}',
+        b'{"stream": "a", "first": true, "last": 1}',
+        b'{"stream": "a", "first": 0, "last": 1}',
+        b'{"stream": "a", "first": 2, "last": 1}',
+        b'{"stream": "a", "first": 1, "last": 9223372036854775808}',
+        b'{"stream": "a", "first": 1, "last": 99999999999999999999999999}',
+        b'{"stream": "a\\u0000", "first": 1, "last": 1}',
+        b'{"stream": "", "first": 1, "last": 1}',
+        b'{"stream": "a", "first": 1, "last": 1, "partition": -1}',
+        b'{"stream": "a", "first": 1, "last": 1, "partition": 4294967296}',
+        b'{"stream": "a", "first": 1, "last": 1, "view": "b", "commands": "billing"}',
+        b'{"stream": "' + b"a" * 1001 + b'", "first": 1, "last": 1}',
+    ],
+)
+def test_what_is_no_request_to_resend_is_told_apart(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no request|told things"):
+        missing_of("orders", body)

@@ -107,8 +107,8 @@ async def test_what_is_captured_is_delivered_and_deleted(
     append(source, log, range(1, 121))
     async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
         append(source, log, range(1, 31), "b")
-        await until(lambda: rest(source, log) == 0)
-        assert relay.moved.deleted == 150
+        await until(lambda: relay.moved.deleted == 150)
+        assert rest(source, log) == 0
     came = consume(cursor)
     assert [each for each in came if each[0] == "a"] == named("a", range(1, 121))
     assert [each for each in came if each[0] == "b"] == named("b", range(1, 31))
@@ -269,8 +269,8 @@ class _Stuck:
         self.go = asyncio.Event()
         self._link = HttpLink("orders", url, TOKEN)
 
-    async def open(self) -> None:
-        await self._link.open()
+    async def open(self, log: str = "") -> None:
+        await self._link.open(log)
 
     async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
         await self.go.wait()

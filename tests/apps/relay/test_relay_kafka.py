@@ -1,6 +1,7 @@
 """The relay to Kafka: in order per stream, in transactions, and fenced when it was replaced."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,8 @@ def rest(engine: Engine) -> int:
         return len(MessageLog().read_after(connection, limit=100_000).messages)
 
 
-def link(name: str, broker: Any) -> KafkaLink:
-    return KafkaLink(name, {"bootstrap_servers": broker.address})
+def link(name: str, broker: Any, **more: Any) -> KafkaLink:
+    return KafkaLink(name, {"bootstrap_servers": broker.address}, **more)
 
 
 class Running:
@@ -150,6 +151,25 @@ async def test_a_relay_that_was_replaced_cannot_write(
     assert found == [b"1", b"2", b"3"]
 
 
+async def test_relays_of_two_databases_with_one_name_do_not_fence_each_other(
+    broker: Any, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("orders", 1)
+    leases = [Lease(open_engine(f"sqlite:///{tmp_path}/{n}.sqlite"), "relay", n) for n in "ab"]
+    links = [link("sequitur", broker) for _ in leases]
+    try:
+        for lease, each in zip(leases, links, strict=True):
+            lease.make()
+            await each.open(lease.identity())
+        for n in (1, 2, 3):
+            for each in links:
+                await each.send([Message(n, name, "a", n, None, b"", {}, 0.0)])
+    finally:
+        for lease, each in zip(leases, links, strict=True):
+            await each.close()
+            lease.engine.dispose()
+
+
 async def test_a_topic_that_is_not_there_holds_back_its_own_messages_alone(
     source: Engine, broker: Any, topic: Callable[..., str], create_topics: Any, unique: Any
 ) -> None:
@@ -169,6 +189,27 @@ async def test_a_topic_that_is_not_there_holds_back_its_own_messages_alone(
     assert values == [b"x%d" % n for n in range(1, 10)]
 
 
+async def test_what_was_captured_long_ago_is_stamped_with_the_time_of_writing(
+    broker: Any, topic: Callable[..., str]
+) -> None:
+    """Else Kafka deletes at once what waited for longer than its topic keeps records."""
+    name, begun = topic("orders", 1), int(time.time() * 1000)
+    one = link(name, broker)
+    try:
+        sent = await one.send(
+            [
+                Message(1, name, "a", 1, None, b"", {}, 1.5),
+                Message(2, "..", "a", 1, None, b"", {}, 1),
+            ]
+        )
+    finally:
+        await one.close()
+    assert list(sent.topics) == [".."], "a name that no topic can have holds back itself alone"
+    (record,) = await asyncio.to_thread(lambda: [*read(broker.address, name)])
+    assert begun <= record.timestamp()[1] <= time.time() * 1000
+    assert ("sequitur-captured-at", b"1500") in (record.headers() or [])
+
+
 async def test_requests_are_answered_with_messages_and_with_what_is_void(
     source: Engine, broker: Any, topic: Callable[..., str], create_topics: Any
 ) -> None:
@@ -179,8 +220,9 @@ async def test_requests_are_answered_with_messages_and_with_what_is_void(
     with source.begin() as connection:
         MessageLog().declare_void(connection, name, "a", 3, 3, "for the test")
     relay = Relay(
-        source, MessageLog(), link(name, broker), Lease(source, "r", "one"), pace=PACE, keep=600
-    )
+        source, MessageLog(), link(name, broker, views=[f"{name}.board"]),
+        Lease(source, "r", "one"), pace=PACE, keep=600,
+    )  # fmt: skip
     async with Running() as running:
         running.start(relay.run(running.stopped))
         await until(lambda: rest(source) == 0)

@@ -1,10 +1,11 @@
 """Parking: what fails too often is set aside in order with the rest of its stream."""
 
 import pytest
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, update
 
 from stores.cursor import Cursor, CursorError, Message
 from stores.cursor_commands import counts, parked, redrive, unpark
+from stores.cursor_tables import STREAMS
 from tests.contracts.cursor.parts import consume, done, make_table, message
 
 
@@ -21,7 +22,34 @@ def _fail(cursor: Cursor, connection: Connection, reason: str) -> None:
         raise ValueError(reason)
 
 
+def set_back(cursor: Cursor, seconds: int) -> None:
+    """As if the database's clock had been set back after what is due was written."""
+    with cursor.engine.begin() as connection:
+        connection.execute(update(STREAMS).values(due=STREAMS.c.due + seconds * 1000))
+
+
 class Parking:
+    @pytest.mark.parametrize("seconds", [5, 3600, 10**8])
+    def test_a_clock_that_was_set_back_does_not_stall_deliveries(
+        self, engine: Engine, seconds: int
+    ) -> None:
+        make_table(engine)
+        cursor = Cursor(engine)
+        cursor.receive([message(1), message(2), message(1, "b")])
+        set_back(cursor, seconds)
+        assert sorted(consume(cursor)) == ["a1", "a2", "b1"]
+
+    def test_a_backoff_that_was_to_end_before_the_clock_was_set_back_ends(
+        self, engine: Engine
+    ) -> None:
+        make_table(engine)
+        cursor = Cursor(engine, attempts=3, backoff=30)
+        cursor.receive([message(1)])
+        fail(cursor, 1)
+        assert consume(Cursor(engine, attempts=3, backoff=30)) == [], "it has to wait"
+        set_back(cursor, 3600)
+        assert consume(Cursor(engine, attempts=3, backoff=30)) == ["a1"]
+
     def test_attempts_are_counted_although_they_are_rolled_back(self, engine: Engine) -> None:
         make_table(engine)
         Cursor(engine).receive([message(1), message(2)])

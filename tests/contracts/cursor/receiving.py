@@ -51,6 +51,41 @@ class Receiving:
         found = cursor.receive([other])
         assert (found.duplicates, found.conflicts, found.stored) == (1, 1, 0)
 
+    @pytest.mark.parametrize("checked", [True, False])
+    def test_what_no_database_takes_is_set_aside_and_its_neighbours_are_not(
+        self, engine: Engine, checked: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would be refused again, however often it is received; what comes with it would be too.
+
+        checked: before it gets to the database; else by the database, which knows of more.
+        """
+        if not checked:
+            monkeypatch.setattr("stores.cursor_receive.fault", lambda *_: None)
+        make_table(engine)
+        cursor = Cursor(engine)
+        wrong = [message(1, "c\ud800")]
+        if checked:
+            wrong += [message(2**63), message(2**64, "b"), message(-(2**70), "d")]
+        if checked or engine.dialect.name == "postgresql":
+            wrong += [message(1, "e\0"), message(1, random.Random(1).randbytes(4000).hex())]
+        wrong += [message(1, "f", headers={"name": "\udfff"})]
+        found = cursor.receive([message(1), *wrong, message(1, "z"), message(2)])
+        assert (found.stored, found.malformed) == (3, len(wrong))
+        assert sorted(consume(cursor)) == ["a1", "a2", "z1"]
+        assert counts(cursor).dead == len(wrong)
+
+    def test_the_longest_streams_and_the_highest_sequences_are_taken(self, engine: Engine) -> None:
+        make_table(engine)
+        cursor, letters = Cursor(engine, "c" * 100), random.Random(1)
+        long = "".join(chr(letters.randrange(0x10000, 0x1FFFF)) for _ in range(500))
+        highest = 2**63 - 1
+        messages = [message(1, long, "t" * 249), message(highest, "a"), message(highest - 1, "a")]
+        found = cursor.receive(messages)
+        assert (found.stored, found.malformed) == (3, 0)
+        assert cursor.receive(messages).duplicates == 3
+        assert [(gap.first, gap.last) for gap in gaps(cursor)] == [(1, highest - 2)]
+        assert len(consume(cursor)) == 1
+
     def test_streams_cursors_and_topics_are_apart(self, engine: Engine) -> None:
         make_table(engine)
         one, two = Cursor(engine, "one"), Cursor(engine, "two")

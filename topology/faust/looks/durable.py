@@ -12,10 +12,10 @@ from stores.memory import MemoryTable
 from topology.event import Message
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
+from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
-from topology.faust.steps import wall
 from topology.redelivery import Redelivered, not_before, revive
 from topology.source import Source
 from topology.topology import Topology

@@ -1,0 +1,131 @@
+"""Events in the dead topic, and how they are put back into the view that gave them up.
+
+They come again by the view's redelivery topic, as fresh as on their first day, and say which record
+of the dead topic they were: a view takes each of these once, however often it is put back.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from topology.event import Message
+from topology.origin import ORIGIN, ORIGIN_KEY, REASON, original
+from topology.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
+from topology.unit import Out
+from topology.view import View
+
+
+class Dead(NamedTuple):
+    """An event that a view gave up. at: its offset in the dead topic. when: it was given up (ms).
+
+    input: the partition that it came from, in the topic that it was made of.
+    """
+
+    at: int
+    view: str
+    stream: str
+    sequence: int
+    reason: str
+    when: int
+    input: int
+    record: Message
+
+
+def dead_of(record: Message) -> Dead | None:
+    """The event of a record of the dead topic, None if somebody else wrote it."""
+    try:
+        told = dict(record.headers)
+        return Dead(
+            record.offset,
+            told["view"].decode(),
+            (record.key or b"").decode(),
+            int(told["sequence"]),
+            told[REASON].decode("utf-8", "replace"),
+            record.timestamp,
+            original(record).partition,
+            record,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of a view's dead events: all, or of one stream, with a reason that has this text in it,
+    given up at `before` (ms) or earlier."""
+
+    stream: str | None = None
+    reason: str | None = None
+    before: int | None = None
+
+    def takes(self, dead: Dead) -> bool:
+        """Whether it is one of them."""
+        return (
+            (self.stream is None or dead.stream == self.stream)
+            and (self.reason is None or self.reason in dead.reason)
+            and (self.before is None or dead.when <= self.before)
+        )
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is of a view in the dead topic. chosen: those to put back, by stream and sequence.
+
+    others: dead events that were not chosen. before: those that were put back before. foreign:
+    records that are no dead events of any view.
+    """
+
+    chosen: list[Dead] = field(default_factory=list)
+    others: int = 0
+    before: int = 0
+    foreign: int = 0
+
+    @property
+    def streams(self) -> dict[str, list[int]]:
+        """Stream → the sequences that are put back."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for dead in self.chosen:
+            found[dead.stream].append(dead.sequence)
+        return dict(found)
+
+
+def find(view: View, records: Iterable[Message], choice: Choice, done: Collection[int]) -> Found:
+    """Look through the dead topic. done: the offsets of those that were put back before."""
+    found = Found()
+    for record in records:
+        dead = dead_of(record)
+        if dead is None:
+            found.foreign += 1
+        elif dead.view == view.name:
+            if dead.at in done:
+                found.before += 1
+            elif choice.takes(dead):
+                found.chosen.append(dead)
+            else:
+                found.others += 1
+    found.chosen.sort(key=lambda dead: (dead.stream, dead.sequence, dead.at))
+    return found
+
+
+def put_back(dead: Dead, now: int) -> Out:
+    """The record of the view's redelivery topic that brings a dead event back."""
+    headers = list(dead.record.headers)
+    tail = [headers.pop()] if headers[-1][0] == ORIGIN_KEY else []
+    tail.append(headers.pop())
+    assert tail[-1][0] == ORIGIN
+    # Behind the message's own headers the dead topic has the view, the sequence and the reason.
+    del headers[-3:]
+    headers += [
+        (DEAD, b"%d" % dead.at),
+        (NOT_BEFORE, b"%d" % now),
+        (ATTEMPT, b"0"),
+        (SEQUENCE, b"%d" % dead.sequence),
+    ]
+    return dead.record.key, dead.record.value, now, [*headers, *reversed(tail)]
+
+
+def dead_at(record: Message) -> int | None:
+    """The offset in the dead topic, of a redelivery topic's record that was put back."""
+    found = next((value for name, value in reversed(record.headers) if name == DEAD), None)
+    return int(found) if found is not None and found.isdigit() else None
