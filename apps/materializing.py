@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock
@@ -162,7 +162,7 @@ def materialize(
         again = _follow(query, report, stop, changed)
         if again or stop.is_set():
             # Spark would report the end of the query, and a batch that is not begun, as errors.
-            with _silent(spark):
+            with _silent(spark, again):
                 _finish(query, writer)
         error = writer.error or (None if again else query.exception())
     except SPARK_ERRORS as gone:
@@ -177,13 +177,13 @@ def materialize(
 
 
 @contextmanager
-def _silent(spark: SparkSession) -> Iterator[None]:
-    """Without what Spark logs."""
+def _silent(spark: SparkSession, again: bool) -> Iterator[None]:
+    """Without what Spark logs; from then on too, unless it is to begin again."""
     logs: Any = spark._jvm.org.apache.logging.log4j.LogManager  # type: ignore[union-attr]
     level = str(logs.getRootLogger().getLevel().toString())
     spark.sparkContext.setLogLevel("OFF")
     yield
-    with suppress(*SPARK_ERRORS):
+    if again:
         spark.sparkContext.setLogLevel(level)
 
 

@@ -31,14 +31,22 @@ def materialize_on(
     goes on as before. deployed: None where topics were named, which never change.
     """
 
+    unread = False
+
     def changed() -> bool:
+        nonlocal unread
         if deployed is None:
             return False
         try:
-            return deployed.look()
+            again = deployed.look()
         except (DeclarationError, OptionError) as error:
+            unread = True
             report.tell_problem(f"{error}; going on with the version that was read before")
             return False
+        if unread and deployed.read:
+            unread = False
+            report.tell_problem(None)
+        return again
 
     while True:
         report.begin(settings.topics, store.dead(settings.topics))

@@ -96,6 +96,11 @@ class Deployed:
         return False
 
     @property
+    def read(self) -> bool:
+        """Whether the outputs are those of the code that was looked at last."""
+        return not self._error
+
+    @property
     def reading(self) -> bool:
         """Whether another version is being read at this moment."""
         return self._reading is not None

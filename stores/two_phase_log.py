@@ -55,6 +55,8 @@ DECISIONS = Table(
     Column("participants", Text, nullable=False),
     Column("begun_at", Float(53), nullable=False),
 )
+DAMAGED = "?"
+"""Stands for the participants of a line that cannot be read; no participant has such a name."""
 _SAFE = """\
  WHERE CASE WHEN current_setting('synchronous_commit') = 'off'
   THEN set_config('synchronous_commit', 'on', true) = 'on' ELSE TRUE END"""
@@ -217,7 +219,7 @@ class DecisionLog:
         else:
             with self._alone() as connection:
                 found = [tuple(row) for row in connection.execute(text(_LINES))]
-        return [Line(name, orjson.loads(names), begun_at) for name, names, begun_at in found]
+        return [_line(*row) for row in found]
 
     def forget(self, transactions: Iterable[str]) -> bool:
         """Delete the lines of transactions that all their participants have committed.
@@ -239,3 +241,16 @@ class DecisionLog:
             driver.executemany(_SQLITE_FORGET, gone)
             driver.commit()
         return True
+
+
+def _line(transaction: Any, names: Any, begun_at: Any) -> Line:
+    """A line as it is stored; one that was damaged is of a participant that nobody has.
+
+    So it is never taken for done with, and stays for an operator to look at.
+    """
+    try:
+        participants = [str(name) for name in list(orjson.loads(names))]
+    except (orjson.JSONDecodeError, TypeError):
+        participants = [DAMAGED]
+    good = isinstance(transaction, str) and isinstance(begun_at, float | int)
+    return Line(str(transaction), participants if good else [DAMAGED], begun_at if good else 0.0)

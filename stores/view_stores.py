@@ -1,12 +1,13 @@
 """View-state stores by URL: what SEQUITUR_STORE names."""
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 from stores.urls import UrlError, read_url, require, said, without_password
 from stores.view_table import Store, TableError
 from topology.closest import closest
+from topology.dotted import load
+from topology.errors import DeclarationError
 
 KINDS = (
     "rocksdb, rocksdb:///FOLDER, files, files:///FOLDER, sqlite:///FILE, "
@@ -74,13 +75,10 @@ def _folder(rest: str, datadir: Path) -> Path:
 
 
 def _own(url: str) -> Opening:
-    module, _, name = url.partition(":")
+    """The function of `module:function`; what follows a `?` is for it."""
     try:
-        opening: Opening = getattr(import_module(module), name)
-    except Exception as error:
-        close = closest(module, _SCHEMES)
-        raise TableError(
-            f"view-state store {without_password(url)!r} cannot be imported "
-            f"({said(error, url)}){close}; use {KINDS}"
-        ) from None
+        opening: Opening = load("view-state store", url.partition("?")[0], "a URL")
+    except DeclarationError as error:
+        close = closest(url.partition(":")[0], _SCHEMES)
+        raise TableError(f"{said(error, url)}{close}; use {KINDS}") from None
     return opening

@@ -1,11 +1,17 @@
 """What a handler yields: row changes for the read store, and messages for other topics."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from topology.errors import DeclarationError, HandlerError
+from topology.finite import unfinite
 from topology.names import checked_topic
+from topology.printable import printable
+
+ITEMS_LIMIT = 100_000
+"""Row changes and messages of one event."""
 
 
 @dataclass(slots=True)
@@ -67,13 +73,16 @@ def check_change(change: Upsert | Delete) -> None:
 
 
 def check_message(message: Emit) -> None:
-    """Raises HandlerError for a message that Kafka would not take."""
+    """Raises HandlerError for a message that Kafka would not take, whatever its value."""
     try:
         checked_topic(message.topic)
     except DeclarationError as error:
         raise HandlerError(f"Emit: {error}") from None
+    what = f"Emit(topic={message.topic!r})"
     if not isinstance(message.key, str | bytes | None):
-        raise HandlerError(f"Emit(topic={message.topic!r}): the key must be text, bytes or None")
+        raise HandlerError(f"{what}: the key must be text, bytes or None")
+    if not isinstance(message.headers, tuple | list):
+        raise HandlerError(f"{what}: headers are a tuple of (name, value)")
     for header in message.headers:
         if not (
             isinstance(header, tuple)
@@ -81,6 +90,40 @@ def check_message(message: Emit) -> None:
             and isinstance(header[0], str)
             and isinstance(header[1], bytes | None)
         ):
-            raise HandlerError(
-                f"Emit(topic={message.topic!r}): headers are tuples of a text and bytes"
-            )
+            raise HandlerError(f"{what}: headers are tuples of a text and bytes")
+        text_bytes(what, "the name of a header", header[0])
+
+
+def text_bytes(what: str, part: str, text: str) -> bytes:
+    """A text as Kafka has it. Raises HandlerError for one that is not Unicode text."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise HandlerError(
+            f"{what}: {part} {printable(text)} has surrogates, which are no text; give bytes"
+        ) from None
+
+
+def check_finite(what: str, value: Any) -> None:
+    """Raises HandlerError that names where in `value` there is a number that JSON has not."""
+    if (found := unfinite(value)) is not None:
+        where, number = found
+        raise HandlerError(
+            f"{what}: {where or 'the value'} is {number}, which would become NULL without a word; "
+            "give a finite number, None, or a text"
+        )
+
+
+def collected(items: Iterable[Any]) -> list[Any]:
+    """What a handler yields, or one item more than it may."""
+    return list(islice(items, ITEMS_LIMIT + 1))
+
+
+async def acollected(items: AsyncIterator[Any]) -> list[Any]:
+    """The same of an asynchronous one."""
+    found: list[Any] = []
+    async for item in items:
+        found.append(item)
+        if len(found) > ITEMS_LIMIT:
+            break
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+from topology.changes import acollected, collected
 from topology.progress import Progress
 from topology.rows import progress_key
 from topology.store import PartitionTable, Row
@@ -80,7 +81,7 @@ def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
     def run(event: Any, state: dict[str, Any]) -> Any:
         items = handler(event, state)
         if event.kind in ends:
-            items = list(items or ())
+            items = collected(items or ())
             state.clear()
         return items
 
@@ -88,9 +89,9 @@ def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
     async def arun(event: Any, state: dict[str, Any]) -> list[Any]:
         result = handler(event, state)
         if hasattr(result, "__aiter__"):
-            items = [item async for item in result]
+            items = await acollected(result)
         else:
-            items = list(await result or ())
+            items = collected(await result or ())
         if event.kind in ends:
             state.clear()
         return items

@@ -131,6 +131,10 @@ def check_finite(changes: Iterable[Any]) -> None:
     for change in changes:
         for part in (change.key, getattr(change, "values", None) or {}):
             for column, value in part.items():
+                if column is None:
+                    raise RefusedValue(
+                        f"table {change.table!r}: column None has no name; name columns by texts"
+                    )
                 kind = value.__class__
                 if value is None or kind is str or kind is int or kind is bool:
                     continue

@@ -8,15 +8,22 @@ from typing import Any
 import orjson
 
 from topology.errors import described
+from topology.printable import printable
+
+SIZE = 256 << 10
+"""Bytes of a record that can be a command."""
+_NUMBER = 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """name: of the command. who: said so, for the audit topic. sequence: of `skip`.
 
-    force: do it although something is lost by it. dry_run: of `redrive`, only say what would be.
-    id: that the record of what was done has too. everywhere: it goes to all partitions, as it is
-    not known which one has the stream. A sequence that does not fit into 64 bits raises ValueError.
+    force: do it although something is lost by it. dry_run: only say what would be. id: that the
+    record of what was done has too. everywhere: it goes to all partitions, as it is not known which
+    one has the stream. given, expires: when it was given, and when it is too old to be carried out
+    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's id. A
+    sequence that does not fit into 64 bits raises ValueError.
     """
 
     name: str
@@ -28,6 +35,9 @@ class Command:
     dry_run: bool = False
     id: str = ""
     everywhere: bool = False
+    given: int = 0
+    expires: int = 0
+    cancels: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.sequence, int) and not -(2**63) <= self.sequence < 2**63:
@@ -40,15 +50,23 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_command(value: bytes | None) -> Command:
-    """The command of such a record. Raises ValueError if it is none."""
+    """The command of such a record. Raises ValueError if it is none.
+
+    Fields that are not known are passed over: another version may have them.
+    """
+    if value is not None and len(value) > SIZE:
+        raise ValueError(f"this is no command: it has {len(value)} bytes, of {SIZE} at most")
     try:
         found = orjson.loads(value or b"")
-        command = Command(**found)
+        command = Command(**{name: found[name] for name in found if name in _TYPES})
     except (TypeError, ValueError) as error:
-        raise ValueError(f"this is no command: {described(error)}") from None
+        raise ValueError(f"this is no command: {printable(described(error))}") from None
     for field, types in _TYPES.items():
-        if not isinstance(getattr(command, field), types):
-            raise ValueError(f"this is no command: {field} is {getattr(command, field)!r}")
+        told = getattr(command, field)
+        # A bool is an int for Python, and none for people.
+        wrong = not isinstance(told, types) or (isinstance(told, bool) and bool not in types)
+        if wrong or (isinstance(told, int) and abs(told) >= _NUMBER):
+            raise ValueError(f"this is no command: {field} is {printable(repr(told))}")
     return command
 
 
@@ -62,16 +80,27 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "dry_run": (bool,),
     "id": (str,),
     "everywhere": (bool,),
+    "given": (int,),
+    "expires": (int,),
+    "cancels": (str,),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """done: whether it was done. message: for who gave the command. facts: the same, as JSON."""
+    """done: whether it was done. message: for who gave the command. facts: the same, as JSON.
+
+    outcome: "carried out", "refused", "expired" or "cancelled".
+    """
 
     done: bool
     message: str
     facts: Mapping[str, Any]
+    outcome: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.outcome:
+            object.__setattr__(self, "outcome", "carried out" if self.done else "refused")
 
 
 class Refused(Exception):

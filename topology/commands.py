@@ -6,13 +6,15 @@ on because of it, goes on in the step that follows: the task is `unfinished`. A 
 break a promise is refused unless forced.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
 import orjson
 
 from topology.command import Command, Refused, Result, decode_command, encode_command
+from topology.event import Message
 from topology.on_error import Halt
+from topology.printable import printable
 from topology.rehearsal import Rehearsal, arehearse
 from topology.stream_commands import drop, moved, redrive, rehearsed, released, skip, unpark
 from topology.unit import CommitUnit
@@ -28,6 +30,7 @@ __all__ = [
     "encode_command",
     "execute",
     "halt",
+    "obey",
     "redrive",
     "resume",
     "skip",
@@ -46,26 +49,51 @@ def execute(
     """
     command = _to_stream(task, command)
     try:
-        do = _COMMANDS.get(command.name)
-        if do is None:
-            known = ", ".join(_COMMANDS)
-            raise Refused(f"there is no command {command.name!r}; there are {known}")
-        if not command.stream and do not in (halt, resume):
-            raise Refused(f"{command.name} needs a stream")
-        if not command.dry_run:
-            result = do(task, command, unit)
-        elif do is redrive:
-            result = rehearsed(task, command, rehearsal)
-        else:
-            raise Refused(f"{command.name} has no dry run; redrive has")
+        result = _done(task, command, unit, rehearsal)
     except Refused as reason:
         result = Result(False, str(reason), {})
+    _note(task, command, result, unit)
+    return result
+
+
+def _done(
+    task: ViewTask, command: Command, unit: CommitUnit, rehearsal: Rehearsal | None
+) -> Result:
+    """What comes of a command. Raises Refused."""
+    name = command.name
+    if command.expires and unit.now > command.expires:
+        age = (unit.now - command.given) // 1000 if command.given else 0
+        told = f"{name} was given {age} s ago, and is too old; give it again if it is still meant"
+        return Result(False, told, {}, "expired")
+    if name == "cancel":
+        raise Refused(
+            f"command {printable(command.cancels)} does not wait any more: it was carried out, or "
+            "another one cancelled it; list the commands to see"
+        )
+    if command.view != task.view.name:
+        raise Refused(f"it is for view {printable(command.view)}, not for {task.view.name}")
+    do = _COMMANDS.get(name)
+    if do is None:
+        known = ", ".join(_COMMANDS)
+        raise Refused(f"there is no command {printable(repr(name))}; there are {known}")
+    if not command.stream and do not in (halt, resume):
+        raise Refused(f"{name} needs a stream")
+    if not command.dry_run:
+        return do(task, command, unit)
+    if do is redrive:
+        return rehearsed(task, command, rehearsal)
+    if do in (skip, unpark, drop):
+        return do(task, command, unit)
+    raise Refused(f"{name} has no dry run; skip, redrive, unpark and drop have")
+
+
+def _note(task: ViewTask, command: Command, result: Result, unit: CommitUnit) -> None:
+    """Audit what came of a command."""
     record = {"when": unit.now, **asdict(command), **asdict(result)}
     headers = [("view", command.view.encode())]
     key = (command.stream or command.view).encode()
     unit.keyed[task.view.audit_topic].append((key, orjson.dumps(record), unit.now, headers))
-    unit.reports.append(f"{command.name} by {command.who}: {result.message}")
-    return result
+    unit.reports.append(printable(f"{command.name} by {command.who}: {result.message}", 1000))
 
 
 async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
@@ -77,6 +105,35 @@ async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> Result
     return execute(task, command, unit, rehearsal)
 
 
+async def obey(task: ViewTask, records: Iterable[Message], unit: CommitUnit) -> None:
+    """Carry out the commands of records of the view's commands topic, and note how far it is read.
+
+    Of two commands that are here at once, one may cancel the other. A record that is no command is
+    audited as refused.
+    """
+    found: list[tuple[Command | None, str]] = []
+    for record in records:
+        try:
+            found.append((decode_command(record.value), ""))
+        except ValueError as error:
+            found.append((None, f"{record.topic} at {record.offset}: {error}"))
+        task.positions.commands = record.offset + 1
+    cancels = {c.cancels: c for c, _ in found if c is not None and c.name == "cancel"}
+    waited = {c.id for c, _ in found if c is not None and c.name != "cancel"}
+    for command, wrong in found:
+        if command is None:
+            unread = Command("unreadable", task.view.name)
+            _note(task, unread, Result(False, wrong, {}), unit)
+        elif command.name == "cancel" and command.cancels in waited:
+            told = f"command {printable(command.cancels)} is cancelled"
+            _note(task, command, Result(True, told, {}), unit)
+        elif command.id and command.name != "cancel" and command.id in cancels:
+            told = f"{cancels[command.id].who} cancelled it before it was carried out"
+            _note(task, command, Result(False, told, {}, "cancelled"), unit)
+        else:
+            await aexecute(task, command, unit)
+
+
 def _to_stream(task: ViewTask, command: Command) -> Command:
     """The same command, its stream written as the events have it."""
     stream = command.stream
@@ -86,7 +143,8 @@ def _to_stream(task: ViewTask, command: Command) -> Command:
 def halt(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """Take no more steps with the view until it is resumed."""
     if task.halted:
-        raise Refused(f"view {task.view.name} is halted already: {task.halted}")
+        told = f"view {task.view.name} is halted already: {task.halted}"
+        return Result(True, told, {"already": True})
     task.halt(f"by {command.who}", unit)
     task.note(unit, [])
     return Result(True, f"view {task.view.name} is halted", {})
@@ -96,7 +154,7 @@ def resume(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """Go on with a halted view; streams that its error policy halted it for are tried again."""
     reason = task.halted
     if not reason:
-        raise Refused(f"view {task.view.name} is not halted")
+        return Result(True, f"view {task.view.name} is not halted: it goes on", {"already": True})
     task.positions.halted = None
     streams = list(task.parked) if isinstance(task.view.error, Halt) else []
     for stream in streams:

@@ -10,7 +10,7 @@ class Malformed(ValueError):
 
 
 class HandlerError(TypeError):
-    """A handler yielded something that is neither a row change nor a message."""
+    """A handler yielded something that is neither a row change nor a message, or too much of it."""
 
 
 class RefusedValue(HandlerError):
@@ -21,5 +21,5 @@ def described(error: BaseException) -> str:
     """The error's type and text, even if it has none to give."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:
+    except BaseException:
         return type(error).__name__

@@ -8,11 +8,14 @@ import orjson
 from topology.errors import described
 from topology.event import Event
 from topology.on_error import Halt, OnError, Park, Retry
+from topology.printable import printable
 from topology.unit import CommitUnit
 from topology.view import View
 
 REPORT_LIMIT = 40_000
 """Characters of a traceback or body in the error log; the rest is at the position it names."""
+LINE = 1_000
+"""Characters of a line of a traceback in the process's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def outcome(policy: OnError, retried: int) -> Outcome:
     return Outcome("advance")
 
 
-def log_failure(view: View, event: Event, error: Exception, done: str, unit: CommitUnit) -> str:
+def log_failure(view: View, event: Event, error: BaseException, done: str, unit: CommitUnit) -> str:
     """Write a failure to the error log topic and the process's log. Returns the error in words."""
     message = event.message
     trace, text = readable(_traceback(error)), readable(described(error))
@@ -76,9 +79,9 @@ def log_failure(view: View, event: Event, error: Exception, done: str, unit: Com
     out = (event.stream.encode(), orjson.dumps(report), event.arrived, headers)
     unit.keyed[view.errors_topic].append(out)
     unit.reports.append(
-        f"view {view.name}: stream {event.stream} sequence {event.sequence} "
+        f"view {view.name}: stream {printable(event.stream)} sequence {event.sequence} "
         f"({message.topic}/{message.partition} offset {message.offset}) failed; "
-        f"done: {done}; {trace}"
+        f"done: {done}; " + "\n".join(printable(line, LINE) for line in trace.split("\n"))
     )
     return text
 
@@ -94,8 +97,8 @@ def readable(text: str) -> str:
     return text[:REPORT_LIMIT].encode("utf-8", "backslashreplace").decode()
 
 
-def _traceback(error: Exception) -> str:
+def _traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:
+    except BaseException:
         return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__

@@ -1,11 +1,23 @@
 """Call a view's handler for events that are ready, and put what it yields into a commit unit."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
-from topology.changes import Delete, Emit, Upsert, check_change, check_message
+from topology.changes import (
+    ITEMS_LIMIT,
+    Delete,
+    Emit,
+    Upsert,
+    acollected,
+    check_change,
+    check_finite,
+    check_message,
+    collected,
+    text_bytes,
+)
 from topology.column_types import OPTIONS, encoded
 from topology.errors import HandlerError
 from topology.event import Event
@@ -14,7 +26,11 @@ from topology.unit import NO_HEADERS, CommitUnit, Out
 from topology.view import View
 
 OUTPUT_LIMIT = 1_000_000
-"""Bytes of a record's value; Kafka's own default limit is a little more."""
+"""Bytes of a record: key, value and headers; Kafka's own default limit is a little more."""
+FEW = 16
+"""Row changes and messages of one event that are not looked at together."""
+OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
+"""Bytes of all messages of one event but the first few."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -63,7 +79,8 @@ class Handling:
                     items = handler(event) if state is None else handler(event, state(event.stream))
                     write(event, () if items is None else items)
                     processed += 1
-                except Exception as error:
+                except BaseException as error:
+                    # Nobody else raises anything here: a plain function cannot be cancelled.
                     if fail(event, error):
                         remaining = self.others(remaining)
                         break
@@ -84,12 +101,14 @@ class Handling:
                 arguments = (event, self.state(event.stream)) if stateful else (event,)
                 result = view.handler(*arguments)
                 if hasattr(result, "__aiter__"):
-                    items = [item async for item in result]
+                    items = await acollected(result)
                 else:
-                    items = list(await result or ())
+                    items = collected(await result or ())
                 self.write(event, items)
                 self.processed += 1
-            except Exception as error:
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                    raise
                 self.fail(event, error)
 
     def others(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -110,6 +129,7 @@ class Handling:
         """Take over what the handler yields for one event, all of it or nothing."""
         changes: list[Upsert | Delete] = []
         emits: list[tuple[dict[str, list[Out]], str, Out]] = []
+        few, size = FEW, 0
         for item in items:
             kind = item.__class__
             if kind is Upsert or kind is Delete:
@@ -121,10 +141,18 @@ class Handling:
                 raise HandlerError(
                     f"the handler yielded a {kind.__name__}; yield Upsert, Delete or Emit"
                 )
+            few -= 1
+            if few < 0:
+                size += len(emits[-1][2][1] or b"") if kind is Emit else 0
+                _check_end(FEW - few, size)
         # The handler has ended only now: the dictionary is as it leaves it.
-        state = orjson.dumps(self.live) if self.view.stateful else None
-        if state is not None and len(state) > OUTPUT_LIMIT:
-            raise _too_large("the stream's state", state)
+        state = None
+        if self.view.stateful:
+            state = orjson.dumps(self.live)
+            if len(state) > OUTPUT_LIMIT:
+                raise _too_large("the stream's state", state)
+            if b"null" in state:
+                check_finite("the stream's state", self.live)
         if changes:
             body = {
                 "view": self.view.name,
@@ -149,25 +177,38 @@ class Handling:
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         """(which of the unit's outputs, topic, record) of a message."""
         key, value = item.key, item.value
+        if item.topic not in self.topics or item.headers:
+            check_message(item)
+            self.view.emitting.admit(item.topic)
+            self.topics.add(item.topic)
         if key is event.message.key and self.view.of.keyed:
             colocated = key is not None
         else:
-            if isinstance(key, str):
-                key = key.encode()
-            colocated = key == event.stream.encode()
-        if item.topic not in self.topics or item.headers or not isinstance(key, bytes | None):
-            check_message(item)
-            self.topics.add(item.topic)
-        if value is not None:
-            if value.__class__ is not bytes:
-                value = orjson.dumps(value, option=OPTIONS)
-            if len(value) > OUTPUT_LIMIT:
-                raise _too_large(f"the message for topic {item.topic!r}", value)
+            colocated = key == event.stream
+            if key.__class__ is bytes:
+                colocated = key == event.stream.encode()
+            elif isinstance(key, str):
+                try:
+                    key = key.encode()
+                except UnicodeEncodeError:
+                    key = text_bytes(f"Emit(topic={item.topic!r})", "the key", str(key))
+            elif key is not None:
+                check_message(item)
+        if value is not None and value.__class__ is not bytes:
+            written = orjson.dumps(value, option=OPTIONS)
+            if b"null" in written:
+                check_finite(f"Emit(topic={item.topic!r})", value)
+            value = written
         headers = list(item.headers) if item.headers else NO_HEADERS
+        size = 0 if value is None else len(value)
+        if key is not None:
+            size += len(key)
+        if size > OUTPUT_LIMIT or headers is not NO_HEADERS:
+            _check_size(item.topic, size, headers)
         outputs = self.unit.colocated if colocated else self.unit.keyed
         return outputs, item.topic, (key, value, event.arrived, headers)
 
-    def fail(self, event: Event, error: Exception) -> bool:
+    def fail(self, event: Event, error: BaseException) -> bool:
         """Do what the view's error policy says; the stream's state is as before the event.
 
         Returns whether events that follow have to be filtered from now on.
@@ -185,6 +226,33 @@ class Handling:
         """Hand the row changes over to the unit."""
         if self.outputs:
             self.unit.colocated[self.view.output] += self.outputs
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants this task to end; else a handler awaited something that was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _check_end(number: int, size: int) -> None:
+    """Raises HandlerError where a handler has yielded more than one event can mean."""
+    if number > ITEMS_LIMIT:
+        raise HandlerError(
+            f"the handler yielded more than {ITEMS_LIMIT} row changes and messages for one event; "
+            "does it end?"
+        )
+    if size > OUTPUTS_LIMIT:
+        raise HandlerError(f"the event's messages have more than {OUTPUTS_LIMIT} bytes together")
+
+
+def _check_size(topic: str, size: int, headers: list[tuple[str, bytes]]) -> None:
+    """Raises HandlerError for a record that is larger than Kafka takes. size: without headers."""
+    size += sum(len(name.encode()) + len(text or b"") for name, text in headers)
+    if size > OUTPUT_LIMIT:
+        raise HandlerError(
+            f"the message for topic {topic!r} has {size} bytes, key and headers included; "
+            f"the limit is {OUTPUT_LIMIT}"
+        )
 
 
 def _too_large(what: str, value: bytes) -> HandlerError:

@@ -127,7 +127,7 @@ def _normalising(function: InspectorFunction) -> Inspect:
             return stream_id(stream), sequence_number(sequence), kind_text(kind), content
         except Malformed:
             raise
-        except Exception as error:
+        except BaseException as error:
             raise Malformed(f"the inspector failed: {described(error)}") from error
 
     return inspect

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topology.errors import DeclarationError, Malformed
-from topology.event import Event
+from topology.event import Draft, Event, event_of
 from topology.fields import Field, Header, RecordKey, getter
 from topology.normalise import stream_id
 
@@ -26,10 +26,14 @@ LANE = "lane"
 
 
 @dataclass(slots=True, eq=False)
-class LaneEvent(Event):
+class _LaneDraft(Draft):
+    lane: str = ""
+
+
+class LaneEvent(_LaneDraft, Event):
     """An event of a view with lanes as its handler sees it: `stream` is the stream's own id."""
 
-    lane: str = ""
+    __slots__ = ()
 
 
 def joined_lane(stream: str, lane: str) -> str:
@@ -46,9 +50,12 @@ def split_lane(joined: str) -> tuple[str, str]:
 def shown(event: Event) -> LaneEvent:
     """An event of a lane as handlers see it."""
     stream, lane = split_lane(event.stream)
-    return LaneEvent(
+    made: Any = _LaneDraft(
         stream, event.sequence, event.kind, event.content, event.message, event.arrived, lane
     )
+    made.__class__ = LaneEvent
+    shows: LaneEvent = made
+    return shows
 
 
 def compile_split(view: str, lane: Lane) -> Split:
@@ -61,13 +68,13 @@ def compile_split(view: str, lane: Lane) -> Split:
             if found is None:
                 return ""
             return str(found).lower() if isinstance(found, bool) else stream_id(found)
-        except Exception:
+        except BaseException:
             # No event is lost for its lane: what has none that can be read shares one.
             return ""
 
     def split(events: Iterable[Event]) -> list[Event]:
         return [
-            Event(
+            event_of(
                 joined_lane(event.stream, lane_of(event)),
                 event.sequence,
                 event.kind,

@@ -76,7 +76,7 @@ def _raw(linked: Linked) -> Callable[[Event], Any]:
             return function(event)
         except Malformed:
             raise
-        except Exception as error:
+        except BaseException as error:
             raise Malformed(f"the function of the predecessor failed: {described(error)}") from None
 
     return from_function
@@ -118,4 +118,5 @@ def _of_whole(inspect: Inspect) -> Inspect:
             raise Malformed(message.reason)
         return inspect(message)
 
+    whole.__wrapped__ = inspect  # type: ignore[attr-defined]
     return whole

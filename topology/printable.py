@@ -13,7 +13,7 @@ def printable(text: object, length: int = LENGTH) -> str:
     """
     try:
         found = str(text)
-    except Exception:
+    except BaseException:
         found = f"<{type(text).__name__} that cannot be shown>"
     if len(found) > length:
         # Escapes make it longer, never shorter: no more than this can be needed.

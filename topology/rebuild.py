@@ -69,7 +69,7 @@ class _Again(EpochHandling):
         outputs, topic, out = super().emitted(event, item)
         return (outputs if event in self.late else defaultdict(list)), topic, out
 
-    def fail(self, event: Event, error: Exception) -> bool:
+    def fail(self, event: Event, error: BaseException) -> bool:
         if not isinstance(self.view.error, Advance):
             # Its stream may not go on without it: then it stays as it was before.
             done = Outcome("rebuild", held=True)

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from topology.errors import Malformed, described
-from topology.event import Event, Message, Record
+from topology.event import Draft, Event, Message, Record
 from topology.on_full import Redeliver
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.printable import printable
@@ -27,16 +28,20 @@ Foreign = list[tuple[Message, str]]
 
 
 @dataclass(slots=True, eq=False)
-class Redelivered(Event):
+class _Away(Draft):
+    attempt: int = 0
+    last: int | None = None
+    dead: int | None = None
+
+
+class Redelivered(_Away, Event):
     """An event that was away in the redelivery topic.
 
     attempt: how often it was while its stream stood at `last`; None where that is not known. dead:
     where it was in the dead topic, if it was put back from there.
     """
 
-    attempt: int = 0
-    last: int | None = None
-    dead: int | None = None
+    __slots__ = ()
 
     @property
     def was_dead(self) -> bool:
@@ -115,7 +120,10 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     with suppress(Malformed):
         if (inspected := view.of.inspect(message)) is not None:
             _, _, kind, content = inspected
-    return Redelivered(stream, sequence, kind, content, message, now, attempt, *more.values())
+    made: Any = _Away(stream, sequence, kind, content, message, now, attempt, *more.values())
+    made.__class__ = Redelivered
+    event: Redelivered = made
+    return event
 
 
 def redeliver(

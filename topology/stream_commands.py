@@ -5,6 +5,7 @@ from dataclasses import asdict
 from topology.command import Command, Refused, Result
 from topology.counts import saturated
 from topology.event import Event
+from topology.printable import printable
 from topology.progress import Progress, last_of
 from topology.redelivery import bury
 from topology.rehearsal import Rehearsal, rehearse
@@ -24,7 +25,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     stream, progress = _stream(task, command)
     sequence, view, ordering = command.sequence, task.view, task.ordering
     last, add = last_of(progress), task.ordering.step
-    where = f"view {view.name}: stream {stream}"
+    where = _of(task, stream)
     if ordering.kind != "contiguous":
         raise Refused(f"{where} is not ordered by counting numbers: none of them can be missing")
     if sequence is None:
@@ -56,6 +57,10 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
                 f"{where} waits for {last + add}; to skip {sequence} gives {missing} sequences up; "
                 "skip them one by one, or force it"
             )
+    facts = {"last": sequence, "skipped": missing, "dead": len(lost)}
+    if command.dry_run:
+        told = f"{where} would go on behind {sequence}; {missing} skipped, {len(lost)} lost"
+        return Result(True, told, facts)
     progress = Progress(last) if isinstance(progress, int) else progress.copy()
     for event in lost:
         bury(view, event, f"{command.who} skipped up to {sequence}", unit)
@@ -73,7 +78,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     return Result(
         True,
         f"{where} goes on behind {sequence}; {missing} skipped, {len(lost)} lost",
-        {"last": sequence, "skipped": missing, "dead": len(lost)},
+        facts,
     )
 
 
@@ -85,16 +90,22 @@ def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     moved(task, stream, task.waiting[stream], [], unit)
     return Result(
         True,
-        f"view {task.view.name}: stream {stream} is released, with {number} events that wait"
-        + _but_halted(task),
+        f"{_of(task, stream)} is released, with {number} events that wait" + _but_halted(task),
         {"released": number},
     )
 
 
 def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """Release a parked stream without its failed event, which goes to the dead topic."""
-    stream, _ = _held(task, command)
+    stream, held = _held(task, command)
     failed = next(task.waits(stream))
+    if command.dry_run:
+        told = (
+            f"{_of(task, stream)} would go on behind "
+            f"{failed.sequence}, which would go to {task.view.dead_topic}"
+        )
+        facts = {"dead": 1, "last": failed.sequence, "released": held.waiting - 1}
+        return Result(True, told, facts)
     released(task, stream)
     progress = task.waiting[stream]
     bury(task.view, failed, f"{command.who} unparked its stream without it", unit)
@@ -105,7 +116,7 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     moved(task, stream, progress, [failed], unit)
     return Result(
         True,
-        f"view {task.view.name}: stream {stream} goes on behind {failed.sequence}, which is in "
+        f"{_of(task, stream)} goes on behind {failed.sequence}, which is in "
         f"{task.view.dead_topic}" + _but_halted(task),
         {"dead": 1, "last": failed.sequence, "released": progress.waiting},
     )
@@ -114,7 +125,7 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
 def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """Forget a stream: its progress, its state, and, forced, the events that wait."""
     stream, progress = _stream(task, command)
-    where = f"view {task.view.name}: stream {stream}"
+    where = _of(task, stream)
     lost = list(task.waits(stream))
     late = [task.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
     if (lost or late) and not command.force:
@@ -122,6 +133,10 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
             f"{where} has {len(lost) + len(late)} events that wait, and would lose them to "
             f"{task.view.dead_topic}; force it if that is meant"
         )
+    if command.dry_run:
+        gone_too = len(lost) + len(late)
+        told = f"{where} would be forgotten, it is at {last_of(progress)}; {gone_too} events lost"
+        return Result(True, told, {"dead": gone_too, "last": last_of(progress)})
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
     counts, parked = task.counts, task.parked.get(stream, 0)
@@ -147,7 +162,7 @@ def rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) -> 
     """A dry run of `redrive`."""
     stream, _ = _held(task, command)
     found = rehearsal or rehearse(task, stream)
-    where = f"view {task.view.name}: of stream {stream} {found.released} events would be released"
+    where = f"{_of(task, stream)}: {found.released} events would be released"
     if found.fails is None:
         told = f"{where}, and {found.waits} would wait"
     else:
@@ -158,13 +173,17 @@ def rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) -> 
     return Result(True, told, asdict(found))
 
 
+def _of(task: ViewTask, stream: str) -> str:
+    return f"view {task.view.name}: stream {printable(stream)}"
+
+
 def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     stream = command.stream
     assert stream
     if not task.known(stream) and (command.everywhere or not command.force):
         raise Refused(
-            f"view {task.view.name} has no stream {stream!r}; look for its id as the inspector "
-            "writes it"
+            f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "
+            "as the inspector writes it"
         )
     return stream, task.progress(stream)
 
@@ -172,9 +191,7 @@ def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
 def _held(task: ViewTask, command: Command) -> tuple[str, Progress]:
     stream, progress = _stream(task, command)
     if not isinstance(progress, Progress) or not progress.held:
-        raise Refused(
-            f"view {task.view.name}: stream {stream} is not parked, it is at {last_of(progress)}"
-        )
+        raise Refused(f"{_of(task, stream)} is not parked, it is at {last_of(progress)}")
     _not_rebuilding(task, stream)
     return stream, progress
 
@@ -182,7 +199,7 @@ def _held(task: ViewTask, command: Command) -> tuple[str, Progress]:
 def _not_rebuilding(task: ViewTask, stream: str) -> None:
     if stream in task.late_events.streams:
         raise Refused(
-            f"view {task.view.name}: stream {stream} is about to be rebuilt, as a late event came; "
+            f"{_of(task, stream)} is about to be rebuilt, as a late event came; "
             "give the command again when that is done"
         )
 

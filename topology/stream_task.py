@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.errors import Malformed
-from topology.event import Event, Message
+from topology.event import Damaged, Draft, Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.rows import POSITIONS
 from topology.source import Source
@@ -21,7 +22,7 @@ class StreamTask:
     tables: view name → its table for this partition, of the views that the task runs. position: the
     input offset that they are at. taken: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
-    messages that are no events.
+    messages that are no events. now: the clock (ms), which stored times are held against.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class StreamTask:
         position: int = 0,
         taken: Taken | None = None,
         apart: bool = False,
+        now: int = ALWAYS,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -42,7 +44,7 @@ class StreamTask:
         self.taken = Taken() if taken is None else taken
         self.apart = apart
         self.views = {
-            view.name: ViewTask(view, tables[view.name])
+            view.name: ViewTask(view, tables[view.name], now)
             for view in topology.views_of(source)
             if view.name in tables
         }
@@ -60,7 +62,7 @@ class StreamTask:
     def inspect(self, records: Iterable[Message], unit: CommitUnit, now: int) -> list[Event]:
         """Make events of messages; what none can be made of goes to its topic, by way of `unit`."""
         inspect, start, add = (
-            self.source.inspect,
+            self.source.inspect_whole,
             self.source.sequence.start,
             self.source.sequence.step,
         )
@@ -70,6 +72,8 @@ class StreamTask:
         for record in records:
             message = original(record) if restore else record
             try:
+                if message.__class__ is Damaged:
+                    raise Malformed(message.reason)
                 found = inspect(message)
                 if found is None:
                     unknown(self.topology, self.source, message, unit, now)
@@ -82,7 +86,9 @@ class StreamTask:
             except Malformed as reason:
                 malformed(self.topology, message, unit, reason, now)
                 continue
-            append(Event(stream, sequence, kind, content, message, now))
+            event = Draft(stream, sequence, kind, content, message, now)
+            event.__class__ = Event
+            append(event)  # type: ignore[arg-type]
         return events
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
@@ -166,9 +172,11 @@ class RekeyTask:
         last = records[-1]
         unit = CommitUnit(last.topic, last.partition, last.offset + 1)
         by_stream = unit.keyed[self.source.by_stream]
-        inspect = self.source.inspect
+        inspect = self.source.inspect_whole
         for record in records:
             try:
+                if record.__class__ is Damaged:
+                    raise Malformed(record.reason)
                 found = inspect(record)
             except Malformed as reason:
                 malformed(self.topology, record, unit, reason, now)

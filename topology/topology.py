@@ -6,6 +6,7 @@ from types import MappingProxyType, NoneType
 
 from topology.closed import ending
 from topology.describe import Description, describe, policy_name
+from topology.emitting import TOPICS, alike, checked_emitting
 from topology.errors import DeclarationError
 from topology.inspector import AnyInspector, resolved
 from topology.lanes import Lane, compile_split, showing
@@ -31,6 +32,7 @@ from topology.policies import (
     Spill,
     Wait,
 )
+from topology.printable import printable
 from topology.sequences import Contiguous, Linked, Monotonic, contiguous
 from topology.sequences import Sequence as Sequencing
 from topology.side_topics import SideTopics
@@ -45,6 +47,7 @@ from topology.starts import (
     checked_closing,
 )
 from topology.table import Table
+from topology.timeouts import checked_timeout, timed
 from topology.view import Handler, View, handler_shape
 
 
@@ -146,6 +149,9 @@ class Topology(SideTopics):
         retention: float | None = None,
         reopen: Reopen = "late",
         lane: Lane | None = None,
+        timeout: float | None = None,
+        emits: Iterable[str] = (),
+        topics: int = TOPICS,
     ) -> Callable[[Handler], Handler]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
@@ -158,11 +164,19 @@ class Topology(SideTopics):
         `earliest_seen(after=seconds)` or `opened_by(kind, …)`. closes: the kinds that close a
         stream; it is forgotten `retention` seconds later. reopen: whether what comes in between is
         'late', or starts the stream again ('start'). lane: what splits a stream within the view,
-        each lane in order on its own: a field or a function of the event.
+        each lane in order on its own: a field or a function of the event. timeout:
+        seconds that the handler may take for an event; more is a failure. emits: the topics that it
+        sends messages to. topics: how many others it may name in a worker.
         """
         checked_name("view", name)
         if name in self._views:
             raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
+        if not isinstance(of, Source | str):
+            raise DeclarationError(
+                f"view {name!r}: of={printable(repr(of))}; a view is of one source, or its name. "
+                "Merge several topics by stream in one source(['…', '…']), or declare a view for "
+                "each source"
+            )
         source = self._sources.get(of.name if isinstance(of, Source) else of)
         if source is None or (isinstance(of, Source) and of is not source):
             known = ", ".join(map(repr, self._sources)) or "none yet"
@@ -202,13 +216,16 @@ class Topology(SideTopics):
         _check_rebuilding(name, late, start, closing)
         split = None if lane is None else compile_split(name, lane)
         declared = _checked_tables(name, tables)
+        limit = checked_timeout(name, timeout)
+        emitting = checked_emitting(name, emits, topics, self._own_use)
         self._check_tables(name, declared)
 
         def declare(function: Handler) -> Handler:
             if name in self._views:
                 raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
             stateful, is_async = handler_shape(name, function)
-            run = ending(function, closing.kinds, is_async) if closing and stateful else function
+            run = function if limit is None else timed(name, function, limit, is_async)
+            run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run
             self._views[name] = View(
                 name=name,
@@ -228,12 +245,35 @@ class Topology(SideTopics):
                 closing=closing,
                 lane=lane,
                 split=split,
+                emitting=emitting,
+                timeout=limit,
             )
             return function
 
         if handler is not None:
             declare(handler)
         return declare
+
+    def _own_use(self, topic: str) -> str | None:
+        """What one of the topology's own topics is for, None for any other topic."""
+        name = alike(topic)
+        for source in self._sources.values():
+            if not source.keyed and name == alike(source.by_stream):
+                return "the by-stream topic"
+        for side in self.side_topics:
+            if name == alike(side):
+                return f"the topic {side!r}"
+        for view in self._views.values():
+            for what, own in (
+                ("output", view.output),
+                ("redelivery", view.redeliver_topic),
+                ("commands", view.commands_topic),
+            ):
+                if name == alike(own):
+                    return f"the {what} topic of view {view.name!r}"
+            if topic.endswith(f"-{view.name}-changelog"):
+                return f"the changelog of view {view.name!r}"
+        return None
 
     def _check_output(self, view: str) -> None:
         output = f"{self.name}.{view}"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from topology.emitting import Emitting
 from topology.errors import DeclarationError
 from topology.lanes import Lane, Split, joined_lane, split_lane
 from topology.linking import lenient_link
@@ -33,7 +34,8 @@ class View(SideTopics):
     accepts: the kinds it handles, None for all; others pass by in order. output: the topic of its
     row changes. stateful: whether the handler takes the stream's own dictionary. is_async: whether
     it has to be awaited. start: where a stream begins. closing: what closes it, if anything does.
-    lane: what splits it within the view; split: the same as one function.
+    lane: what splits it within the view; split: the same as one function. emitting: the topics of
+    its messages. timeout: seconds that the handler may take for an event.
     """
 
     name: str
@@ -53,6 +55,8 @@ class View(SideTopics):
     closing: Closing | None = None
     lane: Lane | None = None
     split: Split | None = None
+    emitting: Emitting = field(default_factory=lambda: Emitting(""))
+    timeout: float | None = None
 
     @property
     def _prefix(self) -> str:

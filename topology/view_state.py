@@ -5,8 +5,9 @@ from contextlib import suppress
 
 from topology.counts import decode_counts
 from topology.errors import Malformed
-from topology.event import Event
+from topology.event import Event, event_of
 from topology.lateness import decode_lateness
+from topology.plausible import ALWAYS, bound
 from topology.positions import decode_positions
 from topology.progress import Progress
 from topology.rows import (
@@ -38,12 +39,13 @@ class ViewState:
     others in a bounded cache. parked: stream that is set aside until somebody says so → how many of
     its events wait. retries: the deadlines of those that go on by themselves; `timers` has theirs
     and those of gaps. positions: where the view reads; a change of them goes with the unit that
-    `StreamTask.finish` closes.
+    `StreamTask.finish` closes. now: the clock (ms), which stored times are held against.
     """
 
-    def __init__(self, view: View, table: PartitionTable) -> None:
+    def __init__(self, view: View, table: PartitionTable, now: int = ALWAYS) -> None:
         self.view = view
         self.table = table
+        self.clock = now
         self.ordering = view.ordering
         self.timers = Timers()
         self.retries = Timers()
@@ -86,6 +88,9 @@ class ViewState:
                 del self.waiting[stream]
                 continue
             progress.loaded = progress.ring.end(progress.last)
+            if bound(progress, self.clock, self.view.error):
+                row = encode_progress(progress, self.state(stream) if self.view.stateful else None)
+                self._stale.append((progress_key(stream), row))
             if can_go_on(ordering, progress):
                 self.drains.append(stream)
             self.watch(stream, progress)
@@ -127,12 +132,12 @@ class ViewState:
 
     def revive(self, stream: str, sequence: int, row: bytes) -> Event:
         message, arrived = decode_message(row)
-        event = Event(stream, sequence, None, None, message, arrived)
+        kind = content = None
         # A message whose format the inspector no longer knows comes without kind and content.
         with suppress(Malformed):
             if (found := self.view.of.inspect(message)) is not None:
-                _, _, event.kind, event.content = found
-        return event
+                _, _, kind, content = found
+        return event_of(stream, sequence, kind, content, message, min(arrived, self.clock))
 
     def _fetch(self, stream: str) -> int | Progress:
         found = self.waiting.get(stream) or self._old.get(stream)

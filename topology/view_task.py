@@ -15,6 +15,7 @@ from topology.handling_lanes import handling_of
 from topology.late_events import LateEvents
 from topology.on_late import RebuildStream
 from topology.origin import ORIGIN, REASON, origin
+from topology.plausible import ALWAYS
 from topology.printable import printable
 from topology.progress import Progress, Retry
 from topology.redelivery import Foreign, redeliver, revive, set_aside
@@ -36,8 +37,8 @@ class ViewTask(ViewState):
     resumed: who runs it keeps its input for it.
     """
 
-    def __init__(self, view: View, table: PartitionTable) -> None:
-        super().__init__(view, table)
+    def __init__(self, view: View, table: PartitionTable, now: int = ALWAYS) -> None:
+        super().__init__(view, table, now)
         self._retried: Mapping[Event, int] = NEVER
         self.moved: set[str] = set()
         """Streams that moved while events of the view are away; see `Away`."""
@@ -132,6 +133,8 @@ class ViewTask(ViewState):
         """Order a batch, go on with retries that are due, and give up gaps that are."""
         resume, self.drains = self.drains, []
         now = max(unit.now, horizon or 0)
+        if self.clock < now < ALWAYS:
+            self.clock = now
         while (stream := self.retries.pop(now)) is not None:
             if self.release(stream):
                 resume.append(stream)

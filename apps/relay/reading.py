@@ -32,6 +32,11 @@ LOOKS = 5
 """Looks in vain after which the reader falls asleep."""
 
 
+def tolerant(text: bytes) -> str:
+    """A text of SQLite, where any bytes may be one."""
+    return text.decode("utf-8", "surrogateescape")
+
+
 class Away(Exception):
     """The log's database was away. What a crash of it has taken back, deletions above all, may be
     behind the position: who goes on has to begin at the start."""
@@ -99,6 +104,10 @@ class Reader:
                 self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 if connection.dialect.name == "postgresql":
                     connection.execute(_BY_INDEX)
+                else:
+                    # One text that is no UTF-8 would else fail the whole page, again and again.
+                    driver: Any = connection.connection.driver_connection
+                    driver.text_factory = tolerant
             return self._log.read_after(self._connection, position, limit)
         except SQLAlchemyError as error:
             self._away = reason_of(error)

@@ -141,7 +141,7 @@ def test_whoever_logs_no_secret_is_in_the_log(capsys: pytest.CaptureFixture[str]
         try:
             raise ValueError(f"cannot use {url} with {login}")
         except ValueError:
-            logging.getLogger("aiokafka").exception("as %s: one-more%s", url, SECRET)
+            logging.getLogger("any").exception("as %s: one-more%s", url, SECRET)
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)

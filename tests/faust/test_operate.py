@@ -1,7 +1,7 @@
 """Where a command goes: to the partition that has its stream."""
 
 from topology import Inspector, Topology
-from topology.faust.operate import _partitions
+from topology.faust.operate import partitions_of
 from topology.lanes import joined_lane
 
 
@@ -12,8 +12,8 @@ def test_a_lane_is_where_its_stream_is() -> None:
     topology.view("lanes", of=source, handler=lambda event: None, lane="currency")
     plain, lanes = (topology.views[name] for name in ("plain", "lanes"))
     for stream in ("a", "north|17", "%"):
-        (where,) = _partitions(plain, stream)
-        assert {tuple(_partitions(lanes, joined_lane(stream, c))) for c in ("EUR", "", "|")} == {
+        (where,) = partitions_of(plain, stream)
+        assert {tuple(partitions_of(lanes, joined_lane(stream, c))) for c in ("EUR", "", "|")} == {
             (where,)
         }
-    assert _partitions(lanes, None) == list(range(16))
+    assert partitions_of(lanes, None) == list(range(16))

@@ -13,7 +13,7 @@ from stores.view_table import TableError
 
 
 def of_my_own(url: str, group: str, datadir: Path) -> MemoryStore:
-    assert (url, group) == (f"{__name__}:of_my_own", "shop")
+    assert (url.removesuffix("?folder=x"), group) == (f"{__name__}:of_my_own", "shop")
     return MemoryStore()
 
 
@@ -31,6 +31,15 @@ def test_stores_in_files_lie_in_the_data_folder_or_where_the_url_says(tmp_path: 
 def test_a_store_of_one_s_own_is_named_by_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, sys.modules[of_my_own.__module__])
     assert isinstance(open_store(f"{__name__}:of_my_own", "shop"), MemoryStore)
+    assert isinstance(open_store(f"{__name__}:of_my_own?folder=x", "shop"), MemoryStore)
+
+
+def test_a_function_that_is_misspelt_is_told_with_what_comes_close() -> None:
+    with pytest.raises(TableError, match=r"no 'open_stor' \(did you mean 'open_store'") as error:
+        open_store("stores.view_stores:open_stor?token=hush", "shop")
+    assert "hush" not in str(error.value)
+    with pytest.raises(TableError, match=r"did you mean 'rocksdb'"):
+        open_store("rocksd", "shop")
 
 
 @pytest.mark.parametrize(

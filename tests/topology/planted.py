@@ -111,12 +111,12 @@ class ChangelogBeforeOutputs(PartitionRunner):
 
 class _Now(Horizon):
     def reached(self, position: int) -> int | None:
-        return self.world.log.now
+        return self.world.log.now + self.worker.ahead
 
 
 class GivenUpByTheClock(PartitionRunner):
     def make_horizon(self) -> Horizon:
-        return _Now(self.world, self.source, self.place)
+        return _Now(self.world, self.source, self.place, self.worker)
 
 
 class _OnlyWhatShows(Horizon):
@@ -128,7 +128,7 @@ class GivenUpBeforeAllShows(PartitionRunner):
     """What is re-keyed and committed, but does not show yet, is taken for not there."""
 
     def make_horizon(self) -> Horizon:
-        return _OnlyWhatShows(self.world, self.source, self.place)
+        return _OnlyWhatShows(self.world, self.source, self.place, self.worker)
 
 
 class RowByRow(PartitionRunner):
@@ -204,3 +204,10 @@ def an_event_that_waits_is_dropped(*arguments: Any, **more: Any) -> Step:
     if len(result.buffered) > 1:
         result.buffered.pop()
     return result
+
+
+class TimesBelieved(PartitionRunner):
+    """What another worker's clock has noted is taken as it is."""
+
+    def build(self) -> StreamTask:
+        return StreamTask(self.world.topology, self.source, self.place[1], self.tables)

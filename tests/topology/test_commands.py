@@ -211,10 +211,13 @@ def test_halt_and_resume() -> None:
     shop.pipe(2)
     assert shop.driver.halted("board") == "by ann"
     assert shop.seen == [1]
-    assert not shop.driver.command("halt", "board").done
+    again = shop.driver.command("halt", "board", who="bob")
+    assert (again.done, again.message) == (True, "view board is halted already: by ann")
+    assert shop.driver.halted("board") == "by ann"
     assert shop.driver.command("resume", "board").done
     assert shop.seen == [1, 2]
-    assert not shop.driver.command("resume", "board").done
+    again = shop.driver.command("resume", "board")
+    assert (again.done, again.message) == (True, "view board is not halted: it goes on")
 
 
 def test_what_was_parked_stays_parked_when_a_view_is_resumed() -> None:
@@ -299,7 +302,7 @@ def test_every_command_is_audited_also_one_that_is_refused() -> None:
         ("redrive", {}, "redrive needs a stream"),
         ("redrive", {"stream": "a"}, "stream a is not parked, it is at 1"),
         ("unpark", {"stream": "z"}, "has no stream 'z'"),
-        ("drop", {"stream": "a", "dry_run": True}, "has no dry run"),
+        ("halt", {"dry_run": True}, "has no dry run"),
     ],
 )
 def test_what_cannot_be_done_is_said(name: str, more: dict[str, Any], reason: str) -> None:

@@ -104,3 +104,9 @@ def test_a_mistake_in_the_engine(
 def test_a_worker_that_stalls_is_not_fenced_at_least_once() -> None:
     """Known, and documented: only a transaction can keep its late changelog rows out."""
     found(guarantee="at_least_once", zombies=True, topology=shop(buffer=2))
+
+
+def test_a_mistake_in_what_is_believed_of_other_clocks() -> None:
+    """A gap that began in the future of the worker that has it now."""
+    error = found(planted.TimesBelieved, topology=shop(gap=skip(after=10)))
+    assert any("nothing is done for" in each for each in error.wrong)

@@ -4,7 +4,7 @@ Pure: who reads the changelogs, offsets and topics gives what it found; see `top
 """
 
 from topology.explain.account import Account, account
-from topology.explain.around import Around, Arrival, Away
+from topology.explain.around import Around, Arrival, Away, SetAside
 from topology.explain.fold import (
     Fold,
     lanes_of,
@@ -42,6 +42,7 @@ __all__ = [
     "OpenGap",
     "Partition",
     "Remedy",
+    "SetAside",
     "ViewTally",
     "account",
     "account_text",

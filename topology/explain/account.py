@@ -1,22 +1,25 @@
 """The causal account of one stream in one view, from what is durable."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topology.event import Event
-from topology.explain.around import Around, Arrival, Away
+from topology.explain.around import Around, Arrival, Away, Blocked, SetAside
 from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
 from topology.explain.outlook import Next, nexts
+from topology.explain.passed import Passed, passed
 from topology.explain.remedies import Remedy, remedies
 from topology.explain.standing import Situation, Standing
+from topology.explain.told import Told
 from topology.lanes import split_lane
+from topology.on_full import Redeliver
 from topology.progress import Progress, last_of
 from topology.sequencer import can_go_on
 from topology.view_task import ViewTask
 
-SHOWN = 20
-"""Sequences that wait which are told one by one."""
+SHOWN, LATE = 20, 5
+"""Sequences, and late events, which are told one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,18 @@ class Account:
     group: str
     next: tuple[Next, ...]
     remedies: tuple[Remedy, ...]
+    well: bool
+    dead: tuple[SetAside, ...]
+    dying: int
+    lost: tuple[SetAside, ...]
+    back: tuple[SetAside, ...]
+    failed: tuple[SetAside, ...]
+    malformed: tuple[SetAside, ...]
+    pending: tuple[Told, ...]
+    unseen: tuple[str, ...]
+    limit: int | None
+    read: int
+    blocked: Blocked | None
 
 
 def account(task: ViewTask, stream: str, around: Around) -> Account:
@@ -83,13 +98,16 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
     )
     here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
-    gaps, ranges = missing(task.ordering, last, here, can_go_on=goes_on)
-    situation = _situation(task, progress, known, goes_on, around)
+    apart = passed(progress, last, here, around, task.ordering.jump)
+    there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
+    gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))
     standing = Standing(
-        task, stream, situation, progress, last, here[0] if here else None, waiting,
-        gaps[0] if gaps else None, len(asked),
+        task, stream, "unknown", progress, last, here[0] if here else None, waiting,
+        gaps[0] if gaps else None, len(asked), apart,
     )  # fmt: skip
+    situation = _situation(standing, known, goes_on, around)
+    standing = replace(standing, situation=situation)
     place = progress if isinstance(progress, Progress) else Progress(last)
     parked = waiting if situation == "parked" else 0
     return Account(
@@ -109,10 +127,10 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         ranges=ranges,
         since=place.since if waiting else None,
         newest=around.newest or newest,
-        skipped=place.skipped,
+        skipped=apart.skipped,
         epoch=place.epoch,
         asked=tuple(asked[:SHOWN]),
-        late=around.late,
+        late=around.late[-LATE:],
         attempts=place.retry.attempts if place.retry else None,
         due=place.retry.due if place.retry else None,
         failure=around.failure if situation in ("parked", "retrying") else None,
@@ -127,12 +145,23 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         group=around.group,
         next=tuple(nexts(standing, around)),
         remedies=tuple(remedies(standing, around)),
+        well=_well(situation, apart, around, task.halted),
+        dead=apart.ahead[:SHOWN],
+        dying=len(apart.ahead),
+        lost=apart.lost[:SHOWN],
+        back=apart.back[:SHOWN],
+        failed=apart.failed[-SHOWN:],
+        malformed=around.malformed[-SHOWN:],
+        pending=around.pending,
+        unseen=around.unseen,
+        limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
+        read=around.read,
+        blocked=around.blocked,
     )
 
 
-def _situation(
-    task: ViewTask, progress: int | Progress, known: bool, goes_on: bool, around: Around
-) -> Situation:
+def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -> Situation:
+    task, progress, apart = standing.task, standing.progress, standing.passed
     if isinstance(progress, Progress) and progress.rebuild and not progress.held:
         return "rebuilding"
     if isinstance(progress, Progress) and progress.waiting:
@@ -140,12 +169,28 @@ def _situation(
             return "parked" if progress.retry is None else "retrying"
         if goes_on:
             return "released"
+        if standing.dead_first:
+            return "dead"
         return "settling" if task.ordering.kind == "monotonic" else "waiting"
+    if apart.ahead:
+        return "dead"
     if around.away:
         return "redelivering"
     if around.unread:
         return "unread"
-    return "in order" if known else "unknown"
+    if apart:
+        return "incomplete"
+    if around.malformed:
+        return "malformed"
+    if known:
+        return "in order"
+    return "forgotten" if around.read else "unknown"
+
+
+def _well(situation: Situation, apart: Passed, around: Around, halted: str | None) -> bool:
+    fine = situation in ("in order", "settling", "released", "unread", "redelivering")
+    whole = not (apart or apart.ahead or around.malformed or around.blocked)
+    return fine and whole and not halted and around.owner is not None
 
 
 def _waits(events: Iterable[Event]) -> tuple[list[int], Arrival | None]:

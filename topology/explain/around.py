@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from topology.explain.told import Told
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
@@ -28,6 +30,33 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """What a side topic has of the stream. at: its record there. reason: why it is there. again:
+    whether it was put back into the stream since.
+
+    sequence: None of a malformed message, of which nobody knows.
+    """
+
+    sequence: int | None
+    at: Arrival
+    reason: str
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A handler that does not come to an end. since: when it began (ms). seconds: how long it took
+    when that was told. timeout: what the view allows (s). who: the worker.
+    """
+
+    sequence: int
+    since: int
+    seconds: float
+    timeout: float
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
 class Around:
     """The surroundings of one stream in one view.
 
@@ -35,10 +64,14 @@ class Around:
     reads next; end: behind the last message that is there. unkeyed: how many offsets of the source
     topics are not re-keyed yet. owner: the group's member that has the partition, None if nobody
     has; group: the state of the group. newest: the stream's last message among the `looked` last
-    records of the input; unread: how many of those are the stream's and not read yet. away: the
-    stream's events in the redelivery topic. late: those that came after they had been given up,
-    newest last. failure: why the event at the head of a stream that is set aside failed. command:
-    what an operator's command line begins with.
+    records of the input; unread: how many messages of the stream are not read yet, in the input and
+    in the source's topics. away: the stream's events in the redelivery topic. late: those that came
+    after they had been given up, newest last. dead, failed: those in the dead topic, and those that
+    the view passed over as their handler failed; malformed: messages without a sense that its id is
+    in. pending: commands that wait, to the stream or to the whole view. failure: why the event at
+    the head of a stream that is set aside failed. command: what an operator's command line begins
+    with. unseen: what was not looked at, in words. read: messages of the stream among the `looked`
+    that the view has read. blocked: the handler that is at it and does not come to an end.
     """
 
     now: int
@@ -53,8 +86,15 @@ class Around:
     looked: int = 0
     away: tuple[Away, ...] = ()
     late: tuple[Arrival, ...] = ()
+    dead: tuple[SetAside, ...] = ()
+    failed: tuple[SetAside, ...] = ()
+    malformed: tuple[SetAside, ...] = ()
+    pending: tuple[Told, ...] = ()
     failure: str | None = None
     command: str = "faust -A app"
+    unseen: tuple[str, ...] = ()
+    read: int = 0
+    blocked: Blocked | None = None
 
     @property
     def lag(self) -> int:

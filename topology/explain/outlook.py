@@ -1,14 +1,17 @@
 """What happens next to a stream, and when."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topology.explain.around import Around
+from topology.explain.around import Around, Away
 from topology.explain.standing import Standing
 from topology.explain.times import lasting
 from topology.explain.words import events, spelled
+from topology.on_full import Redeliver
 from topology.on_gap import Ask
 from topology.progress import Progress
 from topology.sequencer import deadline
+from topology.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
     if standing.situation == "parked":
         found.append(Next("nothing of the stream until it is redriven or unparked"))
         return found
+    if standing.passed.ahead:
+        first = standing.passed.ahead[0].sequence
+        found.append(
+            Next(
+                f"the stream does not pass sequence {first} by itself: it lies in "
+                f"{task.view.dead_topic}, until it is redriven or comes another time"
+            )
+        )
     if standing.asked:
         found.append(
             Next(
@@ -44,6 +55,12 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
     if around.away:
         due = min(away.due for away in around.away)
         found.append(Next(f"{events(len(around.away))} come again from redelivery", due))
+        if (death := dies(task.view, around.away)) is not None:
+            sequence, when = death
+            what = (
+                f"else sequence {sequence} goes to {task.view.dead_topic}, unless the stream moves"
+            )
+            found.append(Next(what, when))
     if standing.situation == "released":
         found.append(Next("its next event is here: the next step releases it"))
     if isinstance(standing.progress, Progress) and standing.progress.waiting:
@@ -54,6 +71,32 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
             expected = "what follows"
         found.append(Next(f"{expected} is handled when it comes"))
     return found
+
+
+def dies(view: View, away: Iterable[Away]) -> tuple[int, int] | None:
+    """(sequence, when): the first event in redelivery that is given up, if its stream does not move
+    until then (ms). None where none ever is.
+    """
+    policy = view.full
+    if not isinstance(policy, Redeliver) or policy.limit is None:
+        return None
+    found = [
+        (each.due + _delays(view, policy, each.attempt, policy.limit), each.sequence)
+        for each in away
+    ]
+    if not found:
+        return None
+    when, sequence = min(found)
+    return sequence, when
+
+
+def _delays(view: View, policy: Redeliver, attempt: int, limit: int) -> int:
+    """Ms from the time at which an event comes again, to that at which it has no attempt left."""
+    left, delay, total = max(0, limit - attempt), round(policy.delay * 1000), 0
+    delay <<= min(attempt, 32)
+    while left and delay < view.longest_away:
+        left, total, delay = left - 1, total + delay, delay * 2
+    return total + left * view.longest_away
 
 
 def _by_timer(standing: Standing, progress: Progress, around: Around) -> list[Next]:

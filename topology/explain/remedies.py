@@ -1,11 +1,12 @@
 """Which commands would help a stream."""
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from topology.explain.around import Around
 from topology.explain.standing import Standing
-from topology.explain.words import spelled
+from topology.explain.words import events, spelled
 from topology.on_error import Halt
 
 
@@ -35,6 +36,15 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
                 what=f"goes on without sequence {standing.head}, which goes to {view.dead_topic}",
             ),
         ]
+    if standing.passed.ahead:
+        words = ["redrive-dead", "--view", view.name, "--stream", standing.stream]
+        dead = events(len(standing.passed.ahead))
+        found.append(
+            Remedy(
+                f"{around.command} {quoted(words)}",
+                f"puts {dead} from {view.dead_topic} back in their places",
+            )
+        )
     elif (
         standing.situation == "waiting" and task.ordering.kind == "contiguous" and standing.blocked
     ):
@@ -43,6 +53,15 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
         force = ("--force",) if gap.count != 1 else ()
         effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
+    if standing.passed and standing.situation != "parked":
+        app = around.command.removeprefix("faust -A ")
+        words = ["--app", app, "--view", view.name, "--stream", standing.stream, "--store", "URL"]
+        found.append(
+            Remedy(
+                f"python -m apps.rebuild run {quoted(words)}",
+                "makes the stream's rows anew, with all that its history has in its place",
+            )
+        )
     return found
 
 
@@ -59,4 +78,21 @@ class _Say:
             words = [name, *options, "--", *arguments]
         else:
             words = [name, *arguments, *options]
-        return Remedy(f"{self._start} {shlex.join(words)}", what)
+        return Remedy(f"{self._start} {quoted(words)}", what)
+
+
+def quoted(words: Iterable[str]) -> str:
+    """Words as a shell takes them, and a terminal may be given them."""
+    return " ".join(
+        shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'"
+        for word in words
+    )
+
+
+def _escaped(character: str) -> str:
+    if character in ("'", "\\"):
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology.counts import Counts
+from topology.explain.trouble import MALFORMED, PLACES, Trouble, troubles
+from topology.printable import printable
 from topology.taken import Taken
+
+SHARE = 0.01
+"""The share of malformed messages from which on a source is not well, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class Brought:
 
     taken: of the source's topics, None where they are the views' input themselves. read: of the
     views' input, by the views that read together. unkeyed, unread: offsets that are left in the
-    one and the other. wrong: what does not add up, None if all does.
+    one and the other. wrong: what does not add up, None if all does. sample: why a message of it
+    was malformed lately, None where that is not known.
     """
 
     source: str
@@ -43,14 +49,34 @@ class Brought:
     unkeyed: int
     unread: int
     wrong: str | None
+    sample: str | None = None
+
+    @property
+    def malformed(self) -> int:
+        """Messages that no event could be made of."""
+        return self.read.malformed + (self.taken.malformed if self.taken else 0)
+
+    @property
+    def share(self) -> float:
+        """The malformed ones' share of the messages, 0 to 1."""
+        return self.malformed / max(1, (self.taken or self.read).read)
+
+    def trouble(self, share: float = SHARE) -> Trouble | None:
+        """What is said of malformed messages, if their share is as large as this one."""
+        if not self.malformed or self.share < share:
+            return None
+        sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""
+        what = f"{self.share:.2%} of the messages ({self.malformed}) are malformed{sample}"
+        return Trouble(f"source {self.source}", MALFORMED, what)
 
 
 @dataclass(frozen=True, slots=True)
 class ViewTally:
     """A view over all partitions. came_low, came_high: as `low` and `high` of its partitions.
 
-    halted: partition → reason. apart, unassigned: partitions. wrong: what does not add up, by
-    partition; nothing if all does.
+    lag: offsets that are left, those included that are not re-keyed yet. halted: partition →
+    reason. apart, unassigned: partitions. wrong: what does not add up, by partition; nothing if
+    all does.
     """
 
     view: str
@@ -70,13 +96,21 @@ class ViewTally:
         return not self.wrong
 
     @property
+    def troubles(self) -> list[Trouble]:
+        """What is not well with it, though it adds up."""
+        return troubles(self.view, self.counts, self.halted, self.unassigned)
+
+    @property
     def verdict(self) -> str:
-        """The same in a line."""
+        """The same in a line. Of what is in the places, it names what should not be there."""
         counts = self.counts
         if self.wrong:
             return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
         came = _between(self.came_low, self.came_high)
-        return f"view {self.view} adds up: {came} events came, {counts.accounted} are in its places"
+        places = f"{came} events came, {counts.accounted} are in its places"
+        bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
+        named = f"; but {', '.join(bad)}" if bad else ""
+        return f"view {self.view} adds up: {places}{named}"
 
 
 def brought(
@@ -98,8 +132,8 @@ def brought(
     return Brought(source, taken, read, unkeyed, unread, wrong)
 
 
-def tally(view: str, source: str, partitions: Sequence[Partition]) -> ViewTally:
-    """Sum a view up."""
+def tally(view: str, source: str, partitions: Sequence[Partition], unkeyed: int = 0) -> ViewTally:
+    """Sum a view up. unkeyed: offsets of its source's topics that are not re-keyed yet."""
     total = Counts()
     for each in partitions:
         total += each.counts
@@ -110,7 +144,7 @@ def tally(view: str, source: str, partitions: Sequence[Partition]) -> ViewTally:
         total,
         sum(each.low for each in partitions),
         None if None in highs else sum(high for high in highs if high is not None),
-        sum(each.lag for each in partitions),
+        sum(each.lag for each in partitions) + unkeyed,
         {each.number: each.halted for each in partitions if each.halted},
         tuple(each.number for each in partitions if each.apart),
         tuple(each.number for each in partitions if each.owner is None),

@@ -5,12 +5,17 @@ from dataclasses import fields
 
 from topology.counts import Counts
 from topology.explain.account import Account
-from topology.explain.around import Arrival
+from topology.explain.around import Arrival, SetAside
+from topology.explain.columns import columns
 from topology.explain.gaps import Ledger, OpenGap
 from topology.explain.missing import Missing
-from topology.explain.tally import Brought, ViewTally
+from topology.explain.passed import ranges_of
+from topology.explain.tally import SHARE, Brought, ViewTally
 from topology.explain.times import lasting, since
+from topology.explain.told import waiting_text
+from topology.explain.words import numbered
 from topology.lanes import split_lane
+from topology.printable import printable
 
 _WIDTH = 16
 
@@ -20,9 +25,12 @@ def account_text(found: Account) -> str:
     what = found.causes[0] if found.causes else found.situation
     if not found.causes and found.situation == "unknown":
         what = "the view has seen nothing of it"
-    whose = f"stream {found.stream}"
+    if found.unseen and found.situation in ("in order", "unknown"):
+        what += ", as far as was looked"
+    whose = f"stream {printable(found.stream)}"
     if found.lane is not None:
-        whose = f"stream {split_lane(found.stream)[0]}, lane {found.lane!r},"
+        own, lane = split_lane(found.stream)
+        whose = f"stream {printable(own)}, lane {printable(repr(lane))},"
     lines = [f"{whose} in view {found.view}: {what}"]
     for name, texts in _facts(found):
         for text in texts:
@@ -43,14 +51,15 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
     if found.attempts is not None and found.due is not None:
         yield "retry", [f"number {found.attempts}, {since(now, found.due)}"]
     if found.failure:
-        yield "failure", [found.failure]
-    yield (
-        "redelivering",
-        [
-            f"{away.sequence}: time {away.attempt}, {since(now, away.due)}"
-            for away in found.away[:5]
-        ],
-    )
+        yield "failure", [printable(found.failure, 1000)]
+    yield "redelivering", list(_redelivering(found))
+    yield "dead", list(_aside(found.dead, found.dying, now))
+    yield "lost", list(_aside(found.lost, len(found.lost), now))
+    if found.back:
+        again = numbered(ranges_of(each.sequence or 0 for each in found.back), len(found.back))
+        yield "was dead", [f"{again}: put back, or came another time"]
+    yield "failed", list(_aside(found.failed, len(found.failed), now))
+    yield "malformed", list(_aside(found.malformed, len(found.malformed), now))
     if found.skipped:
         yield "given up", [", ".join(_pair(*pair) for pair in found.skipped)]
     if found.epoch:
@@ -61,10 +70,11 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
     if found.newest:
         yield "came last", [_arrival(found.newest, now)]
     unread = f", of them {found.unread} of the stream" if found.unread else ""
-    behind = f"{found.lag} behind{unread}" if found.lag else "at its end"
+    behind = f"{found.lag} behind{unread}" if found.lag or unread else "at its end"
     yield "input", [f"partition {found.partition}, at offset {found.position}, {behind}"]
     if found.unkeyed:
         yield "", [f"{found.unkeyed} offsets of the source topics are not re-keyed yet"]
+    yield "told", [waiting_text(told, now) for told in found.pending]
     yield "assigned to", [found.owner or f"nobody (the group is {found.group})"]
     yield (
         "next",
@@ -77,6 +87,25 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
         "would help",
         [f"{each.command}\n{'':<{_WIDTH + 4}}{each.effect}" for each in found.remedies],
     )
+    yield "not seen", found.unseen
+
+
+def _redelivering(found: Account) -> Iterator[str]:
+    total = len(found.away)
+    if total:
+        which = ranges_of(away.sequence for away in found.away)
+        yield f"{total}: {numbered(which).split(' ', 1)[1]}"
+    of = f" of {found.limit}" if found.limit is not None else ""
+    for away in sorted(found.away, key=lambda away: away.due)[:3]:
+        yield f"{away.sequence}: attempt {away.attempt}{of}, {since(found.now, away.due)}"
+
+
+def _aside(aside: Sequence[SetAside], total: int, now: int) -> Iterator[str]:
+    """The last three of what a side topic has."""
+    for each in aside[-3:]:
+        yield f"{_arrival(each.at, now)}: {printable(each.reason, 200)}"
+    if total > 3:
+        yield f"and {total - 3} more"
 
 
 def _waiting(found: Account) -> str:
@@ -106,32 +135,42 @@ def _pair(first: int, last: int) -> str:
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """A gap per line, the oldest first, and how many there are in all."""
+    """A gap per line, the oldest first, how many there are in all, and what else is not well."""
+    rest = [*map(str, ledger.troubles), *ledger.unseen]
+    if ledger.unread:
+        rest.append(f"{ledger.unread} offsets are not read yet")
     if not ledger.streams:
-        return "no gaps: nothing waits for something that is missing"
-    head = ("age", "view", "stream", "last", "missing", "count", "wait behind", "given up")
-    lines = columns([head, *(_gap(gap, ledger.now) for gap in ledger.gaps)])
+        what = "nothing waits for something that is missing"
+        return "\n".join([f"{what}, but:", *rest] if rest else [f"no gaps: {what}"])
+    head = ["age", "view", "stream", "last", "missing", "count", "wait behind", "dead", "given up"]
+    rows = [head, *(_gap(gap, ledger.now) for gap in ledger.gaps)]
+    if not any(gap.dead for gap in ledger.gaps):
+        for row in rows:
+            del row[-2]
+    lines = columns(rows)
     more = ledger.streams - len(ledger.gaps)
     shown = f", {more} more are not shown" if more else ""
     lines.append(f"{ledger.streams} streams with gaps, {ledger.sequences} missing{shown}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *rest])
 
 
-def _gap(gap: OpenGap, now: int) -> tuple[str, ...]:
+def _gap(gap: OpenGap, now: int) -> list[str]:
     given_up = "never"
     if gap.parked:
         given_up = "set aside"
     elif gap.due is not None:
         given_up = f"in {lasting(gap.due - now)}" if gap.due > now else "due"
-    return (
-        lasting(now - gap.since), gap.view, gap.stream, str(gap.last),
-        ranges(gap.missing, gap.ranges, 3), "?" if gap.count is None else str(gap.count),
-        str(gap.waiting), given_up,
-    )  # fmt: skip
+    return [
+        lasting(now - gap.since), gap.view, printable(gap.stream, 60), str(gap.last),
+        ranges(gap.missing, gap.ranges, 3) or "-", "?" if gap.count is None else str(gap.count),
+        str(gap.waiting + gap.away), str(gap.dead), given_up,
+    ]  # fmt: skip
 
 
-def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally]) -> str:
-    """What each source brought, a table of the views' places, and a verdict per view."""
+def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally], share: float = SHARE) -> str:
+    """What each source brought, a table of the views' places, what is not well, and a verdict per
+    view. share: of malformed messages, from which on they are told of.
+    """
     lines = [_source(source) for source in sources]
     names = [field.name for field in fields(Counts)]
     used = [n for n in names if n in _ALWAYS or any(getattr(v.counts, n) for v in views)]
@@ -141,13 +180,11 @@ def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally]) -> str:
         for view in views
     ]
     lines += ["", *columns(rows), ""]
+    lines += [str(trouble) for source in sources if (trouble := source.trouble(share))]
     for view in views:
-        for partition, reason in view.halted.items():
-            lines.append(f"view {view.view} is halted in partition {partition}: {reason}")
         if view.apart:
-            lines.append(f"view {view.view} reads apart in partitions {_list(view.apart)}")
-        if view.unassigned:
-            lines.append(f"view {view.view} has no worker in partitions {_list(view.unassigned)}")
+            lines.append(f"view {view.view}: reads apart in partitions {_list(view.apart)}")
+        lines += [str(trouble) for trouble in view.troubles]
     lines += [source.wrong for source in sources if source.wrong]
     lines += [view.verdict for view in views]
     return "\n".join(lines)
@@ -172,16 +209,3 @@ def _source(source: Brought) -> str:
 
 def _list(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, numbers to the right."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    numeric = [all(row[at].isdigit() for row in rows[1:]) for at in range(len(rows[0]))]
-    return [
-        "  ".join(
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in rows
-    ]

@@ -1,5 +1,7 @@
 """Numbers and ranges in words."""
 
+from collections.abc import Sequence
+
 from topology.explain.missing import Missing
 
 
@@ -12,9 +14,23 @@ def spelled(gap: Missing, one: str = "is", more: str = "are") -> str:
     return f"sequences {gap.first} to {gap.last} ({gap.count}) {more}"
 
 
+def numbered(ranges: Sequence[tuple[int, int]], count: int | None = None, shown: int = 5) -> str:
+    """`sequence 4`, or `sequences 4 to 6, 9` and how many there are, where that is known."""
+    told = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in ranges[:shown])
+    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    more = " …" if len(ranges) > shown else ""
+    many = f" ({count})" if count is not None and count > 1 else ""
+    return f"sequence{'' if one else 's'} {told}{more}{many}"
+
+
 def messages(number: int) -> str:
     return f"{number} message" if number == 1 else f"{number} messages"
 
 
 def events(number: int) -> str:
     return f"{number} event" if number == 1 else f"{number} events"
+
+
+def lately(looked: int, topic: str) -> str:
+    """What is said where only the end of a topic was looked at."""
+    return f"looked at the last {looked} offsets of {topic} only; --look N looks further"

@@ -14,6 +14,8 @@ EVERY = 0.1
 """Seconds between two looks at the topics."""
 MANY = 500
 """Events that came again at once behind which more are expected."""
+COMMANDS = 10_000
+"""Commands that are carried out at once at most."""
 SOON = 0.02
 """Seconds that are waited for these."""
 
@@ -47,10 +49,20 @@ class Beside:
         self._looked = now
         if not self._commands:
             self._commands = list(await self._reader.fetch(self._commands_topic, 0))
+            if self._commands:
+                await self._rest()
         if self._away.room:
             wait = SOON if self._more else 0.0
             self._away.read(await self._reader.fetch(self._again_topic, wait), wall)
             self._more = False
+
+    async def _rest(self) -> None:
+        """Read all commands that are there: one may cancel another."""
+        end = await self._reader.end(self._commands_topic)
+        while len(self._commands) < COMMANDS:
+            if await self._reader.position(self._commands_topic) >= end:
+                return
+            self._commands += await self._reader.fetch(self._commands_topic, EVERY)
 
     def next(self, wall: int) -> float:
         """When the next event is to come again (ms), infinite if none is known."""

@@ -8,6 +8,8 @@ from typing import Any
 from faust.channels import Channel
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
+from topology.errors import described
+
 Work = Callable[[], Awaitable[None]]
 
 
@@ -24,7 +26,14 @@ class Item:
         """Do the work; a failure goes to whoever waits for it, not to the agent."""
         try:
             await self.work()
-        except Exception as error:
+        except asyncio.CancelledError:
+            # Who waits for it must not wait for ever.
+            self.done.cancel()
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception) or isinstance(error, StopIteration):
+                # A future takes none of these, and a loop would end by them.
+                error = RuntimeError(described(error))
             if not self.done.done():
                 self.done.set_exception(error)
         else:

@@ -4,16 +4,15 @@
 2 is that it could not be looked at.
 """
 
-import logging
 import sys
 from pathlib import Path
 from typing import Any
 
 import orjson
-from aiokafka.errors import KafkaError
-from faust.cli import AppCommand, option
+from faust.cli import option
 
 from topology.audit import Report, differences, saved
+from topology.faust.answering import Answering
 from topology.faust.auditing import PATIENCE, CannotAudit, audit
 from topology.printable import printable
 
@@ -30,26 +29,19 @@ _PATIENCE = option(
 _VIEW = option("--view", "views", multiple=True, help="Only this view; may come more than once.")
 
 
-class Auditor(AppCommand):
+class Auditor(Answering):
     """A command that reads, and that needs no worker."""
-
-    redirect_stdouts = False
 
     async def tell(
         self, *, as_json: bool, save: str, compare: str, patience: float, views: tuple[str, ...]
     ) -> None:
         """Audit, print, and end with the exit status."""
-        # That there is no broker is said once, below.
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         try:
             other = orjson.loads(Path(compare).read_bytes()) if compare else None
             report = await audit(self.app, patience=patience, views=views)
             found = [] if other is None else differences(report, other)
             if save:
                 Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
-        except KafkaError as error:
-            print(f"audit: cannot read from Kafka: {printable(error, 400)}", file=sys.stderr)
-            raise SystemExit(2) from None
         except (CannotAudit, OSError, ValueError) as error:
             print(f"audit: {printable(error, 400)}", file=sys.stderr, flush=True)
             raise SystemExit(2) from None

@@ -1,14 +1,11 @@
 """The command `faust -A app redrive-dead`."""
 
-import sys
-
-import orjson
-from faust.cli import AppCommand, option
+from faust.cli import option
 
 from topology.dead import Choice
+from topology.faust.answering import Answering
 from topology.faust.clock import wall
 from topology.faust.dead import redrive_dead
-from topology.faust.looks.durable import NotThere
 from topology.faust.operate import view_of
 
 CHOICE = (
@@ -19,10 +16,8 @@ CHOICE = (
 )
 
 
-class Redrive(AppCommand):
+class Redrive(Answering):
     """Reads and writes topics by itself; a worker takes what it put back."""
-
-    redirect_stdouts = False
 
     async def redrive(
         self,
@@ -35,13 +30,7 @@ class Redrive(AppCommand):
         as_json: bool,
     ) -> None:
         """Do it, and say what was done."""
-        try:
-            view = view_of(self.app, name)
-            choice = Choice(stream, reason, wall() - round(older_than * 1000))
-            done = await redrive_dead(self.app, view, choice, dry_run=dry_run)
-        except (KeyError, NotThere, OSError, RuntimeError) as error:
-            text = error.args[0] if isinstance(error, KeyError | NotThere) else error
-            print(text, file=sys.stderr, flush=True)
-            raise SystemExit(2) from None
-        print(orjson.dumps(done.as_dict()).decode() if as_json else done)
-        sys.stdout.flush()
+        view = view_of(self.app, name)
+        choice = Choice(stream, reason, wall() - round(older_than * 1000))
+        done = await redrive_dead(self.app, view, choice, dry_run=dry_run)
+        self.answer(str(done), done.as_dict(), as_json)

@@ -4,8 +4,10 @@ import asyncio
 import getpass
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from types import TracebackType
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -13,7 +15,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
-from topology.commands import Command, Result, encode_command
+from topology.command import Command, Result, encode_command
+from topology.faust.answering import CannotTell
+from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
 from topology.lanes import split_lane
 from topology.topology import Topology
@@ -23,48 +27,128 @@ T = TypeVar("T")
 
 ANSWER = 30.0
 """Seconds to wait for the answer of a worker."""
+LIVES = 600.0
+"""Seconds after which a command that no worker has taken is not carried out any more."""
 
 
-class NoAnswer(RuntimeError):
-    """No worker answered; the command stays in the topic and is carried out when one does."""
+class NoAnswer(CannotTell):
+    """No worker answered in time."""
 
 
-async def operate(app: Any, command: Command, *, seconds: float = ANSWER) -> Result:
+async def operate(
+    app: Any, command: Command, *, seconds: float = ANSWER, lives: float = LIVES
+) -> Result:
     """Give a command to a view and wait for what comes of it.
 
-    Raises KeyError for a view that is not there, NoAnswer where no worker answers in time.
+    lives: seconds after which it is not carried out any more, 0 for never. Raises KeyError for a
+    view that is not there, NoAnswer where no worker answers in time.
     """
-    view = view_of(app, command.view)
-    topics = [view.commands_topic, view.audit_topic]
-    for topic in await missing_topics(app, topics):
-        raise NoAnswer(
-            f"topic {topic!r} does not exist: no worker of this topology has run here yet"
-        )
-    stream = view.stream_id(command.stream) if command.stream else command.stream
-    partitions = _partitions(view, stream)
-    command = replace(
-        command,
-        stream=stream,
-        id=uuid4().hex,
-        who=who() if command.who == "unknown" else command.who,
-        everywhere=command.stream is not None and len(partitions) > 1,
-    )
-    audit = TopicPartition(view.audit_topic, 0)
-    consumer = plain_consumer(app)
-    producer = AIOKafkaProducer(**connection(app), acks="all")
-    await consumer.start()
-    try:
-        consumer.assign([audit])
-        consumer.seek(audit, (await consumer.end_offsets([audit]))[audit])
-        await producer.start()
-        key = (command.stream or view.name).encode()
-        for partition in partitions:
-            await producer.send_and_wait(
-                view.commands_topic, encode_command(command), key=key, partition=partition
+    async with Orders(app, [view_of(app, command.view)]) as orders:
+        (result,) = await orders.give([command], seconds=seconds, lives=lives)
+    if result is None:
+        raise NoAnswer(orders.unanswered(command, seconds, lives))
+    return result
+
+
+class Orders:
+    """Gives commands to views, and waits for what comes of each."""
+
+    def __init__(self, app: Any, views: Iterable[View]) -> None:
+        self._app = app
+        self._views = {view.name: view for view in views}
+        self._stack = AsyncExitStack()
+        self._found: dict[str, list[Result]] = {}
+        self.last: list[Command] = []
+
+    async def __aenter__(self) -> "Orders":
+        """Connect. Raises NoAnswer where no worker has run yet."""
+        app, views = self._app, self._views.values()
+        topics = [topic for view in views for topic in (view.commands_topic, view.audit_topic)]
+        for topic in await missing_topics(app, topics):
+            raise NoAnswer(
+                f"topic {topic!r} does not exist: no worker of this topology has run here yet"
             )
-        return _best(await _answers(consumer, command.id, len(partitions), seconds))
-    finally:
-        await asyncio.gather(consumer.stop(), producer.stop())
+        async with AsyncExitStack() as stack:
+            self._consumer: AIOKafkaConsumer = plain_consumer(app)
+            self._producer = AIOKafkaProducer(**connection(app), acks="all")
+            for client in (self._consumer, self._producer):
+                stack.push_async_callback(client.stop)
+                await client.start()
+            audit = TopicPartition(next(iter(views)).audit_topic, 0)
+            self._consumer.assign([audit])
+            self._consumer.seek(audit, (await self._consumer.end_offsets([audit]))[audit])
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def give(
+        self, commands: Iterable[Command], *, seconds: float = ANSWER, lives: float = LIVES
+    ) -> list[Result | None]:
+        """What comes of commands, None of those that nobody has answered `seconds` after the last
+        answer."""
+        now, me = wall(), who()
+        self.last, wanted, sent = [], {}, []
+        for command in commands:
+            view = self._views[command.view]
+            stream = view.stream_id(command.stream) if command.stream else command.stream
+            partitions = partitions_of(view, stream)
+            command = replace(
+                command,
+                stream=stream,
+                id=uuid4().hex,
+                who=me if command.who == "unknown" else command.who,
+                everywhere=stream is not None and len(partitions) > 1,
+                given=now,
+                expires=now + round(lives * 1000) if lives else 0,
+            )
+            self.last.append(command)
+            wanted[command.id] = len(partitions)
+            key = (command.stream or view.name).encode()
+            sent += [
+                await self._producer.send(
+                    view.commands_topic, encode_command(command), key=key, partition=number
+                )
+                for number in partitions
+            ]
+        await asyncio.gather(*sent)
+        await self._answers(wanted, seconds)
+        return [
+            _best(self._found[command.id])
+            if len(self._found.get(command.id, ())) == wanted[command.id]
+            else None
+            for command in self.last
+        ]
+
+    def unanswered(self, command: Command, seconds: float, lives: float) -> str:
+        """Why there is no answer, and what becomes of the command."""
+        (last,) = self.last
+        every = partitions_of(self._views[command.view], last.stream)
+        until = f"for {lives:.0f} s" if lives else "until one comes"
+        return (
+            f"{len(self._found.get(last.id, ()))} of {len(every)} partitions answered in "
+            f"{seconds:.0f} s: does a worker run? The command waits {until}; list it with "
+            f"`commands`, and take it back with `cancel {last.id[:8]}`"
+        )
+
+    async def _answers(self, wanted: dict[str, int], seconds: float) -> None:
+        left, until = sum(wanted.values()), time.monotonic() + seconds
+        while left and time.monotonic() < until:
+            for records in (await self._consumer.getmany(timeout_ms=500)).values():
+                for record in records:
+                    body = orjson.loads(record.value)
+                    if body.get("id") in wanted:
+                        result = Result(
+                            body["done"], body["message"], body["facts"], body.get("outcome", "")
+                        )
+                        self._found.setdefault(body["id"], []).append(result)
+                        left, until = left - 1, time.monotonic() + seconds
 
 
 def view_of(app: Any, name: str) -> View:
@@ -87,7 +171,7 @@ def named(what: str, name: str, found: Mapping[str, T], topology: str) -> T:
     return found[name]
 
 
-def _partitions(view: View, stream: str | None) -> list[int]:
+def partitions_of(view: View, stream: str | None) -> list[int]:
     """Where a command goes: to the stream's partition if that is known, else to all of them."""
     every = list(range(view.of.partitions))
     if stream is None or view.of.keyed:
@@ -97,30 +181,12 @@ def _partitions(view: View, stream: str | None) -> list[int]:
     return [DefaultPartitioner()(own.encode(), every, every)]
 
 
-async def _answers(
-    consumer: AIOKafkaConsumer, wanted: str, count: int, seconds: float
-) -> list[Result]:
-    found: list[Result] = []
-    until = time.monotonic() + seconds
-    while len(found) < count:
-        if time.monotonic() > until:
-            raise NoAnswer(
-                f"{len(found)} of {count} partitions answered in {seconds:.0f} s; the command is "
-                "carried out when a worker has the rest of them: look at the audit topic then"
-            )
-        for records in (await consumer.getmany(timeout_ms=500)).values():
-            for record in records:
-                body = orjson.loads(record.value)
-                if body.get("id") == wanted:
-                    found.append(Result(body["done"], body["message"], body["facts"]))
-    return found
-
-
 def _best(results: list[Result]) -> Result:
     """The answer that counts, of those of all partitions: what was done, else what is refused."""
     done = [result for result in results if result.done]
+    new = [result for result in done if not result.facts.get("already")]
     knew = [result for result in results if "has no stream" not in result.message]
-    return (done or knew or results)[0]
+    return (new or done or knew or results)[0]
 
 
 def who() -> str:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
 
-from topology.commands import aexecute, decode_command
+from topology.commands import obey
 from topology.event import Message
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
@@ -188,12 +188,7 @@ class StreamStep(Step):
         unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=wall())
 
         async def work() -> None:
-            for record in records:
-                try:
-                    await aexecute(view, decode_command(record.value), unit)
-                except ValueError as error:
-                    unit.reports.append(f"view {name}: {record.topic} at {record.offset}: {error}")
-                view.positions.commands = record.offset + 1
+            await obey(view, records, unit)
 
         await self._do[name](work)
         self.task.finish(unit)

@@ -18,6 +18,7 @@ from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.faust.beside import Beside
+from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
 from topology.faust.partition import Crash, Partition
 from topology.faust.rebuilds import Rebuilds
@@ -123,7 +124,7 @@ class StreamPartition(Partition):
         try:
             task = StreamTask(
                 shared.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart,
+                position=start, taken=taken, apart=apart, now=wall(),
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise

@@ -111,7 +111,8 @@ class Rebuild:
         unit = CommitUnit(self._task.source.by_stream, 0)
         events = self._task.inspect(messages, unit, 0)
         for event in events:
-            event.arrived = event.message.timestamp
+            # Nobody else has seen it yet.
+            object.__setattr__(event, "arrived", event.message.timestamp)
         strays = {event.stream for event in events}.difference(ended, (going_on,))
         if strays:
             raise CannotRebuild(

@@ -15,7 +15,7 @@ from math import inf
 from topology.away import Away
 from topology.commands import Command, aexecute
 from topology.counts import Counts
-from topology.event import Event, Record
+from topology.event import Event, Record, event_of
 from topology.rows import decode_message, encode_message
 from topology.source import Source
 from topology.spark.cells import StreamCells, ViewCells
@@ -77,12 +77,12 @@ class StreamStep:
         for message in messages:
             found = inspect(message)
             assert found is not None
-            events.append(Event(*found, message, now))
+            events.append(event_of(*found, message, now))
         return events
 
     def _run(self, view: View, events: list[Event], commands: Sequence[Command]) -> None:
         table = self._cells.view(view.name)
-        task = ViewTask(view, table)
+        task = ViewTask(view, table, self.now)
         away = _read(task, table, self.now)
         task.counts.redelivering = before = len(away)
         if commands:

@@ -15,13 +15,16 @@ from topology.commands import Command, Result, aexecute
 from topology.counts import Counts
 from topology.dead import Choice, dead_at, find, put_back
 from topology.event import Event, Record
+from topology.explain import Account
 from topology.history import Histories
+from topology.lanes import split_lane
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
+from topology.testing.driver_explain import explain
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
 from topology.topology import Topology
@@ -240,6 +243,14 @@ class TopologyTestDriver:
     def halted(self, view: str) -> str | None:
         """Why a view is halted, None if it is not."""
         return self._view(view).halted
+
+    def explain(self, view: str, stream: str) -> Account:
+        """Why a stream is where it is, as `faust explain` says it: `assert found.well`."""
+        task, missed, stream = self._view(view), self._missed[view], self._id(view, stream)
+        inspected = self._tasks[task.view.of.name].inspect(missed, CommitUnit("", 0), self.now)
+        own = stream if task.view.split is None else split_lane(stream)[0]
+        unread = sum(1 for event in inspected if event.stream == own)
+        return explain(self._kept, task, stream, now=self.now, unread=unread)
 
     def restart(self) -> None:
         """Lose all memory and start from the durable rows, as a new process would."""

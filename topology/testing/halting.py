@@ -67,7 +67,7 @@ class ObeyingRunner(PartitionRunner):
         for task in (self.task, *self.apart.values()):
             for view in task.views.values():
                 if commands := self._commands(view):
-                    unit = CommitUnit(*self.place, now=self.world.log.now)
+                    unit = CommitUnit(*self.place, now=self.now)
                     for at, value in commands:
                         execute(view, decode_command(value), unit)
                         view.positions.commands = at + 1
@@ -86,7 +86,7 @@ class ObeyingRunner(PartitionRunner):
                 self.task.admit(name, view)
                 del self.apart[name]
                 continue
-            now, limit = self.world.log.now, self.world.batch
+            now, limit = self.now, self.world.batch
             at, records = apart.position, []
             if not view.unfinished:
                 found, at = self.input.read(at, limit, self.position)

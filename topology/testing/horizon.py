@@ -2,7 +2,7 @@
 
 from topology.source import Source
 from topology.testing.log import TopicPartition
-from topology.testing.worker import World
+from topology.testing.worker import Worker, World
 
 
 class Horizon:
@@ -12,8 +12,9 @@ class Horizon:
     the by-stream partition; when that is read, all that had arrived when it began is known.
     """
 
-    def __init__(self, world: World, source: Source, place: TopicPartition) -> None:
+    def __init__(self, world: World, source: Source, place: TopicPartition, worker: Worker) -> None:
         self.world = world
+        self.worker = worker
         self.source = source
         self.place = place
         self._began: int | None = None
@@ -27,7 +28,7 @@ class Horizon:
         """
         log = self.world.log
         if self._began is None:
-            self._began, self._end = log.now, None
+            self._began, self._end = log.now + self.worker.ahead, None
             self._behind = {}
             if not self.source.keyed:
                 for topic in self.source.topics:

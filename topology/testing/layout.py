@@ -1,8 +1,9 @@
 """What simulations of one topology share and none of them changes, worked out once."""
 
-from topology.policies import Skip
+from topology.policies import Advance, Redeliver, Skip
 from topology.sequences import Monotonic
 from topology.source import Source
+from topology.starts import First
 from topology.testing.log import TopicPartition
 from topology.topology import Topology
 from topology.view import View
@@ -14,7 +15,8 @@ class Layout:
     places: every input partition: its source, and whether it is by stream. views: source name →
     its views. changelogs: (view, partition) → its changelog's. sides: the topics that have one
     partition. own: the topics that only the engine writes to. leap: the most milliseconds that
-    pass at once: enough for gaps to be due.
+    pass at once: enough for gaps to be due. longest: ms that a policy waits at most, None
+    where that is not known.
     """
 
     def __init__(self, topology: Topology, partitions: int) -> None:
@@ -43,7 +45,15 @@ class Layout:
         away = [view.redeliver_topic for view in topology.views.values()]
         away += [view.commands_topic for view in topology.views.values()]
         self.own = frozenset((*sides, *by_stream, *outputs, *away, *changelogs))
-        gaps = [view.gap.most for view in topology.views.values() if isinstance(view.gap, Skip)]
+        views = list(topology.views.values())
+        gaps = [view.gap.most for view in views if isinstance(view.gap, Skip)]
         orders = [source.sequence for source in topology.sources.values()]
         gaps += [order.settle for order in orders if isinstance(order, Monotonic)]
         self.leap = round(max(gaps, default=1) * 1500)
+        self.longest = round(max(gaps) * 1000) if gaps and all(map(_only_gaps, views)) else None
+
+
+def _only_gaps(view: View) -> bool:
+    """Whether gaps and what settles are all that a view waits for."""
+    others = view.closing is not None or isinstance(view.full, Redeliver)
+    return not others and isinstance(view.error, Advance) and isinstance(view.start, First)

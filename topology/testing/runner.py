@@ -71,6 +71,11 @@ class PartitionRunner(Commits):
         return taken
 
     @property
+    def now(self) -> int:
+        """The worker's clock (ms)."""
+        return self.world.log.now + self.worker.ahead
+
+    @property
     def between(self) -> bool:
         """Whether no step of the engine is in hand."""
         return self.at in BETWEEN
@@ -83,7 +88,7 @@ class PartitionRunner(Commits):
     @property
     def busy(self) -> bool:
         """Whether it may have something to do: to go on with, to read, or a gap to give up."""
-        return self.at != "idle" or self.position < self.input.end or self.due <= self.world.log.now
+        return self.at != "idle" or self.position < self.input.end or self.due <= self.now
 
     def __str__(self) -> str:
         found = f"read to {self.position}, committed {self.committed}"
@@ -122,7 +127,7 @@ class PartitionRunner(Commits):
                 yield from self.commit(unit)
             if task is not None:
                 self.due = self.earliest(task)
-            due = self.due <= self.world.log.now
+            due = self.due <= self.now
             fired = self.fire() if due else None
             if not records and self.position > self.committed:
                 fired = fired or CommitUnit(*self.place)
@@ -151,12 +156,12 @@ class PartitionRunner(Commits):
 
     def make_horizon(self) -> Horizon:
         """The barrier before this partition gives up a gap."""
-        return Horizon(self.world, self.source, self.place)
+        return Horizon(self.world, self.source, self.place, self.worker)
 
     def build(self) -> StreamTask:
         """The engine's task, from the restored tables."""
         world, partition = self.world, self.place[1]
-        task = StreamTask(world.topology, self.source, partition, self.tables)
+        task = StreamTask(world.topology, self.source, partition, self.tables, now=self.now)
         views = task.views.values()
         self.redelivers = list(views)
         self.rebuilders = [view for view in views if isinstance(view.view.late, RebuildStream)]
@@ -206,7 +211,7 @@ class PartitionRunner(Commits):
 
     def take(self, records: list[Record], horizon: int | None = None) -> CommitUnit:
         """The unit of a batch."""
-        task, now = self.task, self.world.log.now
+        task, now = self.task, self.now
         if task is None:
             assert self.rekey is not None
             self.unit = self.rekey.process(records, now)
@@ -232,7 +237,7 @@ class PartitionRunner(Commits):
             output = self.world.log.partition((view.view.output, self.place[1]))
             if output.end < len(output.records):
                 continue
-            stream, unit = streams[0], CommitUnit(*self.place, now=self.world.log.now)
+            stream, unit = streams[0], CommitUnit(*self.place, now=self.now)
             history = self.history(view, stream)
             if view.view.is_async:
                 complete(arebuild(view, stream, history, unit))
@@ -264,7 +269,7 @@ class PartitionRunner(Commits):
     def away(self, view: ViewTask) -> Away:
         """What is in a view's redelivery topic and did not come again yet, as far as it shows."""
         found = Away(view)
-        found.read(self.redeliveries(view), self.world.log.now)
+        found.read(self.redeliveries(view), self.now)
         return found
 
     def redeliveries(self, view: ViewTask) -> list[Record]:
@@ -283,11 +288,11 @@ class PartitionRunner(Commits):
         """When something is due (ms): at once, while it does not show what comes again."""
         found = [task.due, *(self.comes_again(view) for view in self.redelivers)]
         hidden = not all(self.shows(view) for view in self.redelivers)
-        return min(*found, self.world.log.now if hidden else inf)
+        return min(*found, self.now if hidden else inf)
 
     def comes_again(self, view: ViewTask) -> float:
         """When the next event comes again (ms)."""
-        return self.away(view).next(self.world.log.now)
+        return self.away(view).next(self.now)
 
     def take_back(self, view: ViewTask, now: int) -> list[Event]:
         """The events that come again by now."""
@@ -303,7 +308,7 @@ class PartitionRunner(Commits):
 
         A gap may not while its event could be among those that come again and do not show yet.
         """
-        now, task = self.world.log.now, self.task
+        now, task = self.now, self.task
         assert task is not None
         retries = min((view.retry_due for view in task.views.values()), default=inf)
         if min(retries, inf, *(self.comes_again(view) for view in self.redelivers)) <= now:

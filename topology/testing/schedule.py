@@ -15,17 +15,23 @@ STEPS = 16
 """Steps that a partition takes at most before another one's turn."""
 
 
+SKEW = 20
+"""Leaps that a machine's clock is ahead or behind at most."""
+
+
 class Restless(AssertionError):
     """Nothing goes wrong any more, and still there is always something to do."""
 
 
 class Schedule(Cluster):
-    """Runs workers over what arrives, with crashes, rebalances, stalls and a moving clock.
+    """Runs workers over what arrives, with crashes, rebalances, stalls, a moving clock, and
+    workers whose clocks differ.
 
     crashed: the steps at which partitions were when their worker died. handled, failed: what the
-    audit saw of events, over all views. zombies: whether a worker may go on with a partition that
-    it does not know is another's by now. faults: what may go wrong, the likelier the more often it
-    is named.
+    audit saw of events, over all views. skewed: whether workers' clocks differ, so that a gap may
+    be given up before its time by who has it from another. zombies: whether a worker may go on with
+    a partition that it does not know is another's by now. faults: what may go wrong, the likelier
+    the more often it is named.
     """
 
     faults: ClassVar[tuple[Callable[..., None], ...]] = ()
@@ -45,6 +51,7 @@ class Schedule(Cluster):
         self.arrived = 0
         self.crashed: Counter[str] = Counter()
         self.handled = self.failed = 0
+        self.skewed = False
         self._zombies = zombies
 
     # -- the whole of it
@@ -55,6 +62,7 @@ class Schedule(Cluster):
         for number, place in enumerate(self.places):
             self.start(self.workers[number % len(self.workers)], place)
         quiet, faults = 1 - random() * 0.5, self.faults
+        self.skewed = random() < 0.25
         last = len(self.arrivals)
         trace = self.trace
         while self.arrived < last or random() > 0.1:
@@ -104,9 +112,16 @@ class Schedule(Cluster):
                 if runner.busy:
                     busy += self.advance(runner, 1000) or runner.at == "waits"
             if not busy and len(self.active) == len(self.places) and not world.log.unfinished():
-                due = min(runner.due for runner in self.active)
+                # Each worker goes by its own clock.
+                due = min(runner.due - runner.worker.ahead for runner in self.active)
                 if due == float("inf"):
                     return
+                longest = world.layout.longest
+                if longest is not None and due > world.log.now + longest:
+                    raise Restless(
+                        f"nothing is done for {due - world.log.now:.0f} ms, and no policy of the "
+                        f"topology waits for longer than {longest}"
+                    )
                 world.log.now = max(world.log.now, int(due))
         raise Restless(f"still {', '.join(f'{r.name} {r.at}' for r in self.active)}")
 
@@ -147,7 +162,11 @@ class Schedule(Cluster):
         worker = self.world.chance.choice(self.workers)
         if not worker.alive:
             worker.alive = True
-            self.trace.append(("restart", worker.name, ""))
+            # Its machine's clock may have been set meanwhile, or never have been right.
+            if self.skewed:
+                skew = self.world.layout.leap * SKEW
+                worker.ahead = int((self.world.chance.random() * 2 - 1) * skew)
+            self.trace.append(("restart", worker.name, f"its clock {worker.ahead} ms ahead"))
             for place, owner in self.owner.items():
                 if owner is None:
                     self.start(worker, place)

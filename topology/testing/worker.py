@@ -54,13 +54,16 @@ class World:
 class Worker:
     """A worker process and its disk.
 
-    runners: the partitions that it believes to have; None where the runner failed and is to start
-    again. uncommitted: at least once, the offsets to commit at the next heartbeat.
+    ahead: ms that the process's clock is ahead of the broker's: it goes by what its machine's clock
+    said when it started, whatever that is set to later. runners: the partitions that it believes to
+    have; None where the runner failed and is to start again. uncommitted: at least once, the
+    offsets to commit at the next heartbeat.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
+        self.ahead = 0
         self.tables: dict[tuple[str, int], FakeTable] = {}
         self.runners: dict[TopicPartition, PartitionRunner | None] = {}
         self.uncommitted: dict[TopicPartition, int] = {}

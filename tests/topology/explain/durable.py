@@ -9,6 +9,7 @@ from topology.commands import Result
 from topology.explain import Account, Around, Away, Fold, account, of_stream, of_waiting
 from topology.explain.fold import Wanted, waiting_rows
 from topology.redelivery import revive
+from topology.testing.driver_explain import around_of
 from topology.view_task import ViewTask
 
 COMMAND = "faust -A shop"
@@ -29,10 +30,8 @@ def task_of(driver: TopologyTestDriver, wanted: Wanted, view: str = "board") -> 
 def explained(driver: TopologyTestDriver, stream: str = "a", **around: object) -> Account:
     """The account of a stream of the view `board`, all of its input being read."""
     task = task_of(driver, of_stream(stream))
-    known = {
-        "now": driver.now, "owner": OWNER, "group": "Stable", "command": COMMAND,
-        "away": away(driver, stream), **around,
-    }  # fmt: skip
+    known = around_of(driver._kept, task, stream, now=driver.now)
+    known |= {"owner": OWNER, "command": COMMAND, **around}
     return account(task, stream, Around(**known))  # type: ignore[arg-type]
 
 

@@ -145,7 +145,8 @@ def test_a_stream_held_for_a_retry_says_which_and_when() -> None:
     driver.advance(3)
     found = explained(driver)
     assert (found.situation, found.attempts, found.due) == ("retrying", 1, driver.now + 5000)
-    assert found.causes == ("sequence 2 failed and is held for retry 1 of 5",)
+    held = "sequence 2 failed and is held for retry 1 of 5: ValueError: not yet"
+    assert found.causes == (held,)
     assert [(n.what, n.when) for n in found.next] == [("sequence 2 is tried again", found.due)]
     assert all_help(driver) == ["redrive", "redrive", "unpark"]
     driver.advance(5)
@@ -193,13 +194,16 @@ def test_what_came_late_and_what_was_given_up() -> None:
     send(driver, 1, 5)
     driver.advance(5)
     send(driver, 3)
-    late = Arrival(3, "orders", 0, 2, driver.now)
-    found = explained(driver, late=(late,))
-    assert (found.situation, found.last) == ("in order", 5)
+    found = explained(driver)
+    assert (found.situation, found.last, found.well) == ("incomplete", 5, False)
     assert found.skipped == ((2, 2), (4, 4))
-    assert found.late == (late,)
+    assert found.late == (Arrival(3, "shop.late", 0, 0, driver.now),)
+    assert found.causes == (
+        "it went on without sequence 3: late, and in shop.late",
+        "it went on without sequences 2, 4: given up, and not seen since",
+    )
     assert "given up        2, 4" in account_text(found)
-    assert "came late       3 from orders/0 offset 2" in account_text(found)
+    assert "came late       3 from shop.late/0 offset 0" in account_text(found)
 
 
 def test_events_in_redelivery_are_not_missing() -> None:

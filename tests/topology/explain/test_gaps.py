@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from tests.topology.explain.durable import away, send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip, spill
+from topology.counts import Counts
 from topology.explain import Ledger, Missing, OpenGap, ledger_text, of_waiting, open_gaps
+from topology.explain.trouble import troubles
 
 
 def board(event: Event) -> None:
@@ -102,3 +104,56 @@ def test_the_oldest_come_first_and_the_rest_is_counted() -> None:
 
 def test_no_gaps() -> None:
     assert ledger_text(Ledger(0, 10)).startswith("no gaps")
+
+
+def test_no_gaps_is_not_said_over_anything_that_is_not_well() -> None:
+    counts = Counts(received=9, dead=2, failed=1, parked=3, late=1, skipped=4)
+    for bad in (
+        Ledger(0, 10, troubles=troubles("board", counts, {}, [])),
+        Ledger(0, 10, troubles=troubles("board", Counts(), {0: "by ann"}, [])),
+        Ledger(0, 10, troubles=troubles("board", Counts(), {}, [0, 1])),
+        Ledger(0, 10, unread=51),
+        Ledger(0, 10, unseen=["looked at the last 9 offsets of shop.dead only"]),
+    ):
+        text = ledger_text(bad)
+        assert "no gaps" not in text
+        assert text.startswith("nothing waits for something that is missing, but:\n")
+    text = ledger_text(Ledger(0, 10, troubles=troubles("board", counts, {}, [])))
+    assert "view board: 2 events in the dead topic" in text
+    assert "view board: 4 sequences given up" in text
+
+
+def test_what_is_in_redelivery_waits_too() -> None:
+    driver = driver_of(board, buffer=64, full=redeliver(delay=2))
+    send(driver, *range(2, 3000))
+    (gap,) = gaps(driver)
+    assert gap.waiting + gap.away == 2998
+    ledger = Ledger(now=driver.now, limit=2)
+    ledger.enter(gap)
+    assert " 2998 " in ledger_text(ledger)
+
+
+def test_what_is_dead_is_not_missing_and_a_stream_that_waits_for_it_is_listed() -> None:
+    driver = driver_of(board, buffer=4, full=redeliver(delay=1, limit=2))
+    send(driver, 2, 9, 10)
+    driver.advance(60)
+    send(driver, 1, 3, 5)
+    task = task_of(driver, of_waiting)
+    (gap,) = open_gaps(task, 0, {}, {"a": {9, 10, 1}})
+    assert gap.missing == (Missing(4, 4, 1), Missing(6, 8, 3))
+    assert (gap.count, gap.waiting, gap.dead) == (4, 1, 2)
+    ledger = Ledger(now=driver.now, limit=2)
+    ledger.enter(gap)
+    assert "dead" in ledger_text(ledger).splitlines()[0]
+    send(driver, 4, 6, 7, 8, 12)
+    task = task_of(driver, of_waiting)
+    (gap,) = open_gaps(task, 0, {}, {"a": {9, 10, 11}})
+    assert (gap.missing, gap.dead, gap.last) == ((), 3, 8)
+
+
+def test_a_stream_s_id_is_printable_in_the_ledger() -> None:
+    ledger = Ledger(now=100_000, limit=2)
+    ledger.enter(entry("\x1b[31m" + "x" * 500, 1))
+    text = ledger_text(ledger)
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) < 250

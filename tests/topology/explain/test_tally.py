@@ -50,7 +50,9 @@ def test_every_event_is_in_one_place() -> None:
     assert {"parked": 2, "late": 1, "duplicate": 1, "redelivering": 1, "waiting": 1}.items() <= {
         name: getattr(found.counts, name) for name in Counts.__dataclass_fields__
     }.items()
-    assert found.verdict == "view board adds up: 10 events came, 10 are in its places"
+    assert found.verdict == (
+        "view board adds up: 10 events came, 10 are in its places; but 1 late, 2 parked, 1 skipped"
+    )
 
 
 @pytest.mark.parametrize("came", [9, 11])
@@ -116,8 +118,54 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
     assert lines[2].split()[:3] == ["view", "received", "processed"]
     assert "failed" not in lines[2]
     assert lines[4].split()[-1] == "7"
-    assert "view other is halted in partition 1: by test" in lines
-    assert "view other reads apart in partitions 1" in lines
-    assert "view other has no worker in partitions 1" in lines
+    assert "view other: halted in partition 1: by test" in lines
+    assert "view other: 2 events parked" in lines
+    assert any(line.startswith("source orders: 15.38% of the messages (2) are") for line in lines)
+    assert not any("malformed" in line for line in tally_text([], views).splitlines())
+    assert "view other: reads apart in partitions 1" in lines
+    assert "view other: no worker has partitions 1" in lines
     assert lines[-2].startswith("view board adds up")
     assert lines[-1].startswith("view other does NOT add up")
+
+
+def test_what_is_not_well_is_named_though_it_adds_up() -> None:
+    counts = Counts(received=9, processed=4, dead=1, failed=2, late=1, parked=1)
+    there = partition(mixed(), 9, counts=counts)
+    found = tally("board", "orders", [there])
+    assert found.adds_up
+    assert [trouble.place for trouble in found.troubles] == ["dead", "failed", "late", "parked"]
+    assert found.verdict.endswith("9 are in its places; but 1 dead, 2 failed, 1 late, 1 parked")
+    gone = tally("board", "orders", [replace(there, owner=None, halted="by \x1b[2J")])
+    assert [trouble.place for trouble in gone.troubles][:2] == ["halted", "unassigned"]
+    assert "\x1b" not in tally_text([], [gone])
+    well = tally(
+        "board",
+        "orders",
+        [partition(mixed(), 4, counts=Counts(received=4, processed=3, waiting=1))],
+    )
+    assert well.troubles == []
+    assert well.verdict.endswith("4 are in its places")
+
+
+def test_the_lag_has_what_is_not_re_keyed_yet() -> None:
+    there = partition(mixed(), 10)
+    assert tally("board", "orders", [there, there], unkeyed=7).lag == 2 * there.lag + 7
+
+
+def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
+    few = brought("orders", Taken(1000, 9, 0), Taken(991), 0, 0)
+    assert few.share == 0.009
+    assert few.trouble() is None
+    assert few.trouble(0.005) is not None
+    every = replace(
+        brought("orders", Taken(100, 100, 0), Taken(), 0, 0), sample="orders/0 offset 9: no 'n'"
+    )
+    trouble = every.trouble()
+    assert str(trouble) == (
+        "source orders: 100.00% of the messages (100) are malformed; lately: orders/0 offset 9: "
+        "no 'n'"
+    )
+    assert str(trouble) in tally_text([every], [])
+    # A sequence of which nothing can be made is found when the input is read.
+    assert brought("orders", Taken(100), Taken(100, 40), 0, 0).share == 0.4
+    assert brought("orders", None, Taken(), 0, 0).trouble() is None

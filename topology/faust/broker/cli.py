@@ -4,10 +4,10 @@ from typing import Any
 
 from faust.cli import option
 
+from topology.faust.answering import JSON, Answering
 from topology.faust.broker.shapes import shapes_of, shapes_text
 from topology.faust.engine import Engine
 from topology.faust.kafka import create_topics
-from topology.faust.looks.cli import Look
 
 
 def register_topics(app: Any) -> None:
@@ -29,20 +29,21 @@ def register_topics(app: Any) -> None:
             help="Days that the source topics that are made keep; -1 for ever, the broker's "
             "default unless given.",
         ),
-        option("--json", "as_json", is_flag=True, default=False, help="Answer in JSON."),
-        base=Look,
+        JSON,
+        base=Answering,
     )
     async def topics(
-        self: Look, create: bool, dry_run: bool, partitions: int, retention: float, as_json: bool
-    ) -> None:
+        self: Answering, create: bool, dry_run: bool, partitions: int, retention: float,
+        as_json: bool,
+    ) -> None:  # fmt: skip
         """List the topics that the topology needs; the exit status is 1 if one is not right."""
-        found = await self.found(_topics(self, create and not dry_run, partitions, retention))
+        found = await _topics(self, create and not dry_run, partitions, retention)
         self.answer(shapes_text(found), [shape.as_dict() for shape in found], as_json)
         if any(shape.state != "there" for shape in found):
             raise SystemExit(1)
 
 
-async def _topics(look: Look, create: bool, partitions: int, retention: float) -> list[Any]:
+async def _topics(look: Answering, create: bool, partitions: int, retention: float) -> list[Any]:
     if partitions < 0:
         raise ValueError(f"--partitions {partitions}: it must be 1 at least")
     engine: Engine = look.app.engine  # type: ignore[attr-defined]

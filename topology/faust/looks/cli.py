@@ -1,49 +1,39 @@
-"""The looks of `faust -A app`: explain, gaps, views, suggest-timeouts. They need no worker."""
+"""The looks of `faust -A app`: explain, gaps, views, parked, commands. They need no worker."""
 
-import sys
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any
 
-import orjson
-from aiokafka.errors import KafkaError
-from faust.cli import AppCommand, argument, option
+from click import Choice
+from faust.cli import argument, option
 
 from topology.explain import account_text, ledger_text, tally_text
-from topology.faust.looks.durable import NotThere
+from topology.explain.parked import parked_text
+from topology.explain.tally import SHARE
+from topology.explain.times import seconds_of
+from topology.explain.told import told_text
+from topology.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
+from topology.faust.answering import JSON, Answering
+from topology.faust.looks.commands import LIMIT as COMMANDS
+from topology.faust.looks.commands import commands as commands_of
 from topology.faust.looks.explain import explain as explain_stream
 from topology.faust.looks.gaps import LIMIT as GAPS
 from topology.faust.looks.gaps import gaps as ledger_of
+from topology.faust.looks.parked import LIMIT as PARKED
+from topology.faust.looks.parked import parked as parked_of
 from topology.faust.looks.timeouts import LIMIT as RECORDED
 from topology.faust.looks.timeouts import timeouts as timeouts_of
 from topology.faust.looks.views import views as tallies_of
 
-T = TypeVar("T")
+_VIEW = option("--view", default="", help="Only this view; all unless given.")
+_ALLOW = option(
+    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED]),
+    help="Take what is there for no bad news: dead, failed, late, …",
+)  # fmt: skip
+_LOOK = option("--look", type=int, default=None, help="Look so far back in topics.")
 
-_JSON = option("--json", "as_json", is_flag=True, default=False, help="Answer in JSON.")
 
-
-class Look(AppCommand):
-    """A command that reads what is durable; the exit status is 2 where that is not possible."""
-
-    redirect_stdouts = False
-
-    async def found(self, looking: Awaitable[T]) -> T:
-        """What is found, or the reason why nothing is, on standard error."""
-        try:
-            return await looking
-        except (KeyError, ValueError, NotThere, KafkaError) as error:
-            print(error.args[0], file=sys.stderr, flush=True)
-            raise SystemExit(2) from None
-
-    def answer(self, text: str, facts: Any, as_json: bool) -> None:
-        """Print what was found."""
-        print(orjson.dumps(facts, option=orjson.OPT_NON_STR_KEYS).decode() if as_json else text)
-        sys.stdout.flush()
-
-    @property
-    def start(self) -> str:
-        """What a command line for this app begins with."""
-        return f"faust -A {self.state.app or self.app.conf.origin or 'app'}"
+def _bad(troubles: list[Trouble], allowed: tuple[str, ...]) -> bool:
+    """Whether there is bad news, but for what is known and allowed."""
+    return any(trouble.place not in allowed for trouble in troubles)
 
 
 def register_looks(app: Any) -> None:
@@ -51,45 +41,110 @@ def register_looks(app: Any) -> None:
 
     @app.command(  # type: ignore[untyped-decorator]
         argument("stream"),
-        option("--view", default="", help="Only this view; all unless given."),
-        _JSON,
-        base=Look,
+        _VIEW,
+        _LOOK,
+        JSON,
+        base=Answering,
     )
-    async def explain(self: Look, stream: str, view: str, as_json: bool) -> None:
-        """Say why a stream is where it is, what comes next, and what would help."""
-        accounts = await self.found(explain_stream(self.app, stream, view, command=self.start))
+    async def explain(
+        self: Answering, stream: str, view: str, look: int | None, as_json: bool
+    ) -> None:
+        """Say why a stream is where it is, what comes next, and what would help.
+
+        The exit status is 1 unless all is well with it in all of the views.
+        """
+        accounts = await explain_stream(
+            self.app, stream, view, command=self.start, look=look, tell=self.progress
+        )
         self.answer("\n\n".join(map(account_text, accounts)), accounts, as_json)
-        if all(account.situation == "unknown" for account in accounts):
+        known = [account for account in accounts if account.situation != "unknown"]
+        if not known or not all(account.well for account in known):
             raise SystemExit(1)
 
     @app.command(  # type: ignore[untyped-decorator]
+        _VIEW,
         option("--limit", type=int, default=GAPS, help="List so many at most; count the rest."),
-        _JSON,
-        base=Look,
+        _ALLOW,
+        _LOOK,
+        JSON,
+        base=Answering,
     )
-    async def gaps(self: Look, limit: int, as_json: bool) -> None:
-        """List what is missing in which streams, the oldest gap first."""
-        ledger = await self.found(ledger_of(self.app, limit=limit))
-        self.answer(ledger_text(ledger), ledger, as_json)
+    async def gaps(
+        self: Answering, view: str, limit: int, allow: tuple[str, ...], look: int | None,
+        as_json: bool,
+    ) -> None:  # fmt: skip
+        """List what is missing in which streams, the oldest gap first.
 
-    @app.command(_JSON, base=Look)  # type: ignore[untyped-decorator]
-    async def views(self: Look, as_json: bool) -> None:
-        """Count what became of each view's events; the exit status is 1 if that does not add up."""
-        found = await self.found(tallies_of(self.app))
-        self.answer(tally_text(found.sources, found.views), found.as_dict(), as_json)
-        if not found.adds_up:
+        The exit status is 1 if something is, or if something else is not well.
+        """
+        ledger = await ledger_of(self.app, view=view, limit=limit, look=look, tell=self.progress)
+        self.answer(ledger_text(ledger), ledger, as_json)
+        if ledger.streams or _bad(ledger.troubles, allow):
             raise SystemExit(1)
+
+    @app.command(  # type: ignore[untyped-decorator]
+        option(
+            "--malformed", type=float, default=SHARE,
+            help="The share of malformed messages (0 to 1) that is too many.",
+        ),
+        _ALLOW,
+        JSON,
+        base=Answering,
+    )  # fmt: skip
+    async def views(
+        self: Answering, malformed: float, allow: tuple[str, ...], as_json: bool
+    ) -> None:
+        """Count what became of each view's events.
+
+        The exit status is 1 if that does not add up, or if something is where it should not be.
+        """
+        found = await tallies_of(self.app)
+        self.answer(tally_text(found.sources, found.views, malformed), found.as_dict(), as_json)
+        if not found.adds_up or _bad(found.troubles(malformed), allow):
+            raise SystemExit(1)
+
+    @app.command(  # type: ignore[untyped-decorator]
+        _VIEW,
+        option("--older-than", default="0", help="Those that have waited for so long: 15m."),
+        option("--reason", default="", help="Those that failed for a reason with this text."),
+        option("--limit", type=int, default=PARKED, help="List so many at most; count the rest."),
+        _LOOK,
+        JSON,
+        base=Answering,
+    )
+    async def parked(
+        self: Answering, view: str, older_than: str, reason: str, limit: int, look: int | None,
+        as_json: bool,
+    ) -> None:  # fmt: skip
+        """List the parked streams, the oldest first; the exit status is 1 if there is one."""
+        old = seconds_of(older_than)
+        every = await parked_of(self.app, view=view, look=look, tell=self.progress)
+        found = every.older(old, reason)
+        self.answer(parked_text(found, limit), found, as_json)
+        if found.streams:
+            raise SystemExit(1)
+
+    @app.command(  # type: ignore[untyped-decorator]
+        _VIEW,
+        option("--limit", type=int, default=COMMANDS, help="List so many at most, the last ones."),
+        JSON,
+        base=Answering,
+    )
+    async def commands(self: Answering, view: str, limit: int, as_json: bool) -> None:
+        """List what operators told the views: what waits, and what came of the rest."""
+        now, found, unseen = await commands_of(self.app, view=view, limit=limit)
+        self.answer(told_text(found, now, unseen), found, as_json)
 
     @app.command(  # type: ignore[untyped-decorator]
         option("--source", default="", help="The source; may be left out where there is only one."),
         option("--limit", type=int, default=RECORDED, help="Look at so many messages at most."),
         option("--after", multiple=True, type=float, help="Seconds to try as well."),
-        _JSON,
-        base=Look,
+        JSON,
+        base=Answering,
     )
     async def suggest_timeouts(
-        self: Look, source: str, limit: int, after: tuple[float, ...], as_json: bool
+        self: Answering, source: str, limit: int, after: tuple[float, ...], as_json: bool
     ) -> None:
         """Try times for skip(after=…) on what was recorded."""
-        found = await self.found(timeouts_of(self.app, source, limit=limit, candidates=after))
+        found = await timeouts_of(self.app, source, limit=limit, candidates=after)
         self.answer(str(found), found, as_json)

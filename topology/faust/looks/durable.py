@@ -1,6 +1,8 @@
 """Reads what is durable: changelogs, the group's offsets, topics. Committed records only."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -12,6 +14,8 @@ from stores.memory import MemoryTable
 from topology.event import Message
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
+from topology.explain.words import lately
+from topology.faust.answering import CannotTell
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range
 from topology.faust.offsets import Committed, Offsets
@@ -22,13 +26,17 @@ from topology.topology import Topology
 from topology.view import View
 from topology.view_task import ViewTask
 
-LOOK = 20_000
-"""Records at the end of a topic that are looked at."""
+LOOK, SECONDS = 500_000, 5.0
+"""Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
+FIRST = 5_000
+"""Offsets of the first part of these; each part is twice the one before."""
+TELL = 2.0
+"""Seconds after which it is said how far a look is."""
 WAIT = 20
 """Milliseconds until it is looked again whether a partition is read to its end."""
 
 
-class NotThere(RuntimeError):
+class NotThere(CannotTell):
     """A topic is missing that the worker makes."""
 
 
@@ -37,6 +45,16 @@ class Span(NamedTuple):
 
     first: int
     end: int
+
+
+class Tail(NamedTuple):
+    """The last records of a partition, of those that were wanted. looked: how many offsets were
+    looked at; cut: what was not, in words, None if all was.
+    """
+
+    records: list[Message]
+    looked: int
+    cut: str | None
 
 
 class Group(NamedTuple):
@@ -49,8 +67,20 @@ class Group(NamedTuple):
 class Durable:
     """What there is of an app's topology, read partition by partition."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(
+        self,
+        app: Any,
+        *,
+        look: int | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """look: offsets at the end of a topic to look at, however long it takes; else as many as
+        can be in SECONDS, LOOK at most. tell: is told how far it is, where that takes long.
+        """
         self.app = app
+        self._look, self._seconds = (LOOK, SECONDS) if look is None else (look, float("inf"))
+        self._tell = tell
+        self._stack = AsyncExitStack()
         self.topology: Topology = app.engine.topology
         self._group: str = app.conf.id
         self._offsets = Offsets(app, self._group)
@@ -68,7 +98,10 @@ class Durable:
         consumer = plain_consumer(
             self.app, max_partition_fetch_bytes=8 << 20, fetch_max_wait_ms=FETCH_WAIT
         )
-        await consumer.start()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+            self._stack = stack.pop_all()
         self._started = consumer
         return self
 
@@ -78,7 +111,7 @@ class Durable:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._consumer.stop()
+        await self._stack.aclose()
 
     @property
     def _consumer(self) -> AIOKafkaConsumer:
@@ -137,15 +170,49 @@ class Durable:
         if start >= end:
             return
         self._consumer.assign([partition])
+        told = time.monotonic()
         async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
             for record in records:
                 yield record
+            if self._tell is not None and records and time.monotonic() - told > TELL:
+                told, done = time.monotonic(), records[-1].offset + 1 - start
+                self._tell(f"read {done / (end - start):.0%} of {partition.topic}")
 
-    async def tail(self, partition: TopicPartition, most: int = LOOK) -> AsyncIterator[Message]:
+    async def tail(self, partition: TopicPartition, most: int) -> AsyncIterator[Message]:
         """The last records of a partition, `most` offsets back."""
         span = (await self.span([partition]))[partition]
         async for record in self.records(partition, max(span.first, span.end - most), span.end):
             yield record
+
+    async def end_of(
+        self,
+        topic: str | TopicPartition,
+        wanted: Callable[[Message], bool] | None = None,
+        *,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> Tail:
+        """The last records of a partition, or of a topic of one partition.
+
+        least: the offset down to which it is looked, if that is possible; else as far as it is.
+        most: so many offsets at most; as many as the looks of this Durable have unless given.
+        """
+        most = self._look if most is None else most
+        partition = TopicPartition(topic, 0) if isinstance(topic, str) else topic
+        span = (await self.span([partition]))[partition]
+        floor = span.first if least is None else min(span.end, max(span.first, least))
+        parts: list[list[Message]] = []
+        upto, size, until = span.end, FIRST, time.monotonic() + self._seconds
+        while upto > floor and span.end - upto < most and time.monotonic() < until:
+            start = max(floor, upto - size, span.end - most)
+            parts.append([])
+            async for record in self.records(partition, start, upto):
+                if wanted is None or wanted(record):
+                    parts[-1].append(record)
+            upto, size = start, size * 2
+        found = [record for part in reversed(parts) for record in part]
+        looked = span.end - upto
+        return Tail(found, looked, lately(looked, partition.topic) if upto > floor else None)
 
     async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
         """A view in one partition, made of the rows of its changelog that are wanted."""
@@ -160,26 +227,33 @@ class Durable:
         table.write(sorted(rows.items()))
         return ViewTask(view, table)
 
-    async def away(self, task: ViewTask, partition: int, stream: str | None = None) -> list[Away]:
-        """The events of a view's redelivery topic that did not come again yet, of LOOK at most.
+    async def away(
+        self, task: ViewTask, partition: int, stream: str | None = None
+    ) -> tuple[list[Away], list[str]]:
+        """The events of a view's redelivery topic that did not come again yet, each once; and what
+        was not looked at, in words.
 
         stream: only those of this one.
         """
         view = task.view
         if not task.counts.redelivering:
-            return []
+            return [], []
         topic = TopicPartition(view.redeliver_topic, partition)
-        span = (await self.span([topic]))[topic]
-        start = max(span.first, task.positions.redelivered)
-        found: list[Away] = []
-        async for record in self.records(topic, start, min(span.end, start + LOOK)):
-            mine = stream is None or record.key == stream.encode()
-            if mine and not task.positions.took(record.offset):
-                for event in revive(view, [record], 0):
-                    assert isinstance(event, Redelivered)
-                    due = not_before(record)
-                    found.append(Away(event.stream, event.sequence, event.attempt, due))
-        return found
+        wanted = None if stream is None else stream.encode()
+        tail = await self.end_of(
+            topic,
+            lambda record: wanted in (None, record.key) and not task.positions.took(record.offset),
+            least=task.positions.redelivered,
+        )
+        found: dict[tuple[str, int], Away] = {}
+        for record in tail.records:
+            for event in revive(view, [record], 0):
+                assert isinstance(event, Redelivered)
+                # Behind the position, an event may have come and gone away again since.
+                found[event.stream, event.sequence] = Away(
+                    event.stream, event.sequence, event.attempt, not_before(record)
+                )
+        return list(found.values()), [tail.cut] if tail.cut else []
 
     async def group(self) -> Group:
         """Who has which partition."""

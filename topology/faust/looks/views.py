@@ -1,12 +1,13 @@
 """Each view's counts, and whether they add up to what came in."""
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from aiokafka import TopicPartition
 
 from topology.errors import Malformed
+from topology.event import Message
 from topology.explain import (
     Brought,
     Partition,
@@ -17,9 +18,11 @@ from topology.explain import (
     of_counts,
     tally,
 )
+from topology.explain.tally import SHARE
+from topology.explain.trouble import Trouble
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.offsets import Committed
-from topology.origin import original
+from topology.origin import REASON, original
 from topology.source import Source
 from topology.taken import Taken
 from topology.view import View
@@ -29,6 +32,8 @@ COUNTED = 100_000
 TRIES, PAUSE = 5, 1.0
 """How often a sum that is not right is taken again, and after how many seconds: a commit unit
 shows in one topic a moment before it does in another."""
+SAMPLED = 5000
+"""Offsets at the end of the malformed topic in which one of a source is looked for."""
 _NONE = Committed(0, Taken())
 
 
@@ -46,6 +51,11 @@ class Tallies:
             view.adds_up for view in self.views
         )
 
+    def troubles(self, share: float = SHARE) -> list[Trouble]:
+        """What is not well, though it adds up. share: of malformed messages that is too many."""
+        malformed = [trouble for s in self.sources if (trouble := s.trouble(share))]
+        return [*malformed, *(trouble for view in self.views for trouble in view.troubles)]
+
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON, with the verdicts."""
         views = [
@@ -54,7 +64,8 @@ class Tallies:
         ]
         return {
             "adds_up": self.adds_up,
-            "sources": [asdict(source) for source in self.sources],
+            "troubles": [asdict(trouble) for trouble in self.troubles()],
+            "sources": [{**asdict(each), "share": each.share} for each in self.sources],
             "views": views,
         }
 
@@ -73,7 +84,8 @@ async def views(app: Any) -> Tallies:
                 await _partition(durable, group, view, number, exactly)
                 for number in range(view.of.partitions)
             ]
-            found.append(tally(view.name, view.of.name, partitions))
+            unkeyed = next(each.unkeyed for each in sources if each.source == view.of.name)
+            found.append(tally(view.name, view.of.name, partitions, unkeyed))
         return Tallies(sources, found)
 
 
@@ -95,9 +107,25 @@ async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
         done = _sum([committed.taken for committed in read.values()])
         found = brought(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
         if found.wrong is None or not left:
-            return found
+            return (
+                replace(found, sample=await _sample(durable, source)) if found.malformed else found
+            )
         await asyncio.sleep(PAUSE)
     raise AssertionError("unreachable")
+
+
+async def _sample(durable: Durable, source: Source) -> str | None:
+    """Where the last malformed message of a source is, and why it is one."""
+
+    def mine(record: Message) -> bool:
+        return original(record).topic in source.topics
+
+    tail = await durable.end_of(durable.topology.malformed_topic, mine, most=SAMPLED)
+    if not tail.records:
+        return None
+    message, reason = original(tail.records[-1]), dict(tail.records[-1].headers).get(REASON, b"")
+    place = f"{message.topic}/{message.partition} offset {message.offset}"
+    return f"{place}: {reason.decode('utf-8', 'replace')}"
 
 
 def _sum(parts: list[Taken]) -> Taken:

@@ -1,0 +1,206 @@
+"""What Kafka or a read store would refuse, or change in silence, fails its event before that."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.topology.handled import driver_of, failure, order, run
+from topology import (
+    DeclarationError,
+    Delete,
+    Emit,
+    Event,
+    Inspector,
+    Topology,
+    TopologyTestDriver,
+    Upsert,
+)
+from topology.emitting import Emitting
+
+SIZE = 1_000_000
+
+
+@pytest.mark.parametrize(
+    "emit",
+    [
+        Emit("log", "k" * (SIZE + 1), {}),
+        Emit("log", b"k" * (SIZE + 1), None),
+        Emit("log", "k" * 600_000, b"v" * 600_000),
+        Emit("log", "k", b"v", headers=(("h", b"x" * (SIZE + 1)),)),
+        Emit("log", "k", b"v", headers=(("h" * (SIZE + 1), b""),)),
+        Emit("log", "k", b"v", headers=tuple(("h", b"x" * 1000) for _ in range(1001))),
+    ],
+    ids=range(6),
+)
+def test_keys_and_headers_count_towards_the_size_of_a_record(emit: Emit) -> None:
+    assert "the limit is 1000000" in failure(run(lambda event: [emit]))
+
+
+@pytest.mark.parametrize(
+    ("emit", "reason"),
+    [
+        (Emit("log", "\ud800", {}), "the key"),
+        (Emit("log", "k", {}, headers=(("\udfff", b""),)), "name of a header"),
+        (Emit("\ud800", "k", {}), "topic"),
+        (Emit("log\n", "k", {}), "topic"),
+        (Emit("..", "k", {}), "topic"),
+        (Emit("x" * 250, "k", {}), "topic"),
+        (Emit("log", "k", {}, headers=((b"h", b""),)), "headers"),  # type: ignore[arg-type]
+        (Emit("log", "k", {}, headers=iter([("h", b"")])), "headers"),  # type: ignore[arg-type]
+        (Emit("log", "k", {}, headers={"h": b""}), "headers"),  # type: ignore[arg-type]
+        (Emit("log", bytearray(b"k"), {}), "key"),  # type: ignore[arg-type]
+        (Emit("log", 5, {}), "key"),  # type: ignore[arg-type]
+    ],
+    ids=range(11),
+)
+def test_what_kafka_would_refuse_is_refused_by_name(emit: Emit, reason: str) -> None:
+    assert reason in failure(run(lambda event: [Emit("log", "k", {}), emit]))
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "shop.board",
+        "shop.board.commands",
+        "shop.board.redeliver",
+        "shop.orders.by-stream",
+        "shop.malformed",
+        "shop.unknown",
+        "shop.late",
+        "shop.errors",
+        "shop.parked",
+        "shop.dead",
+        "shop.audit",
+        "shop-board-changelog",
+        "other-group-board-changelog",
+        "shop_board",
+    ],
+)
+def test_the_topologys_own_topics_are_its_own(topic: str) -> None:
+    assert "of the topology itself" in failure(run(lambda event: [Emit(topic, "k", {})]))
+
+
+@pytest.mark.parametrize("topic", ["orders", "shop.mine", "shop.board.mine", "payments-changelog"])
+def test_other_topics_are_not_sources_included(topic: str) -> None:
+    driver = run(lambda event: [Emit(topic, "k", {})])
+    assert driver.counts("board").processed == 1
+    assert len(driver.read(topic)) == (2 if topic == "orders" else 1)
+
+
+def test_topics_without_number_taken_from_data_are_refused_with_the_remedy() -> None:
+    driver = driver_of(lambda event: [Emit(f"to-{event.sequence}", "k", {})], topics=5)
+    for sequence in range(1, 9):
+        driver.pipe("orders", order(sequence))
+    assert (driver.counts("board").processed, driver.counts("board").failed) == (5, 3)
+    error = driver.read_json("shop.errors")[0]["error"]
+    assert "'board' has named 5 topics" in error
+    assert "emits=['to-6'" in error
+    driver.pipe("orders", order(9, stream="b"))
+    again = driver_of(
+        lambda event: [Emit(f"to-{event.sequence}", "k", {})], emits=["to-1", "to-2"], topics=1
+    )
+    for sequence in range(1, 5):
+        again.pipe("orders", order(sequence))
+    assert (again.counts("board").processed, again.counts("board").failed) == (3, 1)
+
+
+def test_a_hundred_topics_are_enough_unless_more_are_declared() -> None:
+    emitting = Emitting("v")
+    for number in range(100):
+        emitting.admit(f"t{number}")
+        emitting.admit(f"t{number}")
+    with pytest.raises(TypeError, match="named 100 topics"):
+        emitting.admit("t100")
+
+
+def test_two_names_that_kafka_takes_for_one_are_refused() -> None:
+    driver = run(lambda event: [Emit("a.b" if event.sequence == 1 else "a_b", "k", {})], 2)
+    assert "Kafka takes the two names for one" in failure(driver)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"emits": "payments"},
+        {"emits": [None]},
+        {"emits": ["a b"]},
+        {"emits": 5},
+        {"topics": -1},
+        {"topics": True},
+        {"topics": "9"},
+    ],
+    ids=str,
+)
+def test_a_wrong_declaration_of_topics_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DeclarationError, match=r"view 'board': (emits|topics)"):
+        driver_of(lambda event: None, **wrong)
+
+
+@dataclass
+class Price:
+    amount: float
+
+
+NAN, INFINITE = math.nan, math.inf
+LOST: list[tuple[Any, str]] = [
+    (Upsert("t", {"id": 1}, {"ok": None, "price": NAN}), "column 'price': nan"),
+    (Upsert("t", {"id": 1}, {"price": -INFINITE}), "column 'price': -inf"),
+    (Upsert("t", {"id": INFINITE}, {}), "column 'id': inf"),
+    (Delete("t", {"id": NAN}), "column 'id': nan"),
+    (Upsert("t", {"id": 1}, {"lines": [{"n": 1.5}, {"n": NAN}]}), "column 'lines'"),
+    (Upsert("t", {"id": 1}, {"price": np.float32("nan")}), "column 'price': nan"),
+    (Upsert("t", {"id": 1}, {"prices": np.array([1.0, np.inf])}), "column 'prices'"),
+    (Upsert("t", {"id": 1}, {"price": Price(NAN)}), "column 'price'"),
+    (Emit("log", "a", NAN), "Emit(topic='log'): the value is nan"),
+    (Emit("log", "a", {"x": [None, NAN]}), "x[1] is nan"),
+    (Emit("log", "a", (1.0, {"y": INFINITE})), "[1].y is inf"),
+]
+
+
+@pytest.mark.parametrize(("item", "where"), LOST, ids=lambda value: str(value)[:40])
+def test_what_is_no_number_does_not_become_null_without_a_word(item: Any, where: str) -> None:
+    driver = run(lambda event: [Upsert("t", {"id": 0}, {}), item])
+    assert where in failure(driver)
+    assert driver.table("t") == {}
+
+
+def test_a_state_with_what_is_no_number_fails_its_event_and_stays_as_it_was() -> None:
+    def handler(event: Event, state: dict[str, Any]) -> None:
+        state["sum"] = {"n": event.sequence, "of": [None, NAN if event.sequence == 2 else 1.0]}
+
+    driver = run(handler, 2)
+    assert "the stream's state: sum.of[1] is nan" in failure(driver)
+    assert driver.state("board", "a") == {"sum": {"n": 1, "of": [None, 1.0]}}
+
+
+def test_none_and_texts_that_say_null_are_what_they_are() -> None:
+    values = {"a": None, "b": "null", "c": [None, {"d": None}], "e": 1.5}
+    driver = run(lambda event: [Upsert("t", {"id": 1}, values), Emit("log", "a", values)])
+    assert driver.counts("board").processed == 1
+    assert driver.read_json("shop.board")[0]["changes"][0]["values"] == values
+    assert driver.read_json("log") == [values]
+
+
+@pytest.mark.parametrize("part", ["key", "values"])
+def test_a_column_that_is_null_is_named(part: str) -> None:
+    given: dict[str, dict[Any, int]] = {"key": {"id": 1}, "values": {"n": 1}}
+    given[part] = {"id": 1, None: 2}
+    error = failure(run(lambda event: [Upsert("t", **given)]))
+    assert "table 't': column None" in error
+
+
+def test_views_with_the_same_topics_are_told_apart() -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=Inspector("stream", "sequence"))
+    for name in ("one", "two"):
+        handler = (lambda each: lambda event: [Emit(f"{each}-{event.sequence}", "k", {})])(name)
+        topology.view(name, of=orders, handler=handler, topics=2)
+    driver = TopologyTestDriver(topology)
+    for sequence in (1, 2, 3):
+        driver.pipe("orders", order(sequence))
+    assert [driver.counts(name).failed for name in ("one", "two")] == [1, 1]
+    copy = topology.with_inspectors({"orders": Inspector("stream", "sequence")})
+    assert copy.views["one"].emitting is topology.views["one"].emitting

@@ -1,0 +1,111 @@
+"""Stored times of another clock: nothing waits for hours by mistake, and nothing is lost by it."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stores.memory import MemoryTable
+from topology import Inspector, Topology, monotonic, park, retry, skip
+from topology.event import Record
+from topology.plausible import bound
+from topology.progress import Progress, Retry
+from topology.stream_task import StreamTask
+
+NOW = 1_700_000_000_000
+AFTER = 120
+times = st.integers(0, 2 * NOW)
+
+
+@given(since=times, rejected=times, due=times, attempts=st.integers(1, 2000), now=times)
+def test_no_stored_time_is_further_away_than_the_policy_itself(
+    since: int, rejected: int, due: int, attempts: int, now: int
+) -> None:
+    policy = retry(1000, backoff=1.0, limit=60.0) if attempts < 1000 else park()
+    progress = Progress(3, since=since, rejected=rejected, held=True, retry=Retry(attempts, due))
+    before = progress.copy()
+    changed = bound(progress, now, policy)
+    assert progress.since == min(since, now)
+    assert progress.rejected == min(rejected, now)
+    assert progress.retry is not None
+    assert progress.retry.attempts == attempts
+    assert progress.retry.due <= due
+    assert progress.retry.due <= now + 60_000
+    assert changed == (before != progress)
+    assert not bound(progress, now, policy), "twice is once"
+
+
+def topology(**policies: Any) -> Topology:
+    made = Topology("clocks")
+    sequence = policies.pop("sequence", None)
+    source = made.source("in", inspector=Inspector("id", "n"), keyed=True, sequence=sequence)
+    made.view("v", of=source, handler=lambda event: None, **policies)
+    return made
+
+
+def record(offset: int, number: int) -> Record:
+    body = b'{"id": "a", "n": %d}' % number
+    return Record("in", 0, offset, b"a", body, (), 0)
+
+
+class Machines:
+    """One partition, which goes from machine to machine; each has a clock of its own."""
+
+    def __init__(self, made: Topology) -> None:
+        self.made, self.table, self.offset = made, MemoryTable(), 0
+
+    def start(self, now: int) -> None:
+        source = self.made.sources["in"]
+        self.task = StreamTask(self.made, source, 0, {"v": self.table}, now=now)
+
+    def take(self, *numbers: int, now: int, horizon: int | None = None) -> None:
+        records = [record(self.offset + at, number) for at, number in enumerate(numbers)]
+        self.offset += len(records)
+        unit = self.task.process(records, now, horizon)
+        self.table.write(unit.rows.get("v", ()))
+
+    @property
+    def counts(self) -> Any:
+        return self.task.views["v"].counts
+
+
+@given(ahead=st.integers(-100_000_000_000, 100_000_000_000), waited=st.integers(0, AFTER * 1000))
+def test_a_gap_lasts_at_most_twice_its_time_over_a_hand_over(ahead: int, waited: int) -> None:
+    """ahead: of the machine that had the partition, in ms."""
+    machines = Machines(topology(gap=skip(after=AFTER)))
+    machines.start(NOW + ahead)
+    machines.take(1, 3, now=NOW + ahead)
+    machines.start(NOW + waited)
+    due = machines.task.due
+    assert due <= NOW + waited + AFTER * 1000
+    machines.take(now=int(max(due, NOW + waited)), horizon=int(max(due, NOW + waited)))
+    assert (machines.counts.processed, machines.counts.skipped) == (2, 1)
+
+
+@given(ahead=st.integers(0, 100_000_000_000))
+def test_what_settles_does_not_wait_for_another_machines_clock(ahead: int) -> None:
+    machines = Machines(topology(sequence=monotonic(settle=5)))
+    machines.start(NOW + ahead)
+    machines.take(7, now=NOW + ahead)
+    machines.start(NOW)
+    assert machines.task.due <= NOW + 5000
+    machines.take(now=NOW + 5000, horizon=NOW + 5000)
+    assert machines.counts.processed == 1
+
+
+def test_a_bounded_time_is_kept_so_that_the_next_start_goes_on_from_it() -> None:
+    """Or each start would begin anew, and a gap would never be given up."""
+    machines = Machines(topology(gap=skip(after=AFTER)))
+    machines.start(NOW + 3_600_000)
+    machines.take(1, 3, now=NOW + 3_600_000)
+    for seconds in range(0, AFTER, 30):
+        machines.start(NOW + seconds * 1000)
+        machines.take(now=NOW + seconds * 1000)
+    assert machines.task.due == NOW + AFTER * 1000
+
+
+def test_who_knows_no_clock_believes_what_is_stored() -> None:
+    """Such as the test driver, whose clock stands still."""
+    progress = Progress(3, since=NOW)
+    assert not bound(progress, 1 << 62, park())
+    assert progress.since == NOW

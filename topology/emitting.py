@@ -1,0 +1,85 @@
+"""Which topics a view may send messages to: not the topology's own, and not one for each event."""
+
+from collections.abc import Callable, Iterable
+
+from topology.errors import DeclarationError, HandlerError
+from topology.names import checked_topic
+
+TOPICS = 100
+"""Topics that a view may name in one worker besides those that it declares."""
+
+
+class Emitting:
+    """A view's topics, of all partitions of a worker together.
+
+    declared: those that it says it sends to. limit: how many others it may name. own: whether a
+    topic is one of the topology's own, and what for.
+    """
+
+    def __init__(
+        self,
+        view: str,
+        declared: Iterable[str] = (),
+        limit: int = TOPICS,
+        own: Callable[[str], str | None] = lambda topic: None,
+    ) -> None:
+        self.view = view
+        self.declared = frozenset(declared)
+        self.limit = limit
+        self._own = own
+        self._named: set[str] = set()
+        self._alike = {alike(topic): topic for topic in self.declared}
+
+    def admit(self, topic: str) -> None:
+        """A message is to be sent to a topic. Raises HandlerError if it must not be."""
+        if topic in self._named:
+            return
+        if (use := self._own(topic)) is not None:
+            raise HandlerError(
+                f"Emit(topic={topic!r}): it is {use} of the topology itself, which alone may write "
+                "there; name another topic"
+            )
+        # Kafka makes no topic whose name differs from another's in '.' and '_' only.
+        if (other := self._alike.get(alike(topic), topic)) != topic:
+            raise HandlerError(
+                f"Emit(topic={topic!r}): the view sends to {other!r} already, and Kafka takes the "
+                "two names for one; name another topic"
+            )
+        if topic not in self.declared and len(self._named - self.declared) >= self.limit:
+            raise HandlerError(
+                f"Emit(topic={topic!r}): view {self.view!r} has named {self.limit} topics already, "
+                "as if they came from data; put what differs into the key or a header, or declare "
+                f"the topics: view(…, emits=[{topic!r}, …]), or how many there may be: "
+                "view(…, topics=…)"
+            )
+        self._named.add(topic)
+        self._alike[alike(topic)] = topic
+
+
+def checked_emitting(
+    view: str, emits: object, topics: object, own: Callable[[str], str | None]
+) -> Emitting:
+    """What a view declares of its topics. Raises DeclarationError."""
+    if isinstance(emits, str) or not isinstance(emits, Iterable):
+        raise DeclarationError(
+            f"view {view!r}: emits={emits!r}; give a list of topics, as in ['payments']"
+        )
+    declared = [_declared(view, topic) for topic in emits]
+    if isinstance(topics, bool) or not isinstance(topics, int) or topics < 0:
+        raise DeclarationError(
+            f"view {view!r}: topics={topics!r}; give how many topics the handler may name besides "
+            "those in emits, 0 or more"
+        )
+    return Emitting(view, declared, topics, own)
+
+
+def _declared(view: str, topic: object) -> str:
+    try:
+        return checked_topic(topic)
+    except DeclarationError as error:
+        raise DeclarationError(f"view {view!r}: emits: {error}") from None
+
+
+def alike(topic: str) -> str:
+    """The same for all names that Kafka does not tell apart when it makes a topic."""
+    return topic.replace(".", "_")

@@ -1,0 +1,103 @@
+"""What a stream went on without, and what of it lies in the dead topic."""
+
+import re
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from topology.explain.around import Around, SetAside
+from topology.progress import SKIPPED_KEPT, Progress
+
+_BY_HAND = re.compile(" (unparked its stream|skipped up to|dropped its stream) ?")
+"""In the reason of an event that a command sent to the dead topic: it was meant to be passed."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""(first, last) of sequences that follow each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Where the events of a stream are that its view did not handle, or not in their place.
+
+    ahead: in the dead topic, and not passed yet: the stream waits for them. lost: in the dead
+    topic, and the stream went on without them. back: were in the dead topic, and were put back, or
+    came another time. failed: passed over, as their handler failed. late: came after they were
+    given up. skipped: given up, and they never came; ranges.
+    """
+
+    ahead: tuple[SetAside, ...] = ()
+    lost: tuple[SetAside, ...] = ()
+    back: tuple[SetAside, ...] = ()
+    failed: tuple[SetAside, ...] = ()
+    late: tuple[int, ...] = ()
+    skipped: Ranges = ()
+
+    def __bool__(self) -> bool:
+        """Whether the stream went on without something."""
+        return bool(self.lost or self.failed or self.late or self.skipped)
+
+
+def passed(
+    progress: int | Progress, last: int, here: Iterable[int], around: Around, reach: int
+) -> Passed:
+    """Sort what the side topics have. here: the sequences that wait or are in redelivery.
+
+    reach: how far an event can be ahead of its stream; one that is farther is not waited for.
+    """
+    there = set(here)
+    ahead: list[SetAside] = []
+    lost: list[SetAside] = []
+    back: list[SetAside] = []
+    skipped = progress.skipped if isinstance(progress, Progress) else ()
+    for each in around.dead:
+        sequence = each.sequence or 0
+        if each.again or sequence in there:
+            back.append(each)
+        elif last < sequence <= last + reach and not by_hand(each):
+            ahead.append(each)
+        elif sequence > last or _lost(each, skipped):
+            lost.append(each)
+        else:
+            back.append(each)
+    dead = {each.sequence for each in lost}
+    rest = tuple(pair for pair in skipped if not _within(pair, dead))
+    return Passed(
+        tuple(ahead), tuple(lost), tuple(back), around.failed,
+        tuple(sorted({a.sequence for a in around.late if a.sequence is not None})), rest,
+    )  # fmt: skip
+
+
+def by_hand(dead: SetAside) -> bool:
+    """Whether a command sent an event to the dead topic."""
+    return _BY_HAND.search(dead.reason) is not None
+
+
+def _lost(dead: SetAside, skipped: Ranges) -> bool:
+    """Whether a stream that is behind a dead event went on without it.
+
+    What the ring had no room for is in front of the stream when it dies: it was passed because it
+    came another time, or because it was given up, of which the last ranges are known.
+    """
+    if by_hand(dead) or len(skipped) >= SKIPPED_KEPT:
+        return True
+    sequence = dead.sequence or 0
+    return any(first <= sequence <= last for first, last in skipped)
+
+
+def _within(pair: tuple[int, int], dead: Container[int | None]) -> bool:
+    """Whether all of a short range is told of already."""
+    first, last = pair
+    return last - first < 100 and all(n in dead for n in range(first, last + 1))
+
+
+def ranges_of(sequences: Iterable[int], step: int = 1) -> Ranges:
+    """Sequences as ranges of those that follow each other."""
+    found: list[tuple[int, int]] = []
+    for sequence in sorted(set(sequences)):
+        if found and sequence <= found[-1][1] + step:
+            found[-1] = found[-1][0], sequence
+        else:
+            found.append((sequence, sequence))
+    return tuple(found)
+
+
+NOTHING = Passed()

@@ -1,0 +1,31 @@
+"""Stored times as far as they are plausible: the clock that wrote them may not be the one that is.
+
+Clocks are set, and those of two machines differ. What was noted by another one is bounded, so that
+nothing waits for a time that is hours away by mistake: what began in the future begins now, and
+what is due is due at the latest when it would be if it were noted now.
+"""
+
+from topology.on_error import OnError
+from topology.on_error import Retry as RetryPolicy
+from topology.progress import Progress, Retry
+
+ALWAYS = 1 << 62
+"""A clock that finds all times plausible."""
+
+
+def bound(progress: Progress, now: int, error: OnError) -> bool:
+    """Bound the times of a stream that waits. Returns whether one was not plausible.
+
+    now: the clock (ms). error: the view's policy, which says how long a retry may be away.
+    """
+    changed = progress.since > now or progress.rejected > now
+    progress.since, progress.rejected = min(progress.since, now), min(progress.rejected, now)
+    retry = progress.retry
+    if retry is not None and retry.due > (latest := now + longest(error, retry.attempts)):
+        progress.retry, changed = Retry(retry.attempts, latest), True
+    return changed
+
+
+def longest(error: OnError, attempts: int) -> int:
+    """How long the retry after so many may be away (ms)."""
+    return max(1, round(error.delay(attempts) * 1000)) if isinstance(error, RetryPolicy) else 0

@@ -1,0 +1,63 @@
+"""The account of a stream in a test driver, as `faust explain` gives it."""
+
+from topology.event import Message
+from topology.explain import Account, Around, Away, account
+from topology.explain.sides import Sides, wanted
+from topology.progress import Progress, last_of
+from topology.redelivery import not_before, revive
+from topology.testing.kept import Kept
+from topology.view_task import ViewTask
+
+OWNER = "the test driver"
+
+
+def explain(kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0) -> Account:
+    """task: of the view. unread: messages of the stream that came while the view was halted."""
+    around = around_of(kept, task, stream, now=now, unread=unread)
+    return account(task, stream, Around(**around))  # type: ignore[arg-type]
+
+
+def around_of(
+    kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0
+) -> dict[str, object]:
+    """The fields of Around that what is kept has something to say of."""
+    topology, found = kept.topology, sides(kept, stream).of(task, stream, now)
+    progress = task.progress(stream)
+    head = next((event.sequence for event in task.waits(stream)), last_of(progress))
+    held = isinstance(progress, Progress) and progress.held
+    return {
+        "now": now,
+        "unread": unread,
+        "owner": OWNER,
+        "group": "Stable",
+        "away": _away(kept, task, stream),
+        "late": found.late,
+        "dead": found.dead,
+        "failed": found.failed,
+        "malformed": found.malformed,
+        "blocked": found.blocked,
+        "failure": found.failures.get(head) if held else None,
+        "command": f"faust -A {topology.name}",
+    }
+
+
+def sides(kept: Kept, stream: str) -> Sides:
+    """The records of the side topics that may be of a stream."""
+    topology = kept.topology
+    found: dict[str, list[Message]] = {}
+    for name, mine in wanted(stream).items():
+        records = kept.topics[getattr(topology, f"{name}_topic")]
+        found[name] = [record for record in records if mine(record)]
+    return Sides(**found)  # type: ignore[arg-type]
+
+
+def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[Away, ...]:
+    """The stream's events in the redelivery topic, each once: it may have gone again."""
+    view = task.view
+    found: dict[int, Away] = {}
+    for record in kept.topics[view.redeliver_topic][task.positions.redelivered :]:
+        if record.key == stream.encode():
+            for event in revive(view, [record], 0):
+                attempt = getattr(event, "attempt", 0)
+                found[event.sequence] = Away(stream, event.sequence, attempt, not_before(record))
+    return tuple(found.values())
