@@ -65,6 +65,12 @@ def test_one_name_for_a_key_and_a_column() -> None:
 
 
 def test_a_table_of_every_type_goes_from_process_to_process() -> None:
-    columns = {"n": decimal(18, 2), "m": Decimal, "at": datetime, "doc": dict, "raw": bytes}
+    columns: dict[str, Any] = {
+        "n": decimal(18, 2),
+        "m": Decimal,
+        "at": datetime,
+        "doc": dict,
+        "raw": bytes,
+    }
     table = Table("t", {"id": int}, columns)
     assert pickle.loads(pickle.dumps(table)) == table
