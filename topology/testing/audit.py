@@ -61,10 +61,10 @@ class Audit:
                 # A copy of what was handled long ago is late as well.
                 said = {at for at, _ in outputs.get(stream.encode(), ())}
                 handled = sorted(events.keys() - (late - said))
-                wrong += _early(view, stream, late - said, arrived)
+                wrong += _early(run, view, stream, late - said, arrived)
             elif skips:
                 handled = sorted(events.keys() - late)
-                wrong += _early(view, stream, late, arrived)
+                wrong += _early(run, view, stream, late, arrived)
             else:
                 handled = self._chain(view, events)
             last = handled[-1] if handled else order.start - order.step
@@ -195,15 +195,16 @@ def _differences(
     return [f"{where} says {say!r}, not {want!r}"]
 
 
-def _early(view: View, stream: str, late: set[int], arrived: Arrived) -> list[str]:
-    """What was given up before its time."""
+def _early(run: Schedule, view: View, stream: str, late: set[int], arrived: Arrived) -> list[str]:
+    """What was given up before its time; where clocks differ, what was in no gap at all."""
     order = view.of.sequence
     if isinstance(order, Monotonic):
         least = order.settle
     else:
         assert isinstance(view.gap, Skip)
         least = view.gap.least
-    after, since, wrong = round(least * 1000), arrived.since, []
+    after = 0 if run.skewed else round(least * 1000)
+    since, wrong = arrived.since, []
     for sequence in late:
         behind = [since[stream, at] for at in arrived.streams[stream] if at > sequence]
         if not behind or (stream, sequence) not in since:

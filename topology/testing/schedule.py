@@ -28,9 +28,10 @@ class Schedule(Cluster):
     workers whose clocks differ.
 
     crashed: the steps at which partitions were when their worker died. handled, failed: what the
-    audit saw of events, over all views. zombies: whether a worker may go on with a partition that
-    it does not know is another's by now. faults: what may go wrong, the likelier the more often it
-    is named.
+    audit saw of events, over all views. skewed: whether workers' clocks differ, so that a gap may
+    be given up before its time by who has it from another. zombies: whether a worker may go on with
+    a partition that it does not know is another's by now. faults: what may go wrong, the likelier
+    the more often it is named.
     """
 
     faults: ClassVar[tuple[Callable[..., None], ...]] = ()
@@ -50,6 +51,7 @@ class Schedule(Cluster):
         self.arrived = 0
         self.crashed: Counter[str] = Counter()
         self.handled = self.failed = 0
+        self.skewed = False
         self._zombies = zombies
 
     # -- the whole of it
@@ -60,6 +62,7 @@ class Schedule(Cluster):
         for number, place in enumerate(self.places):
             self.start(self.workers[number % len(self.workers)], place)
         quiet, faults = 1 - random() * 0.5, self.faults
+        self.skewed = random() < 0.25
         last = len(self.arrivals)
         trace = self.trace
         while self.arrived < last or random() > 0.1:
@@ -160,8 +163,9 @@ class Schedule(Cluster):
         if not worker.alive:
             worker.alive = True
             # Its machine's clock may have been set meanwhile, or never have been right.
-            skew = self.world.layout.leap * SKEW
-            worker.ahead = int((self.world.chance.random() * 2 - 1) * skew)
+            if self.skewed:
+                skew = self.world.layout.leap * SKEW
+                worker.ahead = int((self.world.chance.random() * 2 - 1) * skew)
             self.trace.append(("restart", worker.name, f"its clock {worker.ahead} ms ahead"))
             for place, owner in self.owner.items():
                 if owner is None:
