@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import orjson
@@ -27,6 +29,7 @@ from topology.testing.driver_audit import audit
 from topology.testing.driver_explain import explain
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
+from topology.timeouts import Clock
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -113,6 +116,19 @@ class TopologyTestDriver:
         if records:
             self._step(source, records)
         self._check_rows()
+
+    @contextmanager
+    def slow(self, seconds: float) -> Iterator[None]:
+        """Meanwhile every handler takes so many seconds for an event, by a clock of its own.
+
+        Only a view with a time limit is measured: `with driver.slow(10): driver.pipe(…)`.
+        """
+        before, times = Clock.now, count(0.0, seconds)
+        Clock.now = lambda: next(times)
+        try:
+            yield
+        finally:
+            Clock.now = before
 
     def advance(self, seconds: float) -> None:
         """Move the clock. What is due by then is done when it is due, one thing after the other:
