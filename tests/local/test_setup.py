@@ -1,5 +1,7 @@
 import os
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,55 @@ def test_a_stamp_of_other_inputs_or_a_damaged_one_is_not_believed(
         assert not setup._ready()
     stamp.write_text(f'{{"key": "{setup._key()}"}}')
     assert setup._ready()
+
+
+LOCKS = ("constraints.txt", "constraints-build.txt")
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """Package with its version → its hashes."""
+    found: dict[str, list[str]] = {}
+    for entry in (ROOT / name).read_text().replace("\\\n", " ").splitlines():
+        package, *hashes = entry.split(" --hash=")
+        found[package.split(";")[0].strip()] = [each.strip() for each in hashes]
+    return found
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_no_package_without_its_version_and_hashes_and_none_says_where_from(name: str) -> None:
+    packages = locked(name)
+    assert packages
+    for package, hashes in packages.items():
+        assert re.fullmatch(r"[\w.-]+==[\w.]+", package)
+        assert hashes
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes), package
+
+
+def test_every_declared_package_is_locked_and_so_is_what_builds() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = declared["project"]
+    names = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    builds = [*declared["build-system"]["requires"], *declared["dependency-groups"]["build"]]
+    for lock, wanted in zip(LOCKS, (names, builds), strict=True):
+        there = {entry.split("==")[0] for entry in locked(lock)}
+        for each in wanted:
+            found = re.match(r"[\w-]+", each)
+            assert found is not None
+            assert found[0].lower().replace("_", "-") in there | {"sequitur"}, each
+
+
+def test_nothing_is_installed_without_its_hash_being_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    monkeypatch.setattr(setup, "LOGS", tmp_path)
+    monkeypatch.setattr(setup, "_run", lambda command, log: asked.append(command) or 0)
+    setup._install_packages()
+    *fetched, project = [command for command in asked if "pip" in command]
+    assert [command[-1] for command in fetched] == [*reversed(LOCKS)]
+    assert all("--require-hashes" in command for command in fetched)
+    assert project[-2:] == ["-e", "."]
+    # No isolated build: it would fetch what it builds with, and check nothing.
+    assert {"--no-deps", "--no-build-isolation"} <= {*project}
+    assert "--no-build-isolation" in fetched[-1]
