@@ -9,6 +9,7 @@ from stores.clock import Now
 from stores.cursor import Cursor
 from stores.cursor_message import CursorError, Gap, Parked
 from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS, begin_writing
+from topology.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ def unpark(cursor: Cursor, topic: str, stream: str) -> int:
 def _parked(connection: Connection, cursor: Cursor, topic: str, stream: str) -> int:
     """The id of a parked stream, both of its lines locked, in the order that deliveries do."""
     begin_writing(connection)
+    named = f"stream {printable(repr(stream))} of {printable(repr(topic))}"
     found: ColumnElement[bool] = (
         (STREAMS.c.cursor == cursor.name)
         & (STREAMS.c.topic == topic)
@@ -146,14 +148,13 @@ def _parked(connection: Connection, cursor: Cursor, topic: str, stream: str) -> 
     of = connection.execute(select(STREAMS.c.id).where(found)).scalar_one_or_none()
     if of is None:
         raise CursorError(
-            f"cursor {cursor.name}: there is no stream {stream!r} of {topic!r}; look for it among "
-            "the parked ones"
+            f"cursor {cursor.name}: there is no {named}; look for it among the parked ones"
         )
     lock = select(DELIVERIES.c.stream_id).where(DELIVERIES.c.stream_id == of)
     connection.execute(lock.with_for_update()).all()
     line = select(STREAMS.c.parked).where(STREAMS.c.id == of).with_for_update()
     if connection.execute(line).scalar_one() is None:
-        raise CursorError(f"cursor {cursor.name}: stream {stream!r} of {topic!r} is not parked")
+        raise CursorError(f"cursor {cursor.name}: {named} is not parked")
     return int(of)
 
 

@@ -19,6 +19,7 @@ from stores.message_read import Reading
 from stores.message_tables import MessageTables
 from stores.message_voids import Voids
 from stores.statement import Statement
+from topology.printable import printable
 
 MAX_RANGE = 100_000
 """Sequences that one look at a stream's range takes in."""
@@ -148,8 +149,8 @@ class MessageLog:
         assigned = voids.last(connection, topic, stream, lock=True)
         if not 1 <= first <= last <= assigned:
             raise ValueError(
-                f"sequences {first} to {last} of stream {stream!r} of topic {topic!r} cannot be "
-                f"void: it has 1 to {assigned}"
+                f"sequences {first} to {last} of stream {printable(repr(stream))} of topic "
+                f"{printable(repr(topic))} cannot be void: it has 1 to {assigned}"
             )
         return voids.declare(connection, topic, stream, first, last, reason)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from topology.asking import asking_of
+from topology.budget import Budget
 from topology.closed import ClosedStreams
 from topology.counts import encode_counts, saturated
 from topology.event import Event, Message
@@ -37,8 +38,10 @@ class ViewTask(ViewState):
     resumed: who runs it keeps its input for it.
     """
 
-    def __init__(self, view: View, table: PartitionTable, now: int = ALWAYS) -> None:
-        super().__init__(view, table, now)
+    def __init__(
+        self, view: View, table: PartitionTable, now: int = ALWAYS, budget: Budget | None = None
+    ) -> None:
+        super().__init__(view, table, now, budget)
         self._retried: Mapping[Event, int] = NEVER
         self.moved: set[str] = set()
         """Streams that moved while events of the view are away; see `Away`."""
@@ -247,6 +250,8 @@ class ViewTask(ViewState):
             if self._horizon is not None:
                 self._asking.ask(self, self._horizon, unit)
         self.note(unit, rows)
+        if self.budget is not None:
+            self.budget.keep()
 
     def rebuilt(self, stream: str, state: bytes | None) -> None:
         """A stream was rebuilt, and its own dictionary is another one now."""

@@ -2,6 +2,7 @@
 
     python -m apps.relay kafka --log postgresql://orders@db.example.com/orders
     python -m apps.relay http --log sqlite:///orders.sqlite --to http://127.0.0.1:7070
+    python -m apps.relay status --log sqlite:///orders.sqlite
     python -m apps.relay void --log … --topic orders --stream A-17 --first 4 --reason "…"
 
 Several may run beside each other: one leads, and another takes over when it ends. SIGTERM and
@@ -27,11 +28,13 @@ from apps.relay.kafka_link import KafkaLink
 from apps.relay.link import Link
 from apps.relay.relay import Relay
 from apps.relay.requests import requests
+from apps.relay.status import status
 from apps.relay.turn import Pace
 from apps.running import run_until_stopped, token
 from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message_log import MessageLog
+from topology.printable import printable
 
 logger = logging.getLogger("relay")
 
@@ -46,15 +49,18 @@ def _parser() -> argparse.ArgumentParser:
     kafka = commands.add_parser("kafka", help="move the log to Kafka")
     http = commands.add_parser("http", help="move the log to a cursor over HTTP")
     void = commands.add_parser("void", help="declare that messages never come")
-    for command in (kafka, http, void):
+    shown = commands.add_parser("status", help="who leads, and what of each topic waits")
+    for command in (kafka, http, void, shown):
         add = command.add_argument
         where = f"URL of the log's database: sqlite:///… or postgresql://…; {URL_HELP}"
         add("--log", type=url, required=True, help=where)
         add("--name", default="sequitur", help="of the log (default: %(default)s)")
         add("--schema", help="of the log, in PostgreSQL")
+    for command in (kafka, http, shown):
+        named = "name of the relays that stand in for each other; default: the log's"
+        command.add_argument("--relay", help=named)
     for command in (kafka, http):
         add = command.add_argument
-        add("--relay", help="name of the relays that stand in for each other; default: the log's")
         add("--lease", type=float, default=5.0, help="seconds that a lease holds (%(default)s)")
         add("--page", type=int, default=4000, help="messages at a time (%(default)s)")
         add("--acknowledged", type=float, default=20.0, help="seconds to wait for (%(default)s)")
@@ -130,9 +136,15 @@ def _void(options: argparse.Namespace) -> int:
         deleted = log.declare_void(
             connection, options.topic, options.stream, options.first, last, options.reason
         )
-    print(
-        f"{options.topic} {options.stream}: {options.first} to {last} are void; {deleted} deleted"
-    )
+    named = f"{printable(options.topic)} {printable(options.stream)}"
+    print(f"{named}: {options.first} to {last} are void; {deleted} deleted")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    log = MessageLog(options.name, schema=options.schema)
+    for line in status(open_engine(options.log), log, _lease(options)):
+        print(line)
     return 0
 
 
@@ -142,7 +154,8 @@ def main(arguments: list[str] | None = None) -> int:
     urls = [options.log, getattr(options, "to", None)]
     log_to_stderr(urls)
     try:
-        return _void(options) if options.command == "void" else _run(options)
+        commands = {"void": _void, "status": _status}
+        return commands.get(options.command, _run)(options)
     except (ValueError, *MISTAKES) as error:
         return cannot(error, logger, *urls)
 

@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -82,7 +83,11 @@ class Answering:
 
     def _known(self, connection: Connection, asked: Missing, room: int) -> Known:
         known, last = Known(), min(asked.last, asked.first + RANGE - 1)
-        topic, stream = asked.topic, asked.stream
+        topic = asked.topic
+        stream = next(
+            (each for each in _written(asked.stream) if self._log.last(connection, topic, each)),
+            asked.stream,
+        )
         for part in self._log.known(connection, topic, stream, asked.first, last):
             if part.state == "void":
                 known.voids.append((part.first, part.last))
@@ -91,3 +96,19 @@ class Answering:
                 known.messages += some
                 room -= sum(len(message.content) for message in some)
         return known
+
+
+def _written(stream: str) -> list[str]:
+    """A stream as a view asks for it, and as its producer may have written it.
+
+    A source's inspector folds a GUID's braces, prefix and capital letters; the log has them.
+    """
+    try:
+        known = str(UUID(stream))
+    except ValueError:
+        return [stream]
+    if known != stream:
+        return [stream]
+    capital = stream.upper()
+    prefixed = [f"urn:uuid:{stream}", f"urn:uuid:{capital}"]
+    return [stream, capital, f"{{{stream}}}", f"{{{capital}}}", *prefixed]
