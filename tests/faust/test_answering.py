@@ -20,9 +20,18 @@ from topology.faust.answering import _reason
 COMMANDS = [
     "explain a", "gaps", "views", "parked", "commands", "suggest-timeouts", "audit",
     "skip a 4", "skip --all", "redrive a", "redrive --all --dry-run", "unpark a",
-    "unpark --older-than 1m", "drop a", "halt board", "resume board", "cancel 12",
+    "unpark --older-than 1m", "drop a", "halt board", "resume board", "cancel 12", "redrive-dead",
 ]  # fmt: skip
-OF_VIEWS = ["explain a", "parked", "commands", "skip a 4", "skip --all", "redrive a", "drop a"]
+OF_VIEWS = [
+    "redrive-dead",
+    "explain a",
+    "parked",
+    "commands",
+    "skip a 4",
+    "skip --all",
+    "redrive a",
+    "drop a",
+]
 
 
 def ended(worker: Worker, lines: list[str], **environment: str) -> dict[str, tuple[int, str, str]]:
@@ -44,7 +53,7 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(
 ) -> None:
     worker = Worker(broker.address, unique("nobody"), tmp_path, APP, partitions=1)
     nobody = f"{HOST}:{free_port()}"
-    told = ended(worker, COMMANDS, SEQUITUR_BROKER=nobody)
+    told = ended(worker, [*COMMANDS, "topics", "topics --create"], SEQUITUR_BROKER=nobody)
     for line, (status, out, err) in told.items():
         assert (status, out) == (2, ""), (line, err)
         assert err == f"no broker answers at {nobody}; start it, or set SEQUITUR_BROKER\n", line

@@ -14,6 +14,7 @@ from topology import (
     Event,
     TopologyTestDriver,
     Upsert,
+    ask,
     halt,
     park,
     redeliver,
@@ -281,6 +282,20 @@ def test_a_handler_that_blocks_is_told(names: list[str], later: int, blocks: boo
     assert found.well is not blocks
     told = "its handler is at sequence 2 for 15 s, of 3 s that the view allows"
     assert (told in first(found)) is blocks
+
+
+def test_what_a_relay_was_asked_for_is_told() -> None:
+    driver = driver_of(board, gap=ask("orders", after=5, every=60))
+    send(driver, 1, 4, 7)
+    driver.advance(4)
+    assert explained(driver).requested == ()
+    driver.advance(21)
+    found = explained(driver)
+    assert [(each.first, each.last) for each in found.requested] == [(2, 3), (5, 6)]
+    assert "asked for       2 to 3, 5 to 6, 2001-09-09 01:46:45 UTC (20 s ago)" in account_text(
+        found
+    )
+    assert explained(driver, "b").requested == ()
 
 
 def test_a_driver_explains() -> None:
