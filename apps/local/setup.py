@@ -143,9 +143,9 @@ def _install_packages() -> None:
             raise LocalError(
                 "Python packages",
                 f"the end of {log}:\n{tail(log)}",
-                "check the network and the disk and run scripts/setup again: it goes on from here;"
-                " if hashes do not match, a registry or a proxy alters files; if it stays so, delete"
-                " .sequitur/venv first",
+                "check the network and the disk and run scripts/setup again: it goes on from"
+                " here; if hashes do not match, a registry or a proxy alters files; if it stays"
+                " so, delete .sequitur/venv first",
             )
 
 

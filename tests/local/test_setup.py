@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_no_package_without_its_version_and_hashes_and_none_says_where_from(name
 def test_every_declared_package_is_locked_and_so_is_what_builds() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = declared["project"]
-    names = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    names = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     builds = [*declared["build-system"]["requires"], *declared["dependency-groups"]["build"]]
     for lock, wanted in zip(LOCKS, (names, builds), strict=True):
         there = {entry.split("==")[0] for entry in locked(lock)}
@@ -116,7 +117,12 @@ def test_nothing_is_installed_without_its_hash_being_checked(
     asked: list[list[str]] = []
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup, "LOGS", tmp_path)
-    monkeypatch.setattr(setup, "_run", lambda command, log: asked.append(command) or 0)
+
+    def run(command: list[str], log: Path) -> int:
+        asked.append(command)
+        return 0
+
+    monkeypatch.setattr(setup, "_run", run)
     setup._install_packages()
     *fetched, project = [command for command in asked if "pip" in command]
     assert [command[-1] for command in fetched] == [*reversed(LOCKS)]
