@@ -21,6 +21,7 @@ SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 
 SECRETS = "(?i)secret|pass|token|credential|jaas|key|url"
 """Names or values of options that Spark shows in no plan, page or log of events."""
+_OPTIONS = "spark.sql.redaction.options.regex"
 
 _LOCAL = {
     "spark.master": f"local[{os.cpu_count() or 1}]",
@@ -31,7 +32,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     "spark.log.level": "ERROR",
     "spark.redaction.regex": SECRETS,
-    "spark.sql.redaction.options.regex": SECRETS,
+    _OPTIONS: SECRETS,
 }
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _NONE: Mapping[str, str] = {}
@@ -71,7 +72,7 @@ def spark_session(
     # Each failure in a callback is also raised, and told once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if submitted() or SparkContext._active_spark_context is not None:
-        return SparkSession.builder.appName(name).getOrCreate()
+        return SparkSession.builder.appName(name).config(_OPTIONS, SECRETS).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(_LOCAL.items()))
     conf.set("spark.driver.extraJavaOptions", collector(os.environ))

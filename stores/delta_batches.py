@@ -7,9 +7,12 @@ import pyarrow as pa
 
 from stores.amendment import amendment
 from stores.columns import Kind
+from stores.dead import Place
+from stores.delta_dead import DEAD
 from stores.delta_journal import Entry
-from stores.delta_store import DEAD, PROGRESS, DeltaStore
+from stores.delta_store import PROGRESS, DeltaStore
 from stores.reduction import FEW, MANY, Mark, Reduction, Stream
+from stores.removed_offsets import has
 from stores.row_changes import Rows
 from stores.schema import Schema, TableState
 from stores.sink import Batch, Dead, OutputRecord
@@ -68,7 +71,9 @@ class DeltaBatches(DeltaStore):
             if DEAD.name in self._own:
                 at = self._tables.frame(self._folder(DEAD.name)).select(*DEAD.key)
                 known.update((row[0], row[1], row[2]) for row in at.toLocalIterator())
-        return (topic, partition, offset) in known
+            self._removed = self._dead_rows.spans()
+        gone = self._removed.get((topic, partition), [])
+        return (topic, partition, offset) in known or has(gone, offset)
 
     def forgetting(self, topic: str) -> str:
         """See `Stored.forgetting`."""
@@ -107,6 +112,8 @@ class DeltaBatches(DeltaStore):
                 if table.name not in self._own:
                     self._tables.create(self._folder(table.name), table)
                     self._own.add(table.name)
+                elif table is DEAD:
+                    self._dead_rows.prepare()
         batches = {}
         if batch is not None:
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -127,6 +134,8 @@ class DeltaBatches(DeltaStore):
         self._save_progress(entry, reduction)
         self._state = entry.after
         self._keep(reduction, dead)
+        if dead:
+            self._remove(self._dead_rows.too_many(self.keep_dead))
 
     def _carry_out(self, entry: Entry) -> None:
         """Do what is left of a switch or of an amendment."""
@@ -140,9 +149,9 @@ class DeltaBatches(DeltaStore):
             self._tables.merge(self._folder(table.name), table, rows, entry.version)
 
     def _save_dead(self, entry: Entry, dead: list[Dead]) -> None:
-        rows = Rows()
+        rows, now = Rows(), int(time.time())
         for each in dead:
-            rows.set(each[:3], {"reason": each.reason, "value": each.value})
+            rows.set(each[:3], {"reason": each.reason, "value": each.value, "at": now})
         self._write_rows(entry, DEAD, rows)
 
     def _save_progress(self, entry: Entry, reduction: Reduction) -> None:
@@ -159,6 +168,12 @@ class DeltaBatches(DeltaStore):
         for stream, (epoch, sequence) in moved.items():
             rows.set(stream, {"sequence": sequence, "epoch": epoch})
         self._write_rows(entry, PROGRESS, rows)
+
+    def _remove(self, places: Sequence[Place]) -> None:
+        """Remove dead records; see `Sink.remove_dead`."""
+        self._dead_rows.remove(places)
+        if places:
+            self._dead = None  # to be looked up when it is needed
 
     def _note(self, entry: Entry) -> None:
         """Write the next entry. Raises Taken if somebody else has written one."""

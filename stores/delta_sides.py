@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from stores.delta_dead import DEAD, REMOVED, DeltaDead
 from stores.delta_files import Files
 from stores.delta_journal import Entry, State, Switch
 from stores.delta_notes import Notes
@@ -52,7 +53,7 @@ def prepared(
                 )
             steps.append(kept)
         steps.append(live)
-    own = ("_dead", "_progress")
+    own = ("_dead", "_dead_removed", "_progress")
     steps += [name for name in own if tables.exists(on_side(name, side))]
     ahead = {table: ends for table, ends in state.ahead.items() if table not in switch.tables}
     return Entry(version, steps, state, replace(state, ahead=ahead), switch)
@@ -83,6 +84,9 @@ def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
         if live != step:
             tables.copy(live, step, entry.version)
         elif step.startswith("_") and tables.exists(step):
+            if step == DEAD.name:
+                for name in (step, on_side(step, side)):
+                    DeltaDead(tables, name, REMOVED.name).prepare()
             _take_over(tables, step, side, entry.version)
         else:
             tables.copy(on_side(step, side), step, entry.version)
@@ -107,7 +111,13 @@ def _take_over(tables: Tables, name: str, side: str, version: int) -> None:
         "_dead": (
             "t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset",
             "",
-            ("topic", "partition", "offset", "reason", "value"),
+            ("topic", "partition", "offset", "reason", "value", "at"),
+        ),
+        # Of a partition of both, what the live tables passed over is what may come again there.
+        "_dead_removed": (
+            "t.topic = s.topic AND t.partition = s.partition",
+            "",
+            ("topic", "partition", "spans"),
         ),
     }[name]
     tables.run(

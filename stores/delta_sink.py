@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 
 from stores import delta_sides
 from stores.amendment import amendment
+from stores.dead import DeadCount, Kept
 from stores.delta_batches import DeltaBatches
+from stores.delta_dead import DEAD
 from stores.delta_journal import Entry, Switch
 from stores.delta_merge import quoted, selected
 from stores.delta_rows import read_cell
-from stores.delta_store import DEAD
 from stores.numbered_files import Taken
 from stores.reduction import Reduction
 from stores.row_changes import uncollected
@@ -192,6 +193,26 @@ class DeltaSink(DeltaBatches):
         """See `Sink.drop`."""
         with self._errors():
             delta_sides.drop(self._tables, self._files, side)
+
+    def dead_counts(self) -> list[DeadCount]:
+        """See `Sink.dead_counts`."""
+        with self._errors():
+            return self._dead_rows.counts()
+
+    def last_dead(self, limit: int) -> list[Kept]:
+        """See `Sink.last_dead`."""
+        with self._errors():
+            return self._dead_rows.last(limit)
+
+    def remove_dead(
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
+    ) -> int:
+        """See `Sink.remove_dead`."""
+        with self._errors():
+            places = self._dead_rows.chosen(topic, before)
+            if not dry_run:
+                self._remove(places)
+        return len(places)
 
     def close(self) -> None:
         """Let what goes on in the background end; nothing is open."""

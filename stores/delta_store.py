@@ -10,12 +10,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stores import delta_sides, own_tables
+from stores.dead import keep_from
+from stores.delta_dead import DEAD, REMOVED, DeltaDead
 from stores.delta_files import Files
 from stores.delta_journal import Entry, State
 from stores.delta_notes import Notes
 from stores.delta_tables import Tables, folder_name, state, table_name
 from stores.own_tables import on_side
 from stores.reduction import Mark, Stream
+from stores.removed_offsets import Span
 from stores.schema import DELTA_LIMITS, Schema, TableState
 from stores.sink import NotYet, StoreError, checked_side
 
@@ -23,9 +26,6 @@ PROGRESS = TableState(
     "_progress",
     {"topic": str, "view": str, "stream": str},
     {"sequence": int, "epoch": int},
-)
-DEAD = TableState(
-    "_dead", {"topic": str, "partition": int, "offset": int}, {"reason": str, "value": bytes}
 )
 PATIENCE = 60.0
 """Seconds to wait for somebody else's batch or switch to end."""
@@ -52,6 +52,7 @@ class DeltaStore:
             raise StoreError(f"read store {folder}: there is no Spark session to write it with")
         if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
             raise StoreError(f"read store {folder}: the Spark session has no Delta Lake; {_REMEDY}")
+        self.keep_dead = keep_from()
         self._entry = Entry()
         self._state = State()
         self._stale = False
@@ -60,9 +61,13 @@ class DeltaStore:
         self._marks: dict[Stream, Mark | None] = {}
         self._has_all_marks: bool | None = None
         self._dead: set[tuple[str, int, int]] | None = None
+        self._removed: dict[tuple[str, int], list[Span]] = {}
         with self._errors():
             self._files = Files(spark, folder)
             self._tables = Tables(spark, self._files)
+            self._dead_rows = DeltaDead(
+                self._tables, self._folder(DEAD.name), self._folder(REMOVED.name)
+            )
             self._notes = Notes(self._files, on_side("_journal", self.side))
             self._look()
             if self.side is not None and not self._notes.versions():
@@ -145,7 +150,7 @@ class DeltaStore:
         return Schema(tables, (), limits)
 
     def _folder(self, table: str) -> str:
-        own = table in (PROGRESS.name, DEAD.name)
+        own = table in (PROGRESS.name, DEAD.name, REMOVED.name)
         return on_side(table if own else folder_name(table), self.side)
 
     def _table(self, name: str) -> TableState:

@@ -206,6 +206,23 @@ class Tables:
         writer = frame.write.format("delta").mode("overwrite")
         writer.options(**_commit(version)).save(self._files.path(name))
 
+    def write(self, name: str, rows: Any) -> None:
+        """Let a table, which need not be there, have the rows of an Arrow table and no others.
+
+        Its commit carries no version: it belongs to no batch.
+        """
+        frame = self._sessions.writing.createDataFrame(rows)
+        frame.write.format("delta").mode("overwrite").save(self._files.path(name))
+
+    def delete(self, name: str, wanted: Any) -> None:
+        """Delete the rows that have the columns of a row of an Arrow table; see `write`."""
+        same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in wanted.column_names)
+        with self._view(self._spark, wanted) as view:
+            self._spark.sql(
+                f"MERGE INTO {self.at(name)} AS t USING {view} AS s ON {same} "
+                "WHEN MATCHED THEN DELETE"
+            ).collect()
+
     def frame(self, name: str) -> DataFrame:
         """All rows of a table."""
         return self._spark.read.format("delta").load(self._files.path(name))

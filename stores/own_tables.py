@@ -1,11 +1,13 @@
 """A SQL read store's own tables: what they are called on each side, and how they are made."""
 
+import time
+
 from stores.columns import NAME_BYTES
 from stores.sink import OLD, StoreError
 from stores.sql_database import Database, quoted
 
-LAYOUT = 2
-"""Of these tables; 1 had no epochs and no sides."""
+LAYOUT = 3
+"""Of these tables; 1 had no epochs and no sides, 2 kept all dead records."""
 
 SIDES = "_sides"
 """The tables of the sides: a line for each, and one without a table for each side that is written.
@@ -21,13 +23,14 @@ _PER_SIDE = {
         epoch {integer} NOT NULL DEFAULT 0, PRIMARY KEY (topic, view, stream)""",
     "_dead": """
         topic TEXT, "partition" {integer}, "offset" {integer}, reason TEXT NOT NULL, value {blob},
-        PRIMARY KEY (topic, "partition", "offset")""",
+        at {integer}, PRIMARY KEY (topic, "partition", "offset")""",
+    "_dead_removed": """
+        topic TEXT, "partition" {integer}, removed {integer} NOT NULL, spans TEXT NOT NULL,
+        PRIMARY KEY (topic, "partition")""",
     "_batches": """
         "query" TEXT PRIMARY KEY, number {integer} NOT NULL, at TEXT NOT NULL,
         records {integer} NOT NULL""",
 }
-_UPGRADES = {1: ["ALTER TABLE _progress ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0"]}
-"""Layout → what makes it the next one. Only SQLite files are of layout 1."""
 
 
 def on_side(name: str, side: str | None) -> str:
@@ -50,21 +53,36 @@ def make_all(database: Database) -> None:
         )
     if layout is None:
         make_side(database, None)
-    for older in range(layout or LAYOUT, LAYOUT):
-        for statement in _UPGRADES[older]:
-            database.run(statement)
-    if layout != LAYOUT:
+    if layout == 1:  # of SQLite files only
+        database.run("ALTER TABLE _progress ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
+    if layout is None or layout == 1:
         database.run(f'CREATE TABLE {SIDES} (side TEXT, "table" TEXT, PRIMARY KEY (side, "table"))')
+    if layout is not None and layout < LAYOUT:
+        _bound_dead(database)
+    if layout != LAYOUT:
         database.set_layout(LAYOUT)
+
+
+def _bound_dead(database: Database) -> None:
+    """Let every side note when a record became dead, and how many are kept no more."""
+    sides = database.query(f"""SELECT side FROM {SIDES} WHERE "table" = ''""")
+    for side in (None, *(side for (side,) in sides)):
+        name = quoted(on_side("_dead", side))
+        database.run(f"ALTER TABLE {name} ADD COLUMN at {database.integer}")
+        database.run(f"UPDATE {name} SET at = {int(time.time())}")
+        _make(database, "_dead_removed", side)
 
 
 def make_side(database: Database, side: str | None) -> None:
     """Make the own tables of a side."""
-    words = {"integer": database.integer, "blob": database.blob}
-    for name, columns in _PER_SIDE.items():
-        end = "" if name == "_dead" else database.table_end
-        made = quoted(on_side(name, side))
-        database.run(f"CREATE TABLE {made} ({columns.format(**words)}){end}")
+    for name in _PER_SIDE:
+        _make(database, name, side)
+
+
+def _make(database: Database, name: str, side: str | None) -> None:
+    columns = _PER_SIDE[name].format(integer=database.integer, blob=database.blob)
+    end = "" if name == "_dead" else database.table_end
+    database.run(f"CREATE TABLE {quoted(on_side(name, side))} ({columns}){end}")
 
 
 def drop_side(database: Database, side: str) -> None:

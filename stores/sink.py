@@ -15,9 +15,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from topology.column_types import ColumnType
+
+if TYPE_CHECKING:
+    from stores.dead import DeadCount, Keep, Kept
 
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""
@@ -197,6 +200,26 @@ class Sink(Protocol):
 
     def drop(self, side: str) -> None:
         """Delete a side's tables and notes; one that is not there is no error."""
+        ...
+
+    keep_dead: "Keep"
+    """How many dead records are kept: of this side, the oldest ones go first."""
+
+    def dead_counts(self) -> "list[DeadCount]":
+        """How many records of each partition are dead and kept, and how many were removed."""
+        ...
+
+    def last_dead(self, limit: int) -> "list[Kept]":
+        """The dead records that were put aside last, the newest first."""
+        ...
+
+    def remove_dead(
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
+    ) -> int:
+        """Remove dead records, all or those of a topic that are of before a time (s since 1970).
+
+        Returns how many these are. That they were dead stays known and counted.
+        """
         ...
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from stores.own_tables import SIDES, drop_side, on_side
 from stores.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
 from stores.sql_database import Database, quoted
+from stores.sql_dead import SqlDead
 
 
 def names(database: Database) -> set[str]:
@@ -103,10 +104,4 @@ def _take_over(database: Database, side: str, topic: str) -> None:
         "SET sequence = excluded.sequence, epoch = excluded.epoch",
         parameters,
     )
-    database.query(
-        'INSERT INTO _dead (topic, "partition", "offset", reason, value) '
-        'SELECT topic, "partition", "offset", reason, value '
-        f"FROM {quoted(on_side('_dead', side))} WHERE topic = ? "
-        'ON CONFLICT (topic, "partition", "offset") DO NOTHING',
-        parameters,
-    )
+    SqlDead(database, None).take_over(SqlDead(database, side), topic)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from stores import own_tables, sql_sides
 from stores.amendment import amendment
 from stores.columns import Kind
+from stores.dead import DeadCount, Kept, keep_from
 from stores.own_tables import SIDES, on_side
 from stores.reduction import FEW, NOTHING, Mark, Reduction, Stream
 from stores.row_changes import Rows, uncollected
@@ -27,6 +28,7 @@ from stores.sink import (
     checked_side,
 )
 from stores.sql_database import Database, DataRefused, add_column, create, listed, quoted, sql_type
+from stores.sql_dead import SqlDead
 
 
 class SqlSink:
@@ -44,6 +46,8 @@ class SqlSink:
         self.database = database
         try:
             self.side = checked_side(side)
+            self.keep_dead = keep_from()
+            self._dead = SqlDead(database, self.side)
             with database.errors(), database.transaction(side, alone=True):
                 self._prepare(tables)
         except BaseException:
@@ -179,6 +183,23 @@ class SqlSink:
         with self.database.errors(), self.database.transaction(None, alone=True):
             sql_sides.drop(self.database, side)
 
+    def dead_counts(self) -> list[DeadCount]:
+        """See `Sink.dead_counts`."""
+        with self.database.errors():
+            return self._dead.counts()
+
+    def last_dead(self, limit: int) -> list[Kept]:
+        """See `Sink.last_dead`."""
+        with self.database.errors():
+            return self._dead.last(limit)
+
+    def remove_dead(
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
+    ) -> int:
+        """See `Sink.remove_dead`."""
+        with self.database.errors(), self.database.transaction(self.side):
+            return self._dead.remove(topic, before, dry_run=dry_run)
+
     def close(self) -> None:
         self.database.close()
 
@@ -196,9 +217,7 @@ class SqlSink:
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
         """See `Stored.is_dead`."""
-        where = 'topic = ? AND "partition" = ? AND "offset" = ?'
-        sql = f"SELECT 1 FROM {self._own('_dead')} WHERE {where}"
-        return bool(self.database.query(sql, [topic, partition, offset]))
+        return self._dead.has((topic, partition, offset))
 
     def forgetting(self, topic: str) -> str:
         """See `Stored.forgetting`."""
@@ -312,9 +331,7 @@ class SqlSink:
         self.database.put(name, ("topic", "partition"), columns, rows)
 
     def _save_dead(self, reduction: Reduction) -> None:
-        name, key = on_side("_dead", self.side), ("topic", "partition", "offset")
-        rows: list[tuple[Any, ...]] = list(reduction.dead)
-        self.database.put(name, key, ("reason", "value"), rows)
+        self._dead.save(reduction.dead, self.keep_dead)
 
     def _save_batch(self, batch: Batch, applied: Applied) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

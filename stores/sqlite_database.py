@@ -183,13 +183,7 @@ class SqliteDatabase:
         return as_text if kind is datetime or kind is date else None
 
     def value(self, value: Any, kind: Kind) -> Any:
-        if kind is bool:
-            return bool(value)
-        if isinstance(kind, Digits):
-            return Decimal(value)
-        if kind is datetime:
-            return datetime.fromisoformat(value).astimezone(UTC)
-        return date.fromisoformat(value) if kind is date else read(value, kind)
+        return yielded(value, kind)
 
     def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
         pass  # SQLite keeps any type's name
@@ -208,6 +202,17 @@ _DIGITS = re.compile(r"DECIMAL_TEXT\((\d+), *(\d+)\)")
 _OWN: dict[str, Kind] = {
     SqliteDatabase.types[kind]: kind for kind in (datetime, date, JsonObject, JsonArray, bytes)
 }
+
+
+def yielded(value: Any, kind: Kind) -> Any:
+    """A value that SQLite has in a column of a kind, as a handler yielded it."""
+    if kind is bool:
+        return bool(value)
+    if isinstance(kind, Digits):
+        return Decimal(value)
+    if kind is datetime:
+        return datetime.fromisoformat(value).astimezone(UTC)
+    return date.fromisoformat(value) if kind is date else read(value, kind)
 
 
 def _by_number(one: str, other: str) -> int:

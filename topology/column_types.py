@@ -39,6 +39,7 @@ OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 ROW_OPTIONS = OPTIONS | orjson.OPT_PASSTHROUGH_DATETIME
 """How row changes are, together with `as_text`."""
 
+_dumps = orjson.dumps
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATETIME = re.compile(
@@ -104,12 +105,25 @@ def encoded(body: Mapping[str, Any], changes: Iterable[Any]) -> bytes:
     replace by null.
     """
     try:
-        value = orjson.dumps(body, default=as_text, option=ROW_OPTIONS)
+        value = _dumps(body, as_text, ROW_OPTIONS)
     except TypeError:
         raise _culprit(changes) from None
-    if b"null" in value:  # as orjson writes NaN and infinity
+    # orjson writes NaN and infinity as null. To count the nulls takes a tenth of what it takes to
+    # look at each value.
+    nulls = value.count(b"null")
+    if nulls and nulls != _nones(changes):
         check_finite(changes)
     return value
+
+
+def _nones(changes: Iterable[Any]) -> int:
+    """How many columns are set to None."""
+    try:
+        return sum(
+            [[*change.values.values()].count(None) for change in changes if change.op == "upsert"]
+        )
+    except (TypeError, ValueError):  # of values that are compared in a way of their own
+        return -1
 
 
 def check_finite(changes: Iterable[Any]) -> None:

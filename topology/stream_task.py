@@ -2,18 +2,23 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from topology.budget import Budget
 from topology.errors import Malformed
 from topology.event import Damaged, Draft, Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
+from topology.printable import printable
 from topology.rows import POSITIONS
 from topology.source import Source
 from topology.store import PartitionTable
-from topology.taken import Taken, encode_taken
+from topology.taken import Alarm, Taken, encode_taken
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
+
+SAMPLE = 300
+"""Characters that are told of a malformed message."""
 
 
 class StreamTask:
@@ -22,7 +27,8 @@ class StreamTask:
     tables: view name → its table for this partition, of the views that the task runs. position: the
     input offset that they are at. taken: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
-    messages that are no events. now: the clock (ms), which stored times are held against.
+    messages that are no events. now: the clock (ms), which stored times are held against. budget:
+    of memory for what waits, over all views of the partition.
     """
 
     def __init__(
@@ -36,6 +42,7 @@ class StreamTask:
         taken: Taken | None = None,
         apart: bool = False,
         now: int = ALWAYS,
+        budget: Budget | None = None,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -43,8 +50,9 @@ class StreamTask:
         self.position = position
         self.taken = Taken() if taken is None else taken
         self.apart = apart
+        self._alarm = Alarm()
         self.views = {
-            view.name: ViewTask(view, tables[view.name], now)
+            view.name: ViewTask(view, tables[view.name], now, budget)
             for view in topology.views_of(source)
             if view.name in tables
         }
@@ -101,6 +109,9 @@ class StreamTask:
             taken.read += len(records)
             taken.malformed += noted.malformed
             taken.unknown += noted.unknown
+            told = self._alarm.note(len(records), noted.malformed)
+            if told is not None and not self.apart:
+                unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
             self.move(records[-1].offset + 1, unit)
         return unit, events
 
@@ -166,6 +177,7 @@ class RekeyTask:
         self.topology = topology
         self.source = source
         self.taken = Taken() if taken is None else taken
+        self._alarm = Alarm()
 
     def process(self, records: Sequence[Message], now: int) -> CommitUnit:
         """One step: each message once, to the by-stream, unknown or malformed topic."""
@@ -194,6 +206,8 @@ class RekeyTask:
         taken.read += len(records)
         taken.malformed += unit.malformed
         taken.unknown += unit.unknown
+        if (told := self._alarm.note(len(records), unit.malformed)) is not None:
+            unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
         unit.taken = encode_taken(taken)
         return unit
 
@@ -206,6 +220,23 @@ def malformed(
     headers = [*message.headers, (REASON, text), (ORIGIN, origin(message))]
     unit.keyed[topology.malformed_topic].append((message.key, message.value, now, headers))
     unit.malformed += 1
+
+
+def mostly_malformed(topology: Topology, source: Source, told: Taken, unit: CommitUnit) -> str:
+    """What to say of a source of which nearly nothing becomes an event, with the last one."""
+    sample = ""
+    if records := unit.keyed.get(topology.malformed_topic):
+        _, value, _, headers = records[-1]
+        body, found = (value or b"").decode("utf-8", "replace"), dict(headers)
+        sample = (
+            f"; the last one, {printable(found[ORIGIN].decode())}: "
+            f"{printable(found[REASON].decode(), SAMPLE)}: {printable(body, SAMPLE)}"
+        )
+    return (
+        f"source {source.name}: {told.malformed} of the last {told.read} messages are malformed "
+        f"({told.malformed_share:.0%}): does its inspector fit, {source.inspector!r}{sample}; "
+        f"they are in {topology.malformed_topic}"
+    )
 
 
 def unknown(

@@ -4,6 +4,11 @@ from dataclasses import dataclass
 
 import orjson
 
+ENOUGH = 100
+"""Messages that say whether a source is understood."""
+LOUD = 0.5
+"""The share of malformed messages beyond which something is wrong with the source's inspector."""
+
 
 @dataclass(slots=True)
 class Taken:
@@ -21,6 +26,39 @@ class Taken:
     def events(self) -> int:
         """Messages that became events."""
         return self.read - self.malformed - self.unknown
+
+    @property
+    def malformed_share(self) -> float:
+        """The share of messages that were malformed, 0 to 1."""
+        return self.malformed / self.read if self.read else 0.0
+
+    @property
+    def is_loud(self) -> bool:
+        """Whether so many are malformed that nobody may overlook it."""
+        return self.read >= ENOUGH and self.malformed_share > LOUD
+
+
+class Alarm:
+    """Says when it is to be told that most messages of a partition are malformed.
+
+    After the first hundred, and again whenever as many have come since as before; anew when it has
+    been well for a while. Kept in memory: a worker that starts tells it again.
+    """
+
+    def __init__(self) -> None:
+        self._lately = Taken()
+        self._enough = ENOUGH
+
+    def note(self, read: int, malformed: int) -> Taken | None:
+        """So many more were read. Returns what is to be told, the counts since the last time."""
+        lately = self._lately
+        lately.read += read
+        lately.malformed += malformed
+        if lately.read < self._enough:
+            return None
+        self._lately = Taken()
+        self._enough = 2 * self._enough if lately.is_loud else ENOUGH
+        return lately if lately.is_loud else None
 
 
 def encode_taken(taken: Taken) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stores.columns import kind_of
+from stores.sqlite_database import yielded
 from topology import Table
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
@@ -135,8 +137,12 @@ def _typed(column: pd.Series, kind: Any) -> list[Any]:
 
 
 def stored_rows(store: Path, table: Table) -> Rows:
-    """Read a table of the SQLite read store; a table that is not there has no rows."""
-    names = ", ".join(f'"{name}"' for name in (*table.key, *table.columns))
+    """Read a table of the SQLite read store, values of the declared types.
+
+    A table that is not there has no rows.
+    """
+    kinds = {name: kind_of(each) for name, each in (*table.key.items(), *table.columns.items())}
+    names = ", ".join(f'"{name}"' for name in kinds)
     width = len(table.key)
     with closing(sqlite3.connect(store.resolve().as_uri() + "?mode=ro", uri=True)) as connection:
         try:
@@ -145,7 +151,14 @@ def stored_rows(store: Path, table: Table) -> Rows:
             if "no such table" in str(error):
                 return {}
             raise
-    return {row[:width]: dict(zip(table.columns, row[width:], strict=True)) for row in found}
+    rows = (
+        tuple(
+            None if value is None else yielded(value, kind)
+            for value, kind in zip(row, kinds.values(), strict=True)
+        )
+        for row in found
+    )
+    return {row[:width]: dict(zip(table.columns, row[width:], strict=True)) for row in rows}
 
 
 def compare(expected: Mapping[str, Rows], got: Mapping[str, Rows]) -> Verification:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from faust.cli.faust import cli
 
+from stores import dead
 from topology import Topology
 from topology.faust import Settings
 from topology.faust import compile as compile_topology
@@ -178,9 +179,10 @@ def assert_app(page: Path, module: str) -> None:
 
 
 def test_settings_exist(page: Path) -> None:
-    """But for those that are named after a topology's sources."""
+    """The worker's and the read stores', but for those that are named after sources."""
     named = set(re.findall(r"SEQUITUR_(?!INSPECTOR_)([A-Z_]+)", page.read_text()))
-    assert {name.lower() for name in named} <= set(Settings.model_fields)
+    stores = {name.removeprefix("SEQUITUR_").lower() for name in (dead.ROWS, dead.DAYS)}
+    assert {name.lower() for name in named} <= set(Settings.model_fields) | stores
 
 
 def test_every_setting_is_explained() -> None:

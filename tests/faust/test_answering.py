@@ -15,14 +15,23 @@ from apps.local.ports import HOST, free_port
 from tests.conftest import BrokerAddress
 from tests.faust.test_no_broker import APP
 from tests.faust.worker import Worker
-from topology.faust.answering import _reason
+from topology.faust.answering import Answering, _reason
 
 COMMANDS = [
     "explain a", "gaps", "views", "parked", "commands", "suggest-timeouts", "audit",
     "skip a 4", "skip --all", "redrive a", "redrive --all --dry-run", "unpark a",
-    "unpark --older-than 1m", "drop a", "halt board", "resume board", "cancel 12",
+    "unpark --older-than 1m", "drop a", "halt board", "resume board", "cancel 12", "redrive-dead",
 ]  # fmt: skip
-OF_VIEWS = ["explain a", "parked", "commands", "skip a 4", "skip --all", "redrive a", "drop a"]
+OF_VIEWS = [
+    "redrive-dead",
+    "explain a",
+    "parked",
+    "commands",
+    "skip a 4",
+    "skip --all",
+    "redrive a",
+    "drop a",
+]
 
 
 def ended(worker: Worker, lines: list[str], **environment: str) -> dict[str, tuple[int, str, str]]:
@@ -44,7 +53,7 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(
 ) -> None:
     worker = Worker(broker.address, unique("nobody"), tmp_path, APP, partitions=1)
     nobody = f"{HOST}:{free_port()}"
-    told = ended(worker, COMMANDS, SEQUITUR_BROKER=nobody)
+    told = ended(worker, [*COMMANDS, "topics", "topics --create"], SEQUITUR_BROKER=nobody)
     for line, (status, out, err) in told.items():
         assert (status, out) == (2, ""), (line, err)
         assert err == f"no broker answers at {nobody}; start it, or set SEQUITUR_BROKER\n", line
@@ -76,3 +85,10 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(
 )
 def test_why_there_is_no_answer(error: Exception, reason: str) -> None:
     assert reason.replace("[Error 29] Topic", "") in _reason(error, ["here:1", "there:2"])
+
+
+def test_no_answer_reaches_a_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
+    Answering.answer(None, "one: \x1b[2J\u202e\ntwo", {"a": 1}, False)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "one: \\x1b[2J\\u202e\ntwo\n"
+    Answering.answer(None, "", {"a": "\x1b", 1: 2}, True)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == '{"a":"\\u001b","1":2}\n'

@@ -10,6 +10,7 @@ from stores.delta_tables import folder_name, table_name
 from tests.contracts.sink.crashes import CrashingStore
 from tests.contracts.sink.dead import DeadContract
 from tests.contracts.sink.epochs import EpochsContract
+from tests.contracts.sink.kept_dead import KeptDeadContract
 from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ODD_NAMES
 from tests.contracts.sink.sides import SidesContract
@@ -53,6 +54,11 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     test_a_rebuilt_side_is_compared = TypesContract.test_a_rebuilt_side_is_compared_and_switched_to
     test_a_value_that_does_not_fit = (
         TypesContract.test_a_value_that_does_not_fit_is_dead_with_the_reason
+    )
+
+    test_dead_records_do_not_grow = KeptDeadContract.test_dead_records_do_not_grow_for_ever
+    test_a_record_that_was_dead_is_known_again = (
+        KeptDeadContract.test_a_record_that_was_dead_is_known_again_though_it_is_not_kept
     )
 
     test_many_streams = DeltaOwn.test_progress_of_many_streams_is_kept_as_that_of_few

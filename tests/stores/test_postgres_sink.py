@@ -66,7 +66,9 @@ class TestPostgresSink(SinkContract):
         return found
 
     def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
-        return self.select("SELECT * FROM _dead ORDER BY 1, 2, 3")
+        return self.select(
+            'SELECT topic, "partition", "offset", reason, value FROM _dead ORDER BY 1, 2, 3'
+        )
 
     def select(self, sql: str, *parameters: Any) -> list[Any]:
         with psycopg.connect(self.url) as connection:
@@ -161,6 +163,16 @@ class TestPostgresSink(SinkContract):
             assert sink.apply(records).replayed == 10
         assert [row[2] for row in self.dead()] == [1, 2, 3, 4, 5, 6, 7, 8]
         assert self.select("SELECT id, day::text, n FROM t") == [("5", "2013-01-01", 6)]
+
+    def test_a_store_that_kept_all_dead_records_goes_on(self) -> None:
+        self.apply((TOPIC, 0, 0, b"old"))
+        self.run("ALTER TABLE _dead DROP COLUMN at")
+        self.run("DROP TABLE _dead_removed")
+        self.run("UPDATE _layout SET number = 2")
+        self.apply((TOPIC, 0, 1, b"new"))
+        with self.open([ORDERS]) as sink:
+            assert [each.at is not None for each in sink.last_dead(9)] == [True, True]
+            assert sink.remove_dead() == 2
 
     def test_many_rows_are_written_as_few_are(self) -> None:
         def record(offset: int, n: int, **values: Any) -> OutputRecord:

@@ -59,7 +59,7 @@ class TestSqliteSink(SinkContract, EachDeadContract):
         return found
 
     def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
-        return self.select("SELECT * FROM _dead")
+        return self.select('SELECT topic, "partition", "offset", reason, value FROM _dead')
 
     def select(self, sql: str, *parameters: Any) -> list[Any]:
         with closing(sqlite3.connect(self.path)) as connection:
@@ -149,10 +149,30 @@ class TestSqliteSink(SinkContract, EachDeadContract):
         with closing(sqlite3.connect(self.path)) as connection:
             connection.execute("ALTER TABLE _progress DROP COLUMN epoch")
             connection.execute("DROP TABLE _sides")
+            connection.execute("ALTER TABLE _dead DROP COLUMN at")
+            connection.execute("DROP TABLE _dead_removed")
             connection.execute("PRAGMA user_version = 1")
         assert self.apply(order(0, 1), order(1, 1), order(2, 2, total=1.0)).applied == 1
         assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 2, 0)]
         assert self.rows("orders") == {(1,): {"state": "new", "total": 1.0}}
+
+    def test_a_file_that_kept_all_dead_records_goes_on(self) -> None:
+        with self.open([ORDERS], "next") as side:
+            side.apply([(TOPIC, 0, 0, b"side")])
+        self.apply((TOPIC, 0, 0, b"old"), order(1, 1, state="new"))
+        with closing(sqlite3.connect(self.path)) as connection:
+            for end in ("", "__next"):
+                connection.execute(f"ALTER TABLE _dead{end} DROP COLUMN at")
+                connection.execute(f"DROP TABLE _dead_removed{end}")
+            connection.execute("PRAGMA user_version = 2")
+        self.apply((TOPIC, 0, 2, b"new"))
+        for name, values in ((None, [b"new", b"old"]), ("next", [b"side"])):
+            with self.open([ORDERS], name) as sink:
+                found = sink.last_dead(9)
+                assert sorted(str(each.value) for each in found) == sorted(map(str, values))
+                assert all(each.at for each in found)
+                assert sink.remove_dead() == len(values)
+                assert sink.dead_counts()[0].removed == len(values)
 
     def test_what_others_made_of_the_tables_goes_on_reading_the_live_ones(self) -> None:
         self.apply(order(0, 1, state="live"))

@@ -1,10 +1,13 @@
 """Tables as views declare them."""
 
+import pickle
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from topology import DeclarationError, Table
+from topology import DeclarationError, Table, decimal
 
 
 def test_a_table_keeps_its_columns_and_their_order() -> None:
@@ -59,3 +62,15 @@ def test_columns_that_are_no_mapping(columns: Any) -> None:
 def test_one_name_for_a_key_and_a_column() -> None:
     with pytest.raises(DeclarationError, match=r"'rows'.*'id'.*'ID'"):
         Table("rows", {"id": int}, {"ID": int})
+
+
+def test_a_table_of_every_type_goes_from_process_to_process() -> None:
+    columns: dict[str, Any] = {
+        "n": decimal(18, 2),
+        "m": Decimal,
+        "at": datetime,
+        "doc": dict,
+        "raw": bytes,
+    }
+    table = Table("t", {"id": int}, columns)
+    assert pickle.loads(pickle.dumps(table)) == table

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from topology.event import Event
-from topology.explain.around import Around, Arrival, Away, Blocked, SetAside
+from topology.explain.around import Around, Arrival, Away, Blocked, Request, SetAside
 from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
 from topology.explain.outlook import Next, nexts
@@ -82,6 +82,7 @@ class Account:
     limit: int | None
     read: int
     blocked: Blocked | None
+    requested: tuple[Request, ...]
 
 
 def account(task: ViewTask, stream: str, around: Around) -> Account:
@@ -157,6 +158,7 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
         read=around.read,
         blocked=around.blocked,
+        requested=around.requested[-SHOWN:],
     )
 
 

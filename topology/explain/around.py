@@ -44,6 +44,15 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """The relay was asked for sequences `first` to `last` at `when` (ms)."""
+
+    first: int
+    last: int
+    when: int
+
+
+@dataclass(frozen=True, slots=True)
 class Blocked:
     """A handler that does not come to an end. since: when it began (ms). seconds: how long it took
     when that was told. timeout: what the view allows (s). who: the worker.
@@ -72,6 +81,7 @@ class Around:
     the head of a stream that is set aside failed. command: what an operator's command line begins
     with. unseen: what was not looked at, in words. read: messages of the stream among the `looked`
     that the view has read. blocked: the handler that is at it and does not come to an end.
+    requested: what the relay was asked for, newest last, where the view asks.
     """
 
     now: int
@@ -95,6 +105,7 @@ class Around:
     unseen: tuple[str, ...] = ()
     read: int = 0
     blocked: Blocked | None = None
+    requested: tuple[Request, ...] = ()
 
     @property
     def lag(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from topology.event import Message
-from topology.explain.around import Arrival, Blocked, SetAside
+from topology.explain.around import Arrival, Blocked, Request, SetAside
 from topology.lanes import LANE, joined_lane, split_lane
 from topology.origin import REASON, original
 from topology.rows import redriven_key
@@ -183,6 +183,15 @@ def _blocked(records: Iterable[Message], now: int) -> Blocked | None:
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def requested(view: View, records: Iterable[Message]) -> Iterable[Request]:
+    """What a view asked a relay for, of the records of the topic that the relay reads."""
+    for record in records:
+        body = _json(record)
+        first, last = body.get("first"), body.get("last")
+        if body.get("view") == view.name and isinstance(first, int) and isinstance(last, int):
+            yield Request(first, last, record.timestamp)
 
 
 def _last_of_each(found: Iterable[SetAside]) -> tuple[SetAside, ...]:

@@ -74,6 +74,10 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
     yield "input", [f"partition {found.partition}, at offset {found.position}, {behind}"]
     if found.unkeyed:
         yield "", [f"{found.unkeyed} offsets of the source topics are not re-keyed yet"]
+    if found.requested:
+        last = [each for each in found.requested if each.when == found.requested[-1].when]
+        asked = tuple((each.first, each.last) for each in last)
+        yield "asked for", [f"{numbered(asked).split(' ', 1)[1]}, {since(now, last[0].when)}"]
     yield "told", [waiting_text(told, now) for told in found.pending]
     yield "assigned to", [found.owner or f"nobody (the group is {found.group})"]
     yield (

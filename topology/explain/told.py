@@ -61,7 +61,8 @@ def answered(body: Mapping[str, Any]) -> Told:
 def merged(found: Iterable[Told]) -> list[Told]:
     """Each command once, the oldest first: one that went to all partitions has an answer of each.
 
-    What was carried out counts, then what waits; a partition without the stream does not.
+    What was carried out counts, then another answer, then that it waits in a partition; that one
+    does not have the stream counts least.
     """
     best: dict[str, Told] = {}
     for at, told in enumerate(found):
@@ -75,8 +76,8 @@ def _rank(told: Told) -> int:
     if told.state == "carried out":
         return 0
     if told.state == WAITS:
-        return 1
-    return 3 if "has no stream" in told.message else 2
+        return 2
+    return 3 if "has no stream" in told.message else 1
 
 
 def told_text(found: Sequence[Told], now: int, unseen: Iterable[str] = ()) -> str:

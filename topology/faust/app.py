@@ -2,6 +2,8 @@
 
 import gc
 import os
+import socket
+import time
 from typing import Any
 
 import faust
@@ -19,6 +21,9 @@ from topology.faust.patience import patiently
 from topology.faust.quiet import Worker, quieten
 from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
+from topology.faust.watch import Watchdog
+from topology.faust.watch.telling import teller
+from topology.timeouts import Clock
 from topology.topology import Topology
 
 STORES.aliases["sequitur"] = "topology.faust.store:Store"
@@ -31,6 +36,7 @@ class App(faust.App):
     """A Faust app whose engine runs a topology."""
 
     engine: Engine
+    watchdog: Watchdog | None = None
 
     def _new_transport(self) -> Any:
         return Transport(self.conf.broker_consumer, self)
@@ -43,6 +49,9 @@ class App(faust.App):
         await super().on_start()
         quieten()
         await patiently(self.engine.prepare, self.engine.settings.broker)
+        Clock.now = time.monotonic
+        self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", teller(self))
+        self.watchdog.start()
         # A batch makes tens of thousands of objects that live until it is committed and are in no
         # cycle. With the default threshold the collector looks at each of them again and again,
         # for a third of the time; what is there from the start it need never look at.
@@ -50,6 +59,11 @@ class App(faust.App):
         gc.set_threshold(GC_THRESHOLD, 20, 100)
         for topic in self.engine.topics:
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
+
+    async def on_stop(self) -> None:
+        if self.watchdog is not None:
+            self.watchdog.stop()
+        await super().on_stop()
 
 
 def compile(topology: Topology, **settings: Any) -> App:

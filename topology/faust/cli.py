@@ -114,7 +114,7 @@ def register(app: Any) -> None:
 
     @app.command(_VIEW, *CHOICE, JSON, base=Redrive)  # type: ignore[untyped-decorator]
     async def redrive_dead(
-        self: Redrive, view: str, stream: str | None, reason: str | None, older_than: float,
+        self: Redrive, view: str, stream: str | None, reason: str | None, older_than: str,
         dry_run: bool, as_json: bool,
     ) -> None:  # fmt: skip
         """Put events of the dead topic back into their view, in order, each once."""

@@ -3,6 +3,7 @@
 from faust.cli import option
 
 from topology.dead import Choice
+from topology.explain.times import seconds_of
 from topology.faust.answering import Answering
 from topology.faust.clock import wall
 from topology.faust.dead import redrive_dead
@@ -11,7 +12,7 @@ from topology.faust.operate import view_of
 CHOICE = (
     option("--stream", default=None, help="Only dead events of this stream."),
     option("--reason", default=None, help="Only those with this text in their reason."),
-    option("--older-than", type=float, default=0.0, help="Only those dead for so many seconds."),
+    option("--older-than", default="0", help="Only those dead for so long: 90s, 15m, 2h."),
     option("--dry-run", is_flag=True, default=False, help="Only say what would be put back."),
 )
 
@@ -24,13 +25,13 @@ class Redrive(Answering):
         name: str,
         stream: str | None,
         reason: str | None,
-        older_than: float,
+        older_than: str,
         *,
         dry_run: bool,
         as_json: bool,
     ) -> None:
         """Do it, and say what was done."""
         view = view_of(self.app, name)
-        choice = Choice(stream, reason, wall() - round(older_than * 1000))
+        choice = Choice(stream, reason, wall() - round(seconds_of(older_than) * 1000))
         done = await redrive_dead(self.app, view, choice, dry_run=dry_run)
         self.answer(str(done), done.as_dict(), as_json)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from math import inf
+from time import monotonic
 
 from topology.away import Away
 from topology.commands import Command, aexecute
@@ -21,6 +22,7 @@ from topology.source import Source
 from topology.spark.cells import StreamCells, ViewCells
 from topology.spark.packing import Outcome, Sent
 from topology.store import Row
+from topology.timeouts import Clock
 from topology.topology import Topology
 from topology.unit import CommitUnit, Out
 from topology.view import View
@@ -57,6 +59,7 @@ class StreamStep:
         self.due: float = inf
         self._cells = cells
         self._views = topology.views_of(source)
+        Clock.now = monotonic
 
     def run(self, messages: Sequence[Record], commands: Iterable[tuple[str, Command]] = ()) -> None:
         """Take the stream's messages of a batch, in order, and what operators told its views.

@@ -1,8 +1,12 @@
 """The account of a stream in a test driver, as `faust explain` gives it."""
 
+from collections.abc import Iterable
+
 from topology.event import Message
 from topology.explain import Account, Around, Away, account
-from topology.explain.sides import Sides, wanted
+from topology.explain.around import Request
+from topology.explain.sides import Sides, requested, wanted
+from topology.on_gap import Ask
 from topology.progress import Progress, last_of
 from topology.redelivery import not_before, revive
 from topology.testing.kept import Kept
@@ -37,6 +41,7 @@ def around_of(
         "malformed": found.malformed,
         "blocked": found.blocked,
         "failure": found.failures.get(head) if held else None,
+        "requested": tuple(_requested(kept, task, stream)),
         "command": f"faust -A {topology.name}",
     }
 
@@ -61,3 +66,10 @@ def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[Away, ...]:
                 attempt = getattr(event, "attempt", 0)
                 found[event.sequence] = Away(stream, event.sequence, attempt, not_before(record))
     return tuple(found.values())
+
+
+def _requested(kept: Kept, task: ViewTask, stream: str) -> Iterable[Request]:
+    """What the relay was asked for, where the view asks."""
+    gap = task.view.gap
+    records = kept.topics[gap.topic] if isinstance(gap, Ask) else ()
+    return requested(task.view, [r for r in records if r.key == stream.encode()])

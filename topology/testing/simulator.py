@@ -97,7 +97,8 @@ class Simulator:
     late, twice or lost. zombies: whether workers may go on with partitions that are others' by now;
     only a transaction can fence them, so at least once comes without them. runner: the protocol;
     another one shows that a mistake in it would be found. halts: whether operators halt and resume
-    views meanwhile; exactly once only, and with neither redelivery nor rebuilds.
+    views meanwhile; exactly once only, and with neither redelivery nor rebuilds. memory: bytes for
+    events that wait in a partition, None for the engine's limit; with 0 they are rows only.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Simulator:
         zombies: bool | None = None,
         runner: type[PartitionRunner] = PartitionRunner,
         halts: bool = False,
+        memory: int | None = None,
     ) -> None:
         self.topology = topology
         self.guarantee: Guarantee = guarantee
@@ -121,6 +123,7 @@ class Simulator:
         self.layout = Layout(topology, partitions)
         self.batch = batch
         self.drain = drain
+        self.memory = memory
         self.delivery = delivery or Delivery()
         self.zombies = guarantee == "exactly_once" if zombies is None else zombies
         self.runner = ObeyingRunner if halts else runner
@@ -150,6 +153,7 @@ class Simulator:
             self.guarantee,
             self.batch,
             self.drain,
+            self.memory,
         )
         arrivals = self.delivery.arrange(self._sent(seed), chance)
         schedule = self._schedule(

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from apps.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY
-from apps.flights.verify import Verification, expected_tables, rows_of, verify
+from apps.flights.verify import Verification, expected_tables, rows_of, stored_rows, verify
+from stores.sqlite_sink import SqliteSink
+from tests.contracts.sink.values import TYPED, edge_rows, said, sets
 from topology import Table
 
 TABLES = (BOARD, AIRCRAFT, CARRIER_DELAY)
@@ -144,3 +146,11 @@ def test_a_store_without_the_tables_lacks_every_row(
     assert str(Verification(rows=2, tables=1)) == (
         "read store verified: 2 rows in 1 tables, 0 differences"
     )
+
+
+def test_values_of_every_type_are_read_as_handlers_yield_them(tmp_path: Path) -> None:
+    rows = edge_rows()
+    with SqliteSink(tmp_path / "read.db", [TYPED]) as sink:
+        sink.apply([said(0, *sets(rows))])
+    found = stored_rows(tmp_path / "read.db", TYPED)
+    assert found == {(row["id"],): {c: row[c] for c in TYPED.columns} for row in rows}

@@ -3,6 +3,7 @@
 from tests.contracts.sink.dead import DeadContract, EachDeadContract
 from tests.contracts.sink.epochs import EpochsContract
 from tests.contracts.sink.fold import FoldContract
+from tests.contracts.sink.kept_dead import KeptDeadContract
 from tests.contracts.sink.names import NamesContract
 from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
@@ -34,5 +35,6 @@ class SinkContract(
     SidesContract,
     TypesContract,
     NamesContract,
+    KeptDeadContract,
 ):
     """Inherit, and write what `Store` asks for; each test gets an empty store."""

@@ -83,3 +83,13 @@ def test_commands_are_listed_once_with_what_came_of_them() -> None:
     assert text.endswith("3 commands, of which 1 wait")
     assert "waits, too old by now" in told_text(found, 700_000)
     assert told_text([], 0) == "nobody has told the views anything"
+
+
+def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> None:
+    halt = Command("halt", "board", who="ann", id="1", given=1000)
+    told = {
+        **orjson.loads(orjson.dumps(halt)), "when": 9, "done": False, "message": "runs on Spark",
+    }  # fmt: skip
+    assert [each.state for each in merged([waits(halt, 0), answered(told)])] == ["refused"]
+    told["message"] = "has no stream 'a'"
+    assert [each.state for each in merged([answered(told), waits(halt, 0)])] == ["waits"]

@@ -14,6 +14,7 @@ from topology import (
     Event,
     TopologyTestDriver,
     Upsert,
+    ask,
     halt,
     park,
     redeliver,
@@ -226,6 +227,14 @@ def test_what_was_not_looked_at_is_said() -> None:
     assert "looked at the last 5 offsets of shop.dead only" in account_text(found)
 
 
+def test_nobody_is_told_to_skip_what_may_lie_where_nobody_looked() -> None:
+    driver = dead_stream(2, 8)
+    unseen = ("looked at the last 5 offsets of shop.dead only",)
+    (remedy,) = explained(driver, dead=(), unseen=unseen).remedies
+    assert remedy.effect.endswith("It may lie in shop.dead: look further first, with --look")
+    assert not any("--look" in remedy.effect for remedy in explained(driver).remedies)
+
+
 def test_nothing_of_a_message_reaches_a_terminal_raw() -> None:
     def handler(event: Event) -> None:
         raise ValueError("\x1b[2J" + "y" * 5000)
@@ -281,6 +290,20 @@ def test_a_handler_that_blocks_is_told(names: list[str], later: int, blocks: boo
     assert found.well is not blocks
     told = "its handler is at sequence 2 for 15 s, of 3 s that the view allows"
     assert (told in first(found)) is blocks
+
+
+def test_what_a_relay_was_asked_for_is_told() -> None:
+    driver = driver_of(board, gap=ask("orders", after=5, every=60))
+    send(driver, 1, 4, 7)
+    driver.advance(4)
+    assert explained(driver).requested == ()
+    driver.advance(21)
+    found = explained(driver)
+    assert [(each.first, each.last) for each in found.requested] == [(2, 3), (5, 6)]
+    assert "asked for       2 to 3, 5 to 6, 2001-09-09 01:46:45 UTC (20 s ago)" in account_text(
+        found
+    )
+    assert explained(driver, "b").requested == ()
 
 
 def test_a_driver_explains() -> None:

@@ -2,19 +2,26 @@
 
 from typing import Any
 
+from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.explain import Account, Around, account, lanes_of, of_lanes, of_stream
-from topology.explain.sides import Sides, wanted
+from topology.explain.around import Request
+from topology.explain.sides import Sides, requested, wanted
+from topology.faust.kafka import partition_count
 from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
 from topology.faust.operate import view_of
 from topology.lanes import joined_lane, split_lane
+from topology.on_gap import Ask
 from topology.progress import Progress, last_of
 from topology.rows import redriven_key
 from topology.view import View
 from topology.view_task import ViewTask
+
+ASKED = 20_000
+"""Offsets at the end of what a relay reads, in which the view's requests are looked for."""
 
 
 async def explain(
@@ -140,6 +147,7 @@ class _Look:
             looked=source.looked,
             read=sum(1 for offset in source.seen if offset < position),
             blocked=sides.blocked,
+            requested=await self._requested(view, stream),
             away=tuple(away),
             late=sides.late,
             dead=sides.dead,
@@ -151,3 +159,15 @@ class _Look:
             unseen=(*sides.unseen, *source.unseen, *unkeyed.unseen, *cut),
         )
         return account(task, stream, around)
+
+    async def _requested(self, view: View, stream: str) -> tuple[Request, ...]:
+        """What the relay was asked for, where the view asks."""
+        if not isinstance(view.gap, Ask):
+            return ()
+        durable, key = self._durable, stream.encode()
+        found: list[Request] = []
+        for number in range(await partition_count(durable.app, view.gap.topic) or 0):
+            partition = TopicPartition(view.gap.topic, number)
+            tail = await durable.end_of(partition, lambda record: record.key == key, most=ASKED)
+            found += requested(view, tail.records)
+        return tuple(sorted(found, key=lambda request: request.when))

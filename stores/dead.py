@@ -1,0 +1,75 @@
+"""How many dead records a read store keeps, and which of them are to go.
+
+Removed are the oldest ones, by when they were put aside. Their number and their offsets stay.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from stores.sink import StoreError
+from topology.printable import printable
+
+ROWS, DAYS = "SEQUITUR_DEAD_ROWS", "SEQUITUR_DEAD_DAYS"
+DEFAULT_ROWS = 10_000
+DAY = 86_400
+
+Place = tuple[str, int, int]
+"""(topic, partition, offset)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """rows: the most that are kept. days: for how long, None for any time."""
+
+    rows: int = DEFAULT_ROWS
+    days: float | None = None
+
+    @property
+    def before(self) -> int | None:
+        """The time (s since 1970) before which records are too old."""
+        return None if self.days is None else int(time.time() - self.days * DAY)
+
+
+class Kept(NamedTuple):
+    """A dead record in a store. at: when it was put aside (s since 1970), if that is known."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    value: bytes | None
+    at: int | None
+
+
+class DeadCount(NamedTuple):
+    """Dead records of a partition: how many are kept, and how many were removed."""
+
+    topic: str
+    partition: int
+    kept: int
+    removed: int
+
+
+def keep_from(settings: Mapping[str, str] = os.environ) -> Keep:
+    """What the environment says. Raises StoreError for what is no number above zero."""
+    rows, days = settings.get(ROWS) or str(DEFAULT_ROWS), settings.get(DAYS)
+    try:
+        keep = Keep(int(rows), float(days) if days else None)
+        if keep.rows < 1 or (keep.days is not None and not keep.days > 0):
+            raise ValueError
+    except ValueError:
+        raise StoreError(
+            f"{ROWS}={printable(rows)!r} {DAYS}={printable(days or '')!r}: give how many dead "
+            "records are kept, and for how many days; both are above zero"
+        ) from None
+    return keep
+
+
+def by_partition(places: Iterable[Place]) -> Iterator[tuple[tuple[str, int], list[int]]]:
+    """(topic, partition) → offsets."""
+    for at, group in groupby(sorted(places), key=lambda place: place[:2]):
+        yield at, [offset for _, _, offset in group]

@@ -1,0 +1,121 @@
+"""The dead records of a SQL read store: `_dead`, and `_dead_removed` of those that are gone."""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stores.dead import DeadCount, Keep, Kept, Place, by_partition
+from stores.own_tables import on_side
+from stores.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
+from stores.sink import Dead
+from stores.sql_database import Database, quoted
+
+log = logging.getLogger("read store")
+
+_KEY = ("topic", "partition", "offset")
+_PLACE = 'topic, "partition", "offset"'
+
+
+class SqlDead:
+    """The dead records of a side. In a transaction of the caller's, where it writes."""
+
+    def __init__(self, database: Database, side: str | None) -> None:
+        self._database = database
+        self._dead, self._removed = on_side("_dead", side), on_side("_dead_removed", side)
+
+    def save(self, dead: Iterable[Dead], keep: Keep) -> None:
+        """Keep records, and remove the oldest ones that are too many."""
+        now = int(time.time())
+        rows = [(*each, now) for each in dead]
+        if rows:
+            self._database.put(self._dead, _KEY, ("reason", "value", "at"), rows)
+            self.bound(keep)
+
+    def bound(self, keep: Keep) -> None:
+        """Remove the oldest records that are too many, and those that are too old."""
+        if keep.before is not None:
+            self.remove(None, keep.before)
+        query = self._database.query
+        ((number,),) = query(f"SELECT count(*) FROM {quoted(self._dead)}")
+        if number > keep.rows:
+            self._remove(
+                query(
+                    f"SELECT {_PLACE} FROM {quoted(self._dead)} "
+                    f"ORDER BY coalesce(at, 0), {_PLACE} LIMIT ?",
+                    [number - keep.rows],
+                )
+            )
+
+    def remove(self, topic: str | None, before: int | None, *, dry_run: bool = False) -> int:
+        """Remove records of a topic (None: of any), put aside before a time (None: any time).
+
+        Returns how many they are.
+        """
+        where, values = ["1 = 1"], list[Any]()
+        for part, value in (("topic = ?", topic), ("at < ?", before)):
+            if value is not None:
+                where.append(part)
+                values.append(value)
+        name = quoted(self._dead)
+        sql = f"SELECT {_PLACE} FROM {name} WHERE {' AND '.join(where)}"
+        places = self._database.query(sql, values)
+        if not dry_run:
+            self._remove(places)
+        return len(places)
+
+    def _remove(self, places: Sequence[tuple[Any, ...]]) -> None:
+        if not places:
+            return
+        for (topic, partition), offsets in by_partition(places):
+            self._note(topic, partition, with_offsets(self._spans(topic, partition), offsets))
+        self._database.remove(self._dead, _KEY, list(places))
+        log.warning("%d dead records were removed from the table %s", len(places), self._dead)
+
+    def _note(self, topic: str, partition: int, spans: list[Span]) -> None:
+        row = (topic, partition, count(spans), encoded(spans))
+        self._database.put(self._removed, ("topic", "partition"), ("removed", "spans"), [row])
+
+    def _spans(self, topic: str, partition: int) -> list[Span]:
+        sql = f'SELECT spans FROM {quoted(self._removed)} WHERE topic = ? AND "partition" = ?'
+        found = self._database.query(sql, [topic, partition])
+        return decoded(found[0][0]) if found else []
+
+    def has(self, place: Place) -> bool:
+        """Whether the record was dead when it came, kept or not."""
+        where = 'topic = ? AND "partition" = ? AND "offset" = ?'
+        sql = f"SELECT 1 FROM {quoted(self._dead)} WHERE {where}"
+        return bool(self._database.query(sql, place)) or has(self._spans(*place[:2]), place[2])
+
+    def counts(self) -> list[DeadCount]:
+        """How many there are of each partition that has any."""
+        sql = f'SELECT topic, "partition", count(*) FROM {quoted(self._dead)} GROUP BY 1, 2'
+        kept = {(topic, number): rows for topic, number, rows in self._database.query(sql)}
+        sql = f'SELECT topic, "partition", removed FROM {quoted(self._removed)}'
+        gone = {(topic, number): rows for topic, number, rows in self._database.query(sql)}
+        return [DeadCount(*at, kept.get(at, 0), gone.get(at, 0)) for at in sorted({*kept, *gone})]
+
+    def last(self, limit: int) -> list[Kept]:
+        """The records that were put aside last."""
+        sql = (
+            f"SELECT {_PLACE}, reason, value, at FROM {quoted(self._dead)} "
+            f'ORDER BY coalesce(at, 0) DESC, topic, "partition", "offset" DESC LIMIT ?'
+        )
+        found = self._database.query(sql, [limit])
+        return [
+            Kept(topic, partition, offset, reason, None if value is None else bytes(value), at)
+            for topic, partition, offset, reason, value, at in found
+        ]
+
+    def take_over(self, side: "SqlDead", topic: str) -> None:
+        """Add what a side has of a topic."""
+        columns = f"{_PLACE}, reason, value, at"
+        self._database.query(
+            f"INSERT INTO {quoted(self._dead)} ({columns}) SELECT {columns} "
+            f"FROM {quoted(side._dead)} WHERE topic = ? ON CONFLICT ({_PLACE}) DO NOTHING",
+            [topic],
+        )
+        sql = f'SELECT "partition" FROM {quoted(side._removed)} WHERE topic = ?'
+        for (partition,) in self._database.query(sql, [topic]):
+            spans = joined(self._spans(topic, partition), side._spans(topic, partition))
+            self._note(topic, partition, spans)
