@@ -4,7 +4,7 @@ Each candidate is run by the sequencer itself over the recorded arrivals, so tha
 what would have happened, not what a formula expects.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
@@ -18,6 +18,9 @@ from topology.timers import Timers
 RATES = (0.1, 0.01, 0.001, 0.0001)
 """Shares of wrong skips for which a time is suggested unless others are asked for."""
 
+TELL = 5_000
+"""Events from one word about the progress to the next."""
+
 Arrived = tuple[str, int, int]
 """(stream, sequence, when it arrived in ms)."""
 
@@ -29,7 +32,8 @@ class Suggestion:
     after: seconds. wrong_skip: of the events that came late, the share that was given up before it
     came. wrong: how many. skipped: sequences given up, wrong or lost for good. waiting: events that
     still wait at the end. mean_delay, p99_delay, max_delay: seconds that events waited for their
-    turn, over all events that were handled.
+    turn, over all events that were handled. events: all that came; streams: those that an event
+    came late in.
     """
 
     after: float
@@ -40,11 +44,14 @@ class Suggestion:
     mean_delay: float
     p99_delay: float
     max_delay: float
+    events: int = 0
+    streams: int = 0
 
     def __str__(self) -> str:
         return (
             f"skip(after={self.after:g}): {self.wrong_skip:.4%} of late events given up "
-            f"({self.wrong}), {self.skipped} skipped, {self.waiting} waiting; delay "
+            f"({self.wrong}, {self.wrong / max(1, self.events):.4%} of all events, in "
+            f"{self.streams} streams), {self.skipped} skipped, {self.waiting} waiting; delay "
             f"{self.mean_delay:.3f} s in the mean, {self.p99_delay:.3f} s at 99%, "
             f"{self.max_delay:.3f} s at most"
         )
@@ -57,24 +64,39 @@ def suggest_timeouts(
     candidates: Sequence[float] = (),
     start: int = 1,
     add: int = 1,
+    ordering: Ordering | None = None,
+    progress: Callable[[int], None] = lambda number: None,
 ) -> list[Suggestion]:
     """Back-test times to hold gaps for.
 
     arrivals: what was recorded, in order of arrival. rates: for each of these shares of wrong skips
     the shortest time that keeps to it is tried, as far as lateness was recorded. candidates:
-    seconds to try as well. start, add: the first sequence and the distance of neighbours. Returns
-    one suggestion per time, shortest first; no arrivals, no suggestions.
+    seconds to try as well. start, add: the first sequence and the distance of neighbours.
+    ordering: that of the view it is for, with its ring and where its streams begin. progress: told
+    how many events more were tried. Returns one suggestion per time, shortest first; no arrivals, no suggestions.
     """
     events = [_event(*arrival) for arrival in arrivals]
     if not events:
         return []
-    ordering = Ordering(start, add, size=1 << 40)
-    latenesses = sorted(_latenesses(ordering, events))
+    ordering = ordering or Ordering(start, add, size=1 << 40)
+    # What a kind begins or ends is not among the arrivals, and neither is what comes again.
+    ordering = replace(ordering, full="spill", opens=frozenset(), closes=frozenset())
+    latenesses = sorted(_latenesses(ordering, _told(events, progress)))
     times = {ceil(seconds * 1000) for seconds in candidates}
     for rate in rates if latenesses else ():
         kept = len(latenesses) - int(len(latenesses) * rate)
         times.add(max(1, latenesses[kept - 1]) if kept else 1)
-    return [_tried(replace(ordering, skip_after=after), events) for after in sorted(times)]
+    return [
+        _tried(replace(ordering, skip_after=after), events, progress) for after in sorted(times)
+    ]
+
+
+def _told(events: Sequence[Event], progress: Callable[[int], None]) -> Iterator[Event]:
+    """The events, and a word now and then."""
+    for number, event in enumerate(events, 1):
+        yield event
+        if number % TELL == 0:
+            progress(TELL)
 
 
 def learned(
@@ -89,43 +111,62 @@ def learned(
 
 
 class _Memory:
-    """The sequencer's State: all rings fit into memory here."""
+    """The sequencer's State. waiting: stream → sequence → event, in the ring or beyond it."""
 
     def __init__(self, first: int) -> None:
         self.known: dict[str, int | Progress] = {}
+        self.waiting: dict[str, dict[int, Event]] = {}
         self.first = first
 
     def progress(self, stream: str) -> int | Progress:
         return self.known.get(stream, self.first)
 
     def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
-        return iter(())
+        waits = self.waiting.get(stream, {})
+        return (waits[n] for n in sorted(waits) if first <= n <= last)
+
+    def keep(self, result: Step) -> None:
+        self.known.update(result.changed)
+        for event in result.buffered:
+            self.waiting.setdefault(event.stream, {})[event.sequence] = event
+        for event in result.released:
+            waits = self.waiting.get(event.stream)
+            if waits is not None:
+                waits.pop(event.sequence, None)
+                if not waits:
+                    del self.waiting[event.stream]
 
 
 def _latenesses(ordering: Ordering, events: Iterable[Event]) -> Iterator[int]:
     """How late each late event came, in ms, if no gap is ever given up."""
     state, timers = _Memory(ordering.start - ordering.step), Timers()
-    patient = replace(ordering, learn=True)
+    patient = replace(ordering, learn=True, skip_after=None)
     for event in events:
+        while (due := timers.next) < event.arrived:
+            yield from _settled(patient, state, timers, (), int(due)).filled
         result = _settled(patient, state, timers, [event])
         yield from result.filled
 
 
-def _tried(ordering: Ordering, events: Sequence[Event]) -> Suggestion:
+def _tried(
+    ordering: Ordering, events: Sequence[Event], progress: Callable[[int], None]
+) -> Suggestion:
     state, timers = _Memory(ordering.start - ordering.step), Timers()
     learning = replace(ordering, learn=True)
     delays: list[int] = []
     wrong = skipped = late = 0
+    touched: set[str] = set()
 
     def take(batch: Sequence[Event], at: int, now: int | None = None) -> None:
         nonlocal wrong, skipped, late
         result = _settled(learning, state, timers, batch, now)
         delays.extend(max(at - event.arrived, 0) for event in result.ready)
         wrong += len(result.late)
+        touched.update(event.stream for event in result.late)
         late += len(result.late) + len(result.filled)
         skipped += sum(gap.count for gap in result.skipped)
 
-    for event in events:
+    for event in _told(events, progress):
         # What arrives in the very moment in which a gap is due is in time.
         while (due := timers.next) < event.arrived:
             take((), int(due), int(due))
@@ -144,6 +185,8 @@ def _tried(ordering: Ordering, events: Sequence[Event]) -> Suggestion:
         mean_delay=sum(delays) / len(delays) / 1000 if delays else 0.0,
         p99_delay=delays[ceil(len(delays) * 0.99) - 1] / 1000 if delays else 0.0,
         max_delay=delays[-1] / 1000 if delays else 0.0,
+        events=len(events),
+        streams=len(touched),
     )
 
 
@@ -156,7 +199,7 @@ def _settled(
 ) -> Step:
     """One step whose outcome is kept."""
     result = step(replace(ordering, drain=LAST), state, timers, events, now=now)
-    state.known.update(result.changed)
+    state.keep(result)
     return result
 
 

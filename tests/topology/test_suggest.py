@@ -4,10 +4,22 @@ import random
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, deliveries
 from tests.topology.model import Model
-from topology import adaptive, suggest_timeouts
+from topology import (
+    Inspector,
+    Topology,
+    TopologyTestDriver,
+    adaptive,
+    earliest_seen,
+    skip,
+    spill,
+    suggest_timeouts,
+)
+from topology.sequencer import Ordering
+from topology.starts import Start, first
 from topology.suggest import learned
 
 
@@ -69,3 +81,45 @@ def test_what_would_have_been_learned() -> None:
     (tried,) = suggest_timeouts(arrivals, rates=(), candidates=[after])
     assert tried.wrong_skip <= 0.01
     assert 2 < after < 3
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 14), st.sampled_from([0, 10, 1000, 3000])),
+    max_size=40,
+)
+"""(stream, sequence, ms that pass before it)."""
+
+
+@pytest.mark.parametrize("start", [first(), earliest_seen(after=1.003)])
+@given(arrivals=ARRIVALS, buffer=st.sampled_from([1, 2, 64]))
+def test_it_says_what_the_view_itself_does(
+    start: Start, arrivals: list[tuple[str, int, int]], buffer: int
+) -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector(stream="id", sequence="n"))
+    topology.view(
+        "board", of=source, handler=lambda event: (), start=start, gap=skip(after=2.005),
+        buffer=buffer, full=spill(),
+    )  # fmt: skip
+    driver = TopologyTestDriver(topology)
+    recorded = []
+    for stream, sequence, passes in arrivals:
+        driver.advance(passes / 1000)
+        driver.pipe("orders", {"id": stream, "n": sequence})
+        recorded.append((stream, sequence, driver.now))
+    driver.advance(60)
+    found = suggest_timeouts(
+        recorded, rates=(), candidates=[2.005], ordering=topology.views["board"].ordering
+    )
+    counts = driver.counts("board")
+    if arrivals:
+        (told,) = found
+        assert (told.wrong, told.skipped, told.waiting) == (counts.late, counts.skipped, 0)
+        assert told.events == counts.received
+
+
+def test_what_came_before_the_beginning_is_not_skipped() -> None:
+    arrivals = [("a", 65_000 + n, n * 10) for n in (0, 1, 3)]
+    ordering = Ordering(open_after=1000)
+    (told,) = suggest_timeouts(arrivals, rates=(), candidates=[2], ordering=ordering)
+    assert told.skipped == 1

@@ -1,7 +1,7 @@
 """Back-test how long gaps should be held, on what is recorded of a source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 from topology.errors import Malformed
 from topology.explain.rebased import rebased
 from topology.faust.looks.durable import Durable
+from topology.faust.looks.ticker import Ticker
 from topology.faust.operate import named
 from topology.on_gap import Adaptive
 from topology.origin import original
@@ -26,7 +27,8 @@ class Timeouts:
     """What is suggested for the views of a source.
 
     looked: how many recorded events it was tried on, over how many milliseconds. whole: whether
-    that is all there ever was. suggestions: shortest time first. adaptive: seconds that
+    that is all there ever was. suggestions: for the first view, shortest time first. views: the
+    same for each view, as its ring and the start of its streams have it. adaptive: seconds that
     `skip(after=adaptive())` would have learned.
     """
 
@@ -36,6 +38,7 @@ class Timeouts:
     whole: bool
     suggestions: list[Suggestion]
     adaptive: float
+    views: dict[str, list[Suggestion]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         seconds = self.lasted / 1000
@@ -45,7 +48,10 @@ class Timeouts:
         if not self.suggestions:
             return f"{first}; none of them tells what to suggest"
         last = f"skip(after=adaptive()) would have learned {self.adaptive:g} s"
-        return "\n".join([first, *map(str, self.suggestions), last])
+        lines = [first]
+        for view, suggestions in self.views.items():
+            lines += [f"view {view}:", *(f"  {each}" for each in suggestions)]
+        return "\n".join([*lines, last])
 
 
 async def timeouts(
@@ -88,17 +94,41 @@ async def timeouts(
                 if found is not None and found[1] >= sequence.start:
                     arrivals.append((found[0], found[1], latest))
     arrivals.sort(key=lambda arrival: arrival[2])
+    recorded = arrivals
     if not whole:
         arrivals = rebased(arrivals, sequence.start)
     lasted = arrivals[-1][2] - arrivals[0][2] if arrivals else 0
     start, add = sequence.start, sequence.step
+    topology: Topology = app.engine.topology
+    orderings = {
+        view.name: replace(view.ordering, skip_after=None, learn=False)
+        for view in topology.views_of(declared)
+    }
+    runs = (1 + len(rates) + len(candidates)) * len({*map(str, orderings.values())})
+    ticker = Ticker("suggest-timeouts", len(arrivals) * runs)
+    tried: dict[str, list[Suggestion]] = {}
+    views: dict[str, list[Suggestion]] = {}
+    for name, ordering in orderings.items():
+        # Views that order alike are tried once. One that begins anywhere needs no other beginning.
+        alike = str(ordering)
+        if alike not in tried:
+            tried[alike] = suggest_timeouts(
+                arrivals if ordering.open_after is None else recorded,
+                rates=rates,
+                candidates=candidates,
+                ordering=ordering,
+                progress=ticker.add,
+            )
+        views[name] = tried[alike]
+    ticker.end()
     return Timeouts(
         declared.name,
         len(arrivals),
         lasted,
         whole,
-        suggest_timeouts(arrivals, rates=rates, candidates=candidates, start=start, add=add),
+        next(iter(views.values()), []),
         learned(arrivals, Adaptive(), start=start, add=add),
+        views,
     )
 
 
