@@ -73,7 +73,8 @@ def suggest_timeouts(
     the shortest time that keeps to it is tried, as far as lateness was recorded. candidates:
     seconds to try as well. start, add: the first sequence and the distance of neighbours.
     ordering: that of the view it is for, with its ring and where its streams begin. progress: told
-    how many events more were tried. Returns one suggestion per time, shortest first; no arrivals, no suggestions.
+    how many events more were tried. Returns one suggestion per time, shortest first; no arrivals,
+    no suggestions.
     """
     events = [_event(*arrival) for arrival in arrivals]
     if not events:
