@@ -280,8 +280,9 @@ class ViewTask(ViewState):
     def halt(self, reason: str, unit: CommitUnit) -> None:
         """Take no more steps; `reason` is what the first halt said."""
         self.positions.halted = self.positions.halted or reason
+        why = printable(reason, 1000)
         unit.reports.append(
-            f"view {self.view.name} is halted: {reason}; resume it when that is mended"
+            f"view {self.view.name} is halted: {why}; resume it when that is mended"
         )
 
     def _set_aside(self, unit: CommitUnit) -> None:
@@ -308,7 +309,9 @@ class ViewTask(ViewState):
                 self.retries.add(retry.due, stream)
             failed[stream] = (failure.event, retry)
             if what.halts:
-                self.halt(f"stream {stream} sequence {failure.event.sequence} failed", unit)
+                self.halt(
+                    f"stream {printable(stream)} sequence {failure.event.sequence} failed", unit
+                )
         hold_all(self.ordering, self, self.timers, result, failed)
 
     def _park(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:
