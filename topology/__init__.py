@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from topology.changes import Delete, Emit, Upsert
+from topology.changes import Delete, Emit, Output, Upsert
 from topology.column_types import decimal
 from topology.counts import Counts
 from topology.describe import Description
@@ -38,6 +38,7 @@ from topology.starts import earliest_seen, first, opened_by
 from topology.suggest import Suggestion, suggest_timeouts
 from topology.table import Table
 from topology.topology import Topology
+from topology.typed import State
 from topology.view import View
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ __all__ = [
     "Inspector",
     "Malformed",
     "Message",
+    "Output",
     "Record",
     "Source",
+    "State",
     "Suggestion",
     "Table",
     "Topology",

@@ -86,7 +86,21 @@ class Event(Draft, Generic[Content]):
     """
 
     __slots__ = ()
-    content: Content
+
+    if TYPE_CHECKING:
+        # A type checker is told what `__setattr__` says.
+        @property
+        def stream(self) -> str: ...  # type: ignore[override]
+        @property
+        def sequence(self) -> int: ...  # type: ignore[override]
+        @property
+        def kind(self) -> str | None: ...  # type: ignore[override]
+        @property
+        def content(self) -> Content: ...
+        @property
+        def message(self) -> Message: ...  # type: ignore[override]
+        @property
+        def arrived(self) -> int: ...  # type: ignore[override]
 
     def __init__(
         self,

@@ -38,13 +38,14 @@ class LateEvents:
                 result.duplicates += 1
                 continue
             late.append(event)
-            if len(pending) >= limit:
+            # Of a closed stream, which is not rebuilt, nothing changes.
+            if len(pending) >= limit or stream not in changed:
                 beyond.append(event)
                 continue
             pending.add(sequence)
             row = encode_message(event.message, event.arrived)
             rows.append((late_key(stream, sequence), row))
-        for stream in {event.stream for event in late}:
+        for stream in {event.stream for event in late} & changed.keys():
             progress = changed[stream]
             if isinstance(progress, int):
                 progress = changed[stream] = Progress(progress)

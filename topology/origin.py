@@ -24,9 +24,10 @@ def original(record: Message) -> Message:
     if not headers or headers[-1][0] != ORIGIN:
         return record
     try:
-        topic, partition, offset, timestamp = headers.pop()[1].decode().split("/")
-        return Record(
-            topic, int(partition), int(offset), key, record.value, headers, int(timestamp)
-        )
+        topic, *place = headers.pop()[1].decode().split("/")
+        partition, offset, timestamp = map(int, place)
+        if not all(-(2**63) <= number < 2**63 for number in (partition, offset, timestamp)):
+            return record
+        return Record(topic, partition, offset, key, record.value, headers, timestamp)
     except (AttributeError, ValueError):
         return record

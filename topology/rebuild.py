@@ -22,6 +22,7 @@ from topology.handling_lanes import own_stream
 from topology.history import History
 from topology.lanes import split_lane
 from topology.on_error import Advance
+from topology.printable import printable
 from topology.progress import Progress
 from topology.sequencer_replay import replayed
 from topology.stream_commands import moved
@@ -216,7 +217,8 @@ class _Rebuild:
         )
 
     def _report(self, text: str) -> None:
-        self.unit.reports.append(f"view {self.task.view.name}: stream {self.stream} {text}")
+        stream = printable(self.stream)
+        self.unit.reports.append(f"view {self.task.view.name}: stream {stream} {text}")
 
 
 def _position(event: Event) -> tuple[str, int, int]:

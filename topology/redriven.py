@@ -76,4 +76,4 @@ class Redriven:
             headers = [("view", view.name.encode())]
             out = (stream.encode(), orjson.dumps(report), unit.now, headers)
             unit.keyed[view.audit_topic].append(out)
-            unit.reports.append(message)
+            unit.reports.append(printable(message, 1000))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from topology.budget import size_of
 from topology.event import Event
 
 
@@ -9,15 +10,18 @@ class RingBuffer:
     """Holds events that wait for their predecessors; only filled slots take memory.
 
     size: slots. step: the distance of neighbouring sequences. With size 16 and 42 processed, 43 is
-    expected at slot 11, and 45 waits at slot 13.
+    expected at slot 11, and 45 waits at slot 13. bytes: of memory that its events take, about.
     """
 
-    __slots__ = ("size", "slots", "step")
+    __slots__ = ("bytes", "size", "slots", "step")
 
-    def __init__(self, size: int, step: int = 1, slots: dict[int, Event] | None = None) -> None:
+    def __init__(
+        self, size: int, step: int = 1, slots: dict[int, Event] | None = None, taken: int = 0
+    ) -> None:
         self.size = size
         self.step = step
         self.slots: dict[int, Event] = {} if slots is None else slots
+        self.bytes = taken
 
     def slot(self, sequence: int) -> int:
         """The slot that `sequence` belongs to."""
@@ -45,12 +49,16 @@ class RingBuffer:
 
     def put(self, event: Event) -> None:
         self.slots[self.slot(event.sequence)] = event
+        self.bytes += size_of(event)
 
     def pop(self, sequence: int) -> Event | None:
-        return self.slots.pop(self.slot(sequence), None)
+        event = self.slots.pop(self.slot(sequence), None)
+        if event is not None:
+            self.bytes -= size_of(event)
+        return event
 
     def copy(self) -> "RingBuffer":
-        return RingBuffer(self.size, self.step, self.slots.copy())
+        return RingBuffer(self.size, self.step, self.slots.copy(), self.bytes)
 
     def __len__(self) -> int:
         return len(self.slots)

@@ -41,12 +41,13 @@ class ContiguousRun(Run):
         ring = progress.ring
         if ring is None:
             ring = progress.ring = self.ring(ordering)
-        if is_next and ring.get(sequence) is None:
+        waits = self.waiting(progress, ring, event)
+        if is_next and waits is None:
             since = progress.since
             self.advance(event, progress)
             if self.drain(event.stream, progress) and ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
-        elif (waits := self.waiting(progress, ring, event)) is not None:
+        elif waits is not None:
             self.duplicate(event, waits)
         else:
             self.wait(event, progress, ring)
@@ -81,12 +82,19 @@ class ContiguousRun(Run):
         while True:
             event = ring.get(progress.last + add)
             if event is None:
-                if progress.spilled and self.load(stream, progress, ring):
+                if not progress.spilled:
+                    break
+                if self.spent:
+                    if self.has_beyond(stream, progress, progress.last + add):
+                        self.result.unfinished.append(stream)
+                        return moved
+                    break
+                if self.load(stream, progress, ring):
                     continue
                 break
             if progress.closed is not None and self.stays_closed(progress, event):
                 break
-            if self.budget <= 0:
+            if self.spent:
                 self.result.unfinished.append(stream)
                 return moved
             ring.pop(event.sequence)
@@ -113,14 +121,28 @@ class ContiguousRun(Run):
         progress.loaded = end
         here = self.spilled.get(stream, {})
         found = [here.pop(sequence) for sequence in sorted(here) if sequence <= end]
-        if progress.spilled > len(found) + len(here):
-            found += self.state.spilled(stream, first, end)
-        # Rows of events that came when the ring reached them already are not spilled ones.
-        spilled = [event for event in found if ring.get(event.sequence) is None]
-        for event in spilled:
+        for event in found:
             ring.put(event)
-        progress.spilled -= len(spilled)
-        return bool(spilled)
+        loaded = len(found)
+        if progress.spilled > len(found) + len(here):
+            limit = ring.bytes + self.room
+            for event in self.state.spilled(stream, first, end):
+                # Rows of events that came when the ring reached them already are not spilled ones.
+                if ring.get(event.sequence) is None:
+                    ring.put(event)
+                    loaded += 1
+                    if ring.bytes > limit:
+                        progress.loaded = event.sequence
+                        break
+        progress.spilled -= loaded
+        return bool(loaded)
+
+    def has_beyond(self, stream: str, progress: Progress, sequence: int) -> bool:
+        """Whether an event waits beyond what is loaded."""
+        if sequence in self.spilled.get(stream, {}):
+            return True
+        found = self.state.spilled(stream, sequence, sequence) if progress.spilled else ()
+        return next(iter(found), None) is not None
 
     def lowest_beyond(self, stream: str, progress: Progress) -> list[Event]:
         """The first of the events beyond the ring, of those in rows and of this step's own."""

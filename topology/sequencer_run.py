@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
+from topology.budget import size_of
 from topology.event import Event
 from topology.progress import Progress, State
 from topology.ring import RingBuffer
@@ -19,6 +20,7 @@ class Run:
         self.timers = timers
         self.result = Step()
         self.budget = ordering.drain
+        self.room = ordering.portion
         self.own: set[str] = set()
         """Streams whose Progress is a copy made in this step, free to change."""
         self.spilled: dict[str, dict[int, Event]] = {}
@@ -60,6 +62,11 @@ class Run:
     def ring(ordering: Ordering) -> RingBuffer:
         """An empty buffer."""
         return RingBuffer(ordering.size, ordering.step)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the step has released as much out of the buffers as it may."""
+        return self.budget <= 0 or self.room <= 0
 
     def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
         """Let an event wait that is not the next one, and does not wait already."""
@@ -124,6 +131,7 @@ class Run:
     def release(self, event: Event, progress: Progress) -> None:
         """An event that waited is ready."""
         self.budget -= 1
+        self.room -= size_of(event)
         self.result.released.append(event)
         self.advance(event, progress)
 
@@ -278,6 +286,10 @@ class Run:
             if due > now:
                 self.timers.add(due, stream)
                 continue
+            if self.spent:
+                # It is due still, in the step that follows.
+                self.timers.add(due, stream)
+                return
             progress = self.writable(stream, progress)
             if progress.held:
                 progress.held = False
@@ -289,6 +301,9 @@ class Run:
     def resume(self, streams: Iterable[str]) -> None:
         """Go on with drains that the step before left unfinished, and with what was held."""
         for stream in streams:
+            if self.spent:
+                self.result.unfinished.append(stream)
+                continue
             progress = self.current(stream)
             if isinstance(progress, Progress) and progress.waiting and not progress.aside:
                 progress = self.writable(stream, progress)

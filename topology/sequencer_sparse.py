@@ -9,6 +9,9 @@ from topology.sequencer_run import Run
 from topology.sequencer_step import Ordering
 from topology.sorted_buffer import SortedBuffer
 
+LOADED = 1 << 20
+"""Bytes of a stream's waiting events that are read at a time, about; one event in any case."""
+
 
 class SparseRun(Run):
     """The buffer has the lowest events that wait, rows beyond it the others."""
@@ -67,7 +70,7 @@ class SparseRun(Run):
                     break
                 if not self.lets_go(progress, event):
                     return moved
-                if self.budget <= 0:
+                if self.spent:
                     self.result.unfinished.append(stream)
                     return moved
                 ring.pop(sequence)
@@ -82,10 +85,20 @@ class SparseRun(Run):
 
     def load(self, stream: str, progress: Progress, ring: RingBuffer) -> None:
         """Fill the empty buffer with the lowest events beyond it."""
-        lowest = list(islice(self.rows_beyond(stream, progress), ring.size))
-        here = self.spilled.get(stream, {})
-        for event in lowest:
+        here, loaded = self.spilled.get(stream, {}), 0
+        for event in islice(self.rows_beyond(stream, progress), ring.size):
             ring.put(event)
             here.pop(event.sequence, None)
+            loaded += 1
+            if ring.bytes > min(LOADED, max(0, self.room)):
+                break
         progress.loaded = ring.end(progress.last)
-        progress.spilled -= len(lowest)
+        progress.spilled -= loaded
+
+    def writable(self, stream: str, progress: int | Progress) -> Progress:
+        found = super().writable(stream, progress)
+        if found.spilled and not found.ring:
+            # Only the lowest can be next: it has to be known.
+            found.ring = self.ring(self.ordering)
+            self.load(stream, found, found.ring)
+        return found

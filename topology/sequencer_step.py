@@ -18,14 +18,15 @@ class Ordering:
     """How a view orders: `start` and `step` of the sequence, ring size, when to give a gap up.
 
     skip_after: milliseconds, None for never; another value from one step to the next holds for the
-    gaps that are noticed from then on. drain: the most events that one step releases out of the
-    buffers; the rest follows in the next step. full: what becomes of an event beyond the ring.
-    learn: whether to say how long gaps lasted that closed. settle: of a monotonic order, how long
-    an event waits for lower ones (ms). previous: of a linked one, an event's predecessor.
-    open_after: how long a new stream waits for its first event before it begins with the lowest
-    (ms). opens: the kinds that begin a stream, if only they do. closes: the kinds that close one,
-    which is then remembered for `retention` ms. reopen: what comes after that is late, or starts
-    the stream again as if it were new. jump: by how much a sequence can be above the last one.
+    gaps that are noticed from then on. drain, portion: the most events, and bytes of them, that one
+    step releases out of the buffers; the rest follows in the next step. full: what becomes of an
+    event beyond the ring. learn: whether to say how long gaps lasted that closed. settle: of a
+    monotonic order, how long an event waits for lower ones (ms). previous: of a linked one, an
+    event's predecessor. open_after: how long a new stream waits for its first event before it
+    begins with the lowest (ms). opens: the kinds that begin a stream, if only they do. closes: the
+    kinds that close one, which is then remembered for `retention` ms. reopen: what comes after that
+    is late, or starts the stream again as if it were new. jump: by how much a sequence can be above
+    the last one.
     """
 
     start: int = 1
@@ -33,6 +34,7 @@ class Ordering:
     size: int = 64
     skip_after: int | None = None
     drain: int = 10_000
+    portion: int = 16 << 20
     kind: Kind = "contiguous"
     full: Literal["spill", "redeliver", "halt"] = "spill"
     learn: bool = False

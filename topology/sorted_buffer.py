@@ -25,4 +25,4 @@ class SortedBuffer(RingBuffer):
         return self.slots.get(sequence)
 
     def copy(self) -> "SortedBuffer":
-        return SortedBuffer(self.size, self.step, self.slots.copy())
+        return SortedBuffer(self.size, self.step, self.slots.copy(), self.bytes)

@@ -10,7 +10,6 @@ from topology.progress import Progress, last_of
 from topology.redelivery import bury
 from topology.rehearsal import Rehearsal, rehearse
 from topology.rows import progress_key
-from topology.sequencer import can_go_on
 from topology.store import Row
 from topology.unit import CommitUnit
 from topology.view_state import gone
@@ -223,9 +222,7 @@ def moved(
         task.timers.discard(stream)
         return
     task.watch(stream, progress)
-    # The next event may be beyond the ring still: the drain brings it in.
-    going = not progress.aside and (progress.spilled > 0 or can_go_on(task.ordering, progress))
-    if going and stream not in task.drains:
+    if task.can_go_on(stream, progress) and stream not in task.drains:
         task.drains.append(stream)
 
 

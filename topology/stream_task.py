@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from topology.budget import Budget
 from topology.errors import Malformed
 from topology.event import Damaged, Draft, Event, Message
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
@@ -26,7 +27,8 @@ class StreamTask:
     tables: view name → its table for this partition, of the views that the task runs. position: the
     input offset that they are at. taken: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
-    messages that are no events. now: the clock (ms), which stored times are held against.
+    messages that are no events. now: the clock (ms), which stored times are held against. budget:
+    of memory for what waits, over all views of the partition.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class StreamTask:
         taken: Taken | None = None,
         apart: bool = False,
         now: int = ALWAYS,
+        budget: Budget | None = None,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -49,7 +52,7 @@ class StreamTask:
         self.apart = apart
         self._alarm = Alarm()
         self.views = {
-            view.name: ViewTask(view, tables[view.name], now)
+            view.name: ViewTask(view, tables[view.name], now, budget)
             for view in topology.views_of(source)
             if view.name in tables
         }

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType, NoneType
+from typing import Any
 
 from topology.closed import ending
 from topology.describe import Description, describe, policy_name
@@ -48,7 +49,8 @@ from topology.starts import (
 )
 from topology.table import Table
 from topology.timeouts import checked_timeout, timed
-from topology.view import Handler, View, handler_shape
+from topology.typed import AnyHandler, HandlerType
+from topology.view import View, handler_shape
 
 
 class Topology(SideTopics):
@@ -136,7 +138,7 @@ class Topology(SideTopics):
         name: str,
         *,
         of: Source | str,
-        handler: Handler | None = None,
+        handler: AnyHandler | None = None,
         accepts: Iterable[str] | None = None,
         buffer: int = 64,
         gap: Gap | None = None,
@@ -152,7 +154,7 @@ class Topology(SideTopics):
         timeout: float | None = None,
         emits: Iterable[str] = (),
         topics: int = TOPICS,
-    ) -> Callable[[Handler], Handler]:
+    ) -> Callable[[HandlerType], HandlerType]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
         of: the source, or its name. accepts: the kinds to handle; other events pass by in order.
@@ -220,7 +222,7 @@ class Topology(SideTopics):
         emitting = checked_emitting(name, emits, topics, self._own_use)
         self._check_tables(name, declared)
 
-        def declare(function: Handler) -> Handler:
+        def declare(function: Any) -> Any:
             if name in self._views:
                 raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
             stateful, is_async = handler_shape(name, function)

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 
+from topology.budget import Budget, Unloads
 from topology.counts import decode_counts
 from topology.errors import Malformed
 from topology.event import Event, event_of
@@ -32,20 +34,24 @@ CACHED = 50_000
 """Streams in order kept in memory per view and partition; others are read when they move."""
 
 
-class ViewState:
+class ViewState(Unloads):
     """The sequencer's State of a view.
 
     The rows of `table` are the truth at the last commit. Streams that wait are held in memory,
-    others in a bounded cache. parked: stream that is set aside until somebody says so → how many of
-    its events wait. retries: the deadlines of those that go on by themselves; `timers` has theirs
-    and those of gaps. positions: where the view reads; a change of them goes with the unit that
-    `StreamTask.finish` closes. now: the clock (ms), which stored times are held against.
+    others in a bounded cache; events that wait are, as long as the budget lasts, if there is one.
+    parked: stream that is set aside until somebody says so → how many of its events wait. retries:
+    the deadlines of those that go on by themselves; `timers` has theirs and those of gaps.
+    positions: where the view reads; a change of them goes with the unit that `StreamTask.finish`
+    closes. now: the clock (ms), which stored times are held against.
     """
 
-    def __init__(self, view: View, table: PartitionTable, now: int = ALWAYS) -> None:
+    def __init__(
+        self, view: View, table: PartitionTable, now: int = ALWAYS, budget: Budget | None = None
+    ) -> None:
         self.view = view
         self.table = table
         self.clock = now
+        self.budget = budget
         self.ordering = view.ordering
         self.timers = Timers()
         self.retries = Timers()
@@ -66,36 +72,58 @@ class ViewState:
 
     def _load(self) -> None:
         """Build the rings and deadlines of the streams that wait."""
-        ordering = self.ordering
-        for key, _ in self.table.scan(*BUFFERS):
+        ordering, budget = self.ordering, self.budget
+        first: dict[str, int] = {}
+        for key, row in self.table.scan(*BUFFERS):
             stream, sequence = split_buffer_key(key)
             progress = self.waiting.get(stream)
             if progress is None:
                 found, _ = self._find(stream)
                 progress = found if isinstance(found, Progress) else Progress(found)
-                progress.ring = ring_of(ordering)
                 self.waiting[stream] = progress
-            assert progress.ring is not None
+                progress.loaded = progress.last
             if sequence <= progress.last:
                 self._stale.append((key, None))
-            elif progress.ring.admits(progress.last, sequence):
-                progress.ring.put(next(iter(self.spilled(stream, sequence, sequence))))
+            elif not progress.spilled and not (budget is not None and budget.spent):
+                progress.ring = progress.ring or ring_of(ordering)
+                if progress.ring.admits(progress.last, sequence):
+                    progress.ring.put(self.revive(stream, sequence, row))
+                    progress.loaded = sequence
+                    self._note(stream, progress)
+                else:
+                    progress.loaded = progress.ring.end(progress.last)
+                    progress.spilled += 1
             else:
                 progress.spilled += 1
+                if not progress.ring:
+                    first.setdefault(stream, sequence)
         for stream, progress in list(self.waiting.items()):
-            assert progress.ring is not None
             if not progress.waiting:
                 del self.waiting[stream]
                 continue
-            progress.loaded = progress.ring.end(progress.last)
+            if not progress.spilled and progress.ring is not None:
+                progress.loaded = progress.ring.end(progress.last)
             if bound(progress, self.clock, self.view.error):
                 row = encode_progress(progress, self.state(stream) if self.view.stateful else None)
                 self._stale.append((progress_key(stream), row))
-            if can_go_on(ordering, progress):
+            counted = ordering.kind == "contiguous" and stream in first
+            if counted and first[stream] != progress.last + ordering.step:
+                pass
+            elif self.can_go_on(stream, progress):
                 self.drains.append(stream)
             self.watch(stream, progress)
             if is_parked(progress):
                 self.parked[stream] = progress.waiting
+
+    def can_go_on(self, stream: str, progress: Progress) -> bool:
+        """Whether the first of the events that wait, in memory or as rows, is the next one."""
+        if progress.spilled:
+            progress = progress.copy()
+            progress.ring = ring_of(self.ordering)
+            for event in islice(self.spilled(stream, progress.last + 1, LAST), 1):
+                if progress.ring.admits(progress.last, event.sequence):
+                    progress.ring.put(event)
+        return can_go_on(self.ordering, progress)
 
     def watch(self, stream: str, progress: Progress) -> None:
         """Set the deadlines of a stream that waits."""
@@ -169,8 +197,11 @@ class ViewState:
         for stream, progress in changed.items():
             if progress.__class__ is not int and progress.waiting:  # type: ignore[union-attr]
                 waiting[stream] = progress  # type: ignore[assignment]
+                self._note(stream, progress)  # type: ignore[arg-type]
             elif stream in waiting:
                 del waiting[stream]
+                if self.budget is not None:
+                    self.budget.note(self, stream, 0)
         if self.view.stateful:
             state = self.state
             return [
@@ -198,11 +229,25 @@ class ViewState:
             for (stream, sequence), event in new.items()
         ]
 
+    def _note(self, stream: str, progress: Progress) -> None:
+        if self.budget is not None:
+            self.budget.note(self, stream, progress.ring.bytes if progress.ring else 0)
+
+    def unload(self, stream: str) -> None:
+        """Leave a stream's waiting events to their rows; not before these are written, or its unit
+        is the next to be."""
+        progress = self.waiting.get(stream)
+        if progress is not None and progress.ring:
+            progress.spilled += len(progress.ring)
+            progress.loaded, progress.ring = progress.last, None
+
     def forget(self, stream: str) -> None:
         """Hold a stream for one that was never seen; its rows go with the unit."""
         self._young[stream] = self.ordering.first
         self._states[stream] = None
         self.waiting.pop(stream, None)
+        if self.budget is not None:
+            self.budget.note(self, stream, 0)
         self.timers.discard(stream)
         self.retries.discard(stream)
         self.parked.pop(stream, None)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from topology.asking import asking_of
+from topology.budget import Budget
 from topology.closed import ClosedStreams
 from topology.counts import encode_counts, saturated
 from topology.event import Event, Message
@@ -37,8 +38,10 @@ class ViewTask(ViewState):
     resumed: who runs it keeps its input for it.
     """
 
-    def __init__(self, view: View, table: PartitionTable, now: int = ALWAYS) -> None:
-        super().__init__(view, table, now)
+    def __init__(
+        self, view: View, table: PartitionTable, now: int = ALWAYS, budget: Budget | None = None
+    ) -> None:
+        super().__init__(view, table, now, budget)
         self._retried: Mapping[Event, int] = NEVER
         self.moved: set[str] = set()
         """Streams that moved while events of the view are away; see `Away`."""
@@ -247,6 +250,8 @@ class ViewTask(ViewState):
             if self._horizon is not None:
                 self._asking.ask(self, self._horizon, unit)
         self.note(unit, rows)
+        if self.budget is not None:
+            self.budget.keep()
 
     def rebuilt(self, stream: str, state: bytes | None) -> None:
         """A stream was rebuilt, and its own dictionary is another one now."""
@@ -275,8 +280,9 @@ class ViewTask(ViewState):
     def halt(self, reason: str, unit: CommitUnit) -> None:
         """Take no more steps; `reason` is what the first halt said."""
         self.positions.halted = self.positions.halted or reason
+        why = printable(reason, 1000)
         unit.reports.append(
-            f"view {self.view.name} is halted: {reason}; resume it when that is mended"
+            f"view {self.view.name} is halted: {why}; resume it when that is mended"
         )
 
     def _set_aside(self, unit: CommitUnit) -> None:
@@ -303,7 +309,9 @@ class ViewTask(ViewState):
                 self.retries.add(retry.due, stream)
             failed[stream] = (failure.event, retry)
             if what.halts:
-                self.halt(f"stream {stream} sequence {failure.event.sequence} failed", unit)
+                self.halt(
+                    f"stream {printable(stream)} sequence {failure.event.sequence} failed", unit
+                )
         hold_all(self.ordering, self, self.timers, result, failed)
 
     def _park(self, result: Step, held: Mapping[str, Failure], unit: CommitUnit) -> None:

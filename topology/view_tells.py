@@ -10,6 +10,7 @@ from topology.handling_lanes import own_stream
 from topology.lanes import LANE, split_lane
 from topology.on_late import RebuildStream, too_long
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin
+from topology.printable import printable
 from topology.progress import Progress
 from topology.sequencer import Step
 from topology.unit import CommitUnit
@@ -23,14 +24,15 @@ def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> N
     tell_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(
-            f"view {name}: stream {gap.stream} skipped {gap.count} missing "
+            f"view {name}: stream {printable(gap.stream)} skipped {gap.count} missing "
             f"({gap.first} to {gap.last})"
         )
     for event in result.conflicts:
         unit.reports.append(
-            f"view {name}: stream {event.stream} sequence {event.sequence} came twice with "
-            f"different bodies; the later one, {event.message.topic}/{event.message.partition} "
-            f"offset {event.message.offset}, is discarded: look at its producer"
+            f"view {name}: stream {printable(event.stream)} sequence {event.sequence} came "
+            f"twice with different bodies; the later one, {event.message.topic}/"
+            f"{event.message.partition} offset {event.message.offset}, is discarded: look at its "
+            "producer"
         )
 
 

@@ -128,6 +128,9 @@ def test_what_was_tampered_with_is_found_and_differs(worker: Worker) -> None:
     saved = worker.folder / "saved.json"
     assert "violation" not in worker.run("audit", "--save", str(saved)).stdout
     assert worker.end(signal.SIGTERM) == 0
+    told = worker.run("audit", "--contents")
+    assert "violation" not in told.stdout, told.stdout
+    assert "--contents" not in told.stdout
 
     last = next(r for r in reversed(worker.wait("board", 3)) if r.key() == b"a")
     producer = Producer({"bootstrap.servers": worker.broker})
@@ -146,3 +149,15 @@ def test_what_was_tampered_with_is_found_and_differs(worker: Worker) -> None:
     report = orjson.loads(worker.run("audit", "--json").stdout)
     assert not report["clean"]
     assert report["violations"][0]["sequence"] == 9
+
+    # A body that was changed, as the audit without the contents cannot know.
+    first = next(r for r in worker.wait("board", 4) if r.key() == b"b")
+    value = (first.value() or b"").replace(b'"seq":1', b'"seq":7')
+    where = first.partition()
+    assert where is not None
+    headers = [("view", b"board"), ("sequence", b"2")]
+    value = value.replace(b'"sequence":1', b'"sequence":2')
+    producer.produce(f"{worker.prefix}.board", value, b"b", where, headers=headers)
+    producer.flush()
+    report = orjson.loads(worker.run("audit", "--json", "--contents").stdout)
+    assert ("b", 2) in [(each["stream"], each["sequence"]) for each in report["violations"]]

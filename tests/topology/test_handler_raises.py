@@ -280,7 +280,7 @@ def test_a_handler_that_sets_an_attribute_fails_and_no_other_view_sees_it() -> N
 
     @topology.view("first", of=orders)
     def first(event: Event) -> None:
-        event.stream = None  # type: ignore[assignment]
+        event.stream = None  # type: ignore[assignment, misc]
 
     topology.view("second", of=orders, handler=lambda event: seen.append(event.stream))
     driver = TopologyTestDriver(topology)

@@ -143,7 +143,7 @@ def test_a_gap_that_closes_says_how_long_it_lasted_if_asked() -> None:
 def kinds(held: Held, *sent: tuple[int, str], at: int = 0) -> Step:
     batch = [event("a", sequence, at) for sequence, _ in sent]
     for one, (_, kind) in zip(batch, sent, strict=True):
-        one.kind = kind
+        object.__setattr__(one, "kind", kind)
     return held.decide(batch)
 
 

@@ -2,12 +2,14 @@
 
 from topology.audit.audit import Audit
 from topology.audit.compare import Difference, differences, saved
+from topology.audit.contents import Contents
 from topology.audit.cut import Cut
 from topology.audit.finding import Place, Violation
 from topology.audit.report import Report, SourceReport, ViewReport
 
 __all__ = [
     "Audit",
+    "Contents",
     "Cut",
     "Difference",
     "Place",

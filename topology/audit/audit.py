@@ -5,7 +5,7 @@ other topics (`feed`): those of each partition in order, partitions mixed as the
 least memory when the topics are read side by side.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from topology.audit.cut import Cut, Partition
 from topology.audit.finding import UNREADABLE, Findings
@@ -64,6 +64,7 @@ class Audit:
                     made.shortened = cut.first((view.output, number)) > 0
                     self._views[view.name, number] = made
         self._partitions = partitions
+        self._checked = False
 
     def _views_of(self, source: Source) -> list[View]:
         return [view for view in self.views if view.of is source]
@@ -132,8 +133,16 @@ class Audit:
             except UNREADABLE as error:
                 self.findings.cannot_read(record, error)
 
-    def report(self) -> Report:
-        """What came of it, everything having been fed."""
+    def partitions_of(self, view: View) -> Iterator[tuple[int, ViewPartition]]:
+        """The numbers of a view's partitions, and what is known of it there."""
+        for number in range(self._partitions.get(view.of.by_stream, 0)):
+            yield number, self._views[view.name, number]
+
+    def check(self) -> None:
+        """Find what is wrong, everything having been fed."""
+        if self._checked:
+            return
+        self._checked = True
         shortened = {place for place, first in self.cut.firsts.items() if first > 0}
         for hop in self._hops.values():
             hop.check(shortened)
@@ -146,6 +155,11 @@ class Audit:
         findings = self.findings
         for unreadable in findings.unreadable.values():
             findings.violation(unreadable.violation())
+
+    def report(self, *, contents: bool = False) -> Report:
+        """What came of it. contents: whether those were compared."""
+        self.check()
+        findings = self.findings
         return Report(
             self.topology.name,
             [self._source_report(source) for source in self.sources],
@@ -154,6 +168,7 @@ class Audit:
             findings.number,
             findings.remarks,
             {topic: each.number for topic, each in findings.unreadable.items()},
+            contents=contents,
             whole=len(self.views) == len(self.topology.views),
         )
 

@@ -90,7 +90,7 @@ class Outputs:
             self.backward.setdefault(stream, []).append(wrong)
         if epoch > chain.epoch:
             chain = Chain(0, START.last, START.hash, epoch)
-        said_alone = _alone(body, record) if epoch else value
+        said_alone = alone(body, record) if epoch else value
         if said_alone is None:
             self.chains[stream] = Chain(chain.records, sequence, chain.hash, epoch)
             return True
@@ -128,7 +128,7 @@ class Outputs:
                     self.findings.violation(violation)
 
 
-def _alone(said: Mapping[str, Any], record: Message) -> bytes | None:
+def alone(said: Mapping[str, Any], record: Message) -> bytes | None:
     """What a record of a rebuilt stream says by itself: without its epoch, and without what it
     clears of the epoch before; None if that is nothing."""
     body = {name: value for name, value in said.items() if name != "epoch"}

@@ -125,7 +125,7 @@ class Received:
                 view.check(group.streams, group.events, about, gone=self.first > 0)
 
 
-def numbered(source: Source, message: Message) -> tuple[Event, int] | None:
+def numbered(source: Source, message: Message, arrived: int = 0) -> tuple[Event, int] | None:
     """(event, its number from 0 on), None if it is unknown. Raises Malformed."""
     found = source.inspect(message)
     if found is None:
@@ -134,7 +134,7 @@ def numbered(source: Source, message: Message) -> tuple[Event, int] | None:
     number, beside = divmod(sequence - source.sequence.start, source.sequence.step)
     if beside or number < 0:
         raise Malformed(f"the sequence {sequence} is none of the source's")
-    return Event(stream, sequence, kind, content, message), number
+    return Event(stream, sequence, kind, content, message, arrived), number
 
 
 def event_of(source: Source, record: Message, view: View | None = None) -> tuple[str, int] | None:

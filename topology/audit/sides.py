@@ -38,10 +38,9 @@ class Sides:
         self.order = view.of.sequence
         self.laned = view.split is not None
         self.findings = findings
+        self._closes = view.closing is not None
         self._often = (
-            isinstance(self.order, Monotonic)
-            or not isinstance(view.start, First)
-            or view.closing is not None
+            isinstance(self.order, Monotonic) or not isinstance(view.start, First) or self._closes
         )
         """Whether a copy of an event that was late, or handled long ago, may be late as well."""
         self.late: dict[str, Told] = {}
@@ -72,8 +71,14 @@ class Sides:
     def has_failed(self, record: Message) -> None:
         """An error log record; only of an event that was passed does it end there."""
         report = report_of(record)
-        if report["done"] == "advance":
-            self._once(self.failed, str(report["stream"]), report["sequence"], record)
+        if report["done"] != "advance":
+            return
+        stream, sequence = str(report["stream"]), report["sequence"]
+        if self._closes:
+            # A stream that was forgotten and begins again fails again.
+            self._add(self.failed, stream, int(str(sequence)))
+        else:
+            self._once(self.failed, stream, sequence, record)
 
     def was_parked(self, record: Message) -> None:
         report = report_of(record)
@@ -82,7 +87,7 @@ class Sides:
     def commanded(self, record: Message) -> None:
         """An audit record."""
         report = report_of(record)
-        if not report["done"]:
+        if not report.get("done"):
             return
         stream = str(report["stream"])
         if report["name"] == "drop":

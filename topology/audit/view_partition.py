@@ -55,6 +55,8 @@ class ViewPartition:
         self._name = view.name
         self._start, self._add = view.of.sequence.start, view.of.sequence.step
         self.tally.uncounted = self.proves != "counted"
+        self._handled: dict[str, Sequences] = {}
+        self._unknown: set[str] = set()
         self._passed: dict[str, Sequences] = {}
         self._done: dict[str, Sequences] = {}
         self._away: dict[str, list[int]] = {}
@@ -112,7 +114,7 @@ class ViewPartition:
         """A record of the redelivery topic; what was taken back already is of no interest."""
         # One that is put back is dead until the view takes it.
         if not self.rows.positions.took(record.offset) and dead_at(record) is None:
-            number = self._number(int(header(record, SEQUENCE)))
+            number = self.number(int(header(record, SEQUENCE)))
             self._away.setdefault((record.key or b"").decode(), []).append(number)
 
     def streams(self, received: Collection[str]) -> set[str]:
@@ -132,6 +134,7 @@ class ViewPartition:
             came = received.get(name, NOTHING_CAME)
             if self._in_order(name, came, sides) and not gone:
                 tally.found.processed += len(came.numbers)
+                self._handled[name] = came.numbers
                 continue
             stream = self._stream(name, came, sides)
             tally.add(
@@ -146,7 +149,12 @@ class ViewPartition:
                 self._check_lives(name, stream)
             if gone or name in sides.drops or name in self.anew:
                 tally.unsure = True
+                if gone and not (self.view.stateful or name in sides.drops or name in self.anew):
+                    self._note_handled(name, stream)
+                else:
+                    self._unknown.add(name)
                 continue
+            self._note_handled(name, stream)
             tally.handle(name, stream, openings=self._openings(name, stream, sides))
             self._check_stream(name, stream)
         self.outputs.check(sides.drops, self.anew)
@@ -158,6 +166,24 @@ class ViewPartition:
             )
         tally.check(self.rows, self.findings, gone=gone, unwritten=self.shortened)
 
+    def handled(self) -> tuple[Mapping[str, Sequences], set[str]]:
+        """After `check`: stream → the numbers of the events that were handled; and the streams of
+        which that is not known."""
+        return self._handled, self._unknown
+
+    def _note_handled(self, name: str, stream: Stream) -> None:
+        done = stream.done
+        passed = (stream.came & stream.passed) - stream.skipped
+        ended = (stream.late | stream.failed | stream.dead) - done
+        # Another copy of what died may have been handled in silence; and a rebuild handles what had
+        # failed once more. Where there is state, what follows depends on it.
+        ended_once = stream.failed | stream.dead | stream.late
+        unsure = stream.doubtful or (stream.rebuilt and ended_once)
+        if (self.view.stateful and unsure) or (stream.jumped & passed) - done:
+            self._unknown.add(name)
+        else:
+            self._handled[name] = passed - ended
+
     def _in_order(self, name: str, came: Came, sides: Sides) -> bool:
         """Whether all that there is of a stream is what was handled, from the first number on."""
         rows, done = self.rows, self._done.get(name)
@@ -167,7 +193,7 @@ class ViewPartition:
         bounds, passed = came.numbers.bounds, self._passed.get(name)
         if passed is not None or done.bounds != bounds or len(bounds) != 2 or bounds[0]:
             return False
-        if bounds[1] != self._number(rows.last(name, 0)) + 1:
+        if bounds[1] != self.number(rows.last(name, 0)) + 1:
             return False
         told = name in rows.waits or name in rows.asked or name in self._away
         if told or sides.tell(name) or name in sides.drops or came.closing:
@@ -210,14 +236,14 @@ class ViewPartition:
         order = self.view.of.sequence
         return Stream(
             came=came.numbers,
-            last=self._number(rows.last(name, order.start - order.step)),
-            skipped=Sequences((self._number(a), self._number(b) + 1) for a, b in skipped),
+            last=self.number(rows.last(name, order.start - order.step)),
+            skipped=Sequences((self.number(a), self.number(b) + 1) for a, b in skipped),
             ranges=len(skipped),
-            waits=_set(map(self._number, rows.waits.get(name, ()))),
+            waits=_set(map(self.number, rows.waits.get(name, ()))),
             done=self._done.get(name, NONE) | self._passed.get(name, NONE),
             away=_set(self._away.get(name, ())),
             late=sides.late.get(name, NOTHING).numbers
-            | _set(map(self._number, rows.asked.get(name, ()))),
+            | _set(map(self.number, rows.asked.get(name, ()))),
             failed=sides.failed.get(name, NOTHING).numbers,
             dead=sides.dead.get(name, NOTHING).numbers,
             redriven=sides.redriven.get(name, NOTHING).numbers,
@@ -245,7 +271,8 @@ class ViewPartition:
             what = f"it has an output, but the view has processed up to {last} only"
             findings.violation(self.tally.violation(what, name, chain.last))
 
-    def _number(self, sequence: int) -> int:
+    def number(self, sequence: int) -> int:
+        """An event's place in the order of its stream, from 0 on."""
         order = self.view.of.sequence
         return (sequence - order.start) // order.step
 

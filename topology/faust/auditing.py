@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.row_changes import uncollected
-from topology.audit import Audit, Cut, Place, Report, Violation
+from topology.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.audit.received import event_of
 from topology.faust.kafka import missing_topics, plain_consumer, read_range
 from topology.faust.looks.ticker import Ticker
@@ -29,11 +29,14 @@ class CannotAudit(RuntimeError):
     """Why there is nothing to audit, or no way to."""
 
 
-async def audit(app: Any, *, patience: float = PATIENCE, views: Collection[str] = ()) -> Report:
+async def audit(
+    app: Any, *, patience: float = PATIENCE, views: Collection[str] = (), contents: bool = False
+) -> Report:
     """Audit an app's topology; no worker is needed, and none is disturbed.
 
     patience: seconds to wait for a moment in which no worker commits. views: those to audit, with
-    their sources; all of them if there are none. Raises CannotAudit, and KafkaError where there is
+    their sources; all of them if there are none. contents: run handlers again, and compare what
+    they say with what was said. Raises CannotAudit, and KafkaError where there is
     no broker.
     """
     engine = app.engine
@@ -48,8 +51,7 @@ async def audit(app: Any, *, patience: float = PATIENCE, views: Collection[str] 
         found = await _Look.begin(app, consumer)
         cut, changelogs = await found.settle(patience)
         made = Audit(engine.topology, cut, found.partitions, views)
-        total = sum(tp_end - cut.first(tp) for tp, tp_end in changelogs.items())
-        ticker = Ticker("audit", total + _records(made, cut))
+        ticker = Ticker("audit, states", sum(changelogs.values()))
         for view in made.views:
             topic = engine.changelogs[view.name]
             for number in range(found.partitions.get(topic, 0)):
@@ -59,10 +61,15 @@ async def audit(app: Any, *, patience: float = PATIENCE, views: Collection[str] 
                     for record in records:
                         made.row(view.name, record)
                     ticker.add(len(records))
+        ticker.end()
         made.begin()
+        ticker = Ticker("audit", _records(made.topics, cut))
         with uncollected():
-            await _feed(consumer, made, cut, ticker)
-            report = made.report()
+            await _feed(consumer, made.feed, made.topics, cut, ticker)
+            if contents:
+                ticker.end()
+                await _compare(consumer, made, cut)
+            report = made.report(contents=contents)
         ticker.end()
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, cut)
@@ -176,18 +183,39 @@ class _Seen:
         return all(self.ends[each] == before.ends[each] for each in changelogs)
 
 
-def _records(made: Audit, cut: Cut) -> int:
+async def _compare(consumer: AIOKafkaConsumer, made: Audit, cut: Cut) -> None:
+    """Run handlers again over the inputs, and compare what they say with the outputs."""
+    found = Contents(made)
+    ticker = Ticker("audit --contents", _records(found.topics, cut))
+    await _feed(consumer, found.feed, found.topics, cut, ticker)
+    ticker.end()
+    there = {t: len(consumer.partitions_for_topic(t) or ()) for t in await consumer.topics()}
+    sent = [TopicPartition(t, n) for t in found.sent_to for n in range(there.get(t, 0))]
+    firsts, ends = await consumer.beginning_offsets(sent), await consumer.end_offsets(sent)
+    begun = {tp: first for tp, first in firsts.items() if first}
+    ticker = Ticker("audit --contents, messages", sum(ends.values()) - sum(firsts.values()))
+    await _feed(consumer, found.sent, found.sent_to, Cut({}, begun, ends), ticker)
+    ticker.end()
+    found.finish({tp.topic for tp in begun})
+
+
+def _records(topics: Collection[str], cut: Cut) -> int:
     """About how many records there are to feed."""
-    topics = made.topics
     return sum(max(0, end - cut.first(at)) for at, end in cut.ends.items() if at[0] in topics)
 
 
-async def _feed(consumer: AIOKafkaConsumer, made: Audit, cut: Cut, ticker: Ticker) -> None:
+async def _feed(
+    consumer: AIOKafkaConsumer,
+    feed: Callable[[Sequence[Any]], Awaitable[None] | None],
+    topics: Collection[str],
+    cut: Cut,
+    ticker: Ticker,
+) -> None:
     """Read all topics side by side, so that what belongs together comes at about the same time."""
     left = {
         TopicPartition(*place): (cut.first(place), end)
         for place, end in cut.ends.items()
-        if place[0] in made.topics and end > cut.first(place)
+        if place[0] in topics and end > cut.first(place)
     }
     if left:
         consumer.assign(list(left))
@@ -202,7 +230,9 @@ async def _feed(consumer: AIOKafkaConsumer, made: Audit, cut: Cut, ticker: Ticke
         if records and records[-1].offset >= end:
             records = [record for record in records if record.offset < end]
         if records:
-            made.feed(records)
+            working = feed(records)
+            if working is not None:
+                await working
         position = await consumer.position(tp)
         before, done[tp] = done[tp], (position - first) / (end - first)
         ticker.add(round((done[tp] - before) * (end - first)))

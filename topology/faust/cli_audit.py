@@ -26,6 +26,10 @@ _PATIENCE = option(
     "--patience", type=float, default=PATIENCE,
     help="Seconds to wait for a moment in which no worker commits.",
 )  # fmt: skip
+_CONTENTS = option(
+    "--contents", is_flag=True, default=False,
+    help="Run handlers again, too, and compare what they say with what was said.",
+)  # fmt: skip
 _VIEW = option("--view", "views", multiple=True, help="Only this view; may come more than once.")
 
 
@@ -33,12 +37,19 @@ class Auditor(Answering):
     """A command that reads, and that needs no worker."""
 
     async def tell(
-        self, *, as_json: bool, save: str, compare: str, patience: float, views: tuple[str, ...]
+        self,
+        *,
+        as_json: bool,
+        save: str,
+        compare: str,
+        patience: float,
+        views: tuple[str, ...],
+        contents: bool,
     ) -> None:
         """Audit, print, and end with the exit status."""
         try:
             other = orjson.loads(Path(compare).read_bytes()) if compare else None
-            report = await audit(self.app, patience=patience, views=views)
+            report = await audit(self.app, patience=patience, views=views, contents=contents)
             found = [] if other is None else differences(report, other)
             if save:
                 Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
@@ -75,7 +86,7 @@ def register(app: Any) -> None:
     """Add the command to an app's command line."""
 
     @app.command(  # type: ignore[untyped-decorator]
-        _JSON, _SAVE, _COMPARE, _PATIENCE, _VIEW, base=Auditor
+        _JSON, _SAVE, _COMPARE, _PATIENCE, _VIEW, _CONTENTS, base=Auditor
     )
     async def audit(
         self: Auditor,
@@ -84,6 +95,14 @@ def register(app: Any) -> None:
         compare: str,
         patience: float,
         views: tuple[str, ...],
+        contents: bool,
     ) -> None:
         """Prove from all topics that every message is in one place, and once."""
-        await self.tell(as_json=as_json, save=save, compare=compare, patience=patience, views=views)
+        await self.tell(
+            as_json=as_json,
+            save=save,
+            compare=compare,
+            patience=patience,
+            views=views,
+            contents=contents,
+        )

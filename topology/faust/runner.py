@@ -14,6 +14,7 @@ from topology.faust.clock import wall
 from topology.faust.reader import Reader
 from topology.faust.steps import Step
 from topology.faust.writer import Writer
+from topology.printable import printable
 from topology.store import PartitionTable
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
@@ -180,7 +181,8 @@ class Runner:
             self._committed = unit.next_offset
         await self.step.committed(unit, ends)
         for report in unit.reports:
-            logger.warning("%s", report)
+            # A report is made of lines; nothing else in it may tell a terminal what to do.
+            logger.warning("%s", "\n".join(printable(each, 4000) for each in report.split("\n")))
         # One breath per step, so that no partition starves the others or the heartbeat.
         await asyncio.sleep(0)
 

@@ -5,6 +5,8 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from topology.budget import BYTES
+
 Guarantee = Literal["exactly_once", "at_least_once"]
 
 
@@ -16,13 +18,14 @@ class Settings(BaseSettings):
     rocksdb, in the data folder, unless given; `@FILE` for a file that the URL is in. group:
     consumer group and prefix of transactional ids and changelog topics, the topology's name unless
     given. guarantee: exactly_once holds outputs, state and offsets in one Kafka transaction;
-    at_least_once may repeat outputs after a crash, with the same key, view and sequence. batch:
-    records per step and partition. fetch_bytes: per partition. session_timeout: seconds until a
-    dead worker's partitions move. instance: a name that stays with the worker over restarts
-    (Kafka's static membership), so that one that comes back in time gets its partitions back at
-    once. replication: of the topics that are created, -1 for the broker's default.
-    side_retention_days: how long the topics for what is late, dead, failed, parked, malformed or
-    unknown, and the audit topic, keep when they are created; -1 for ever.
+    at_least_once may repeat outputs after a crash, with the same key, view and sequence.
+    waiting_bytes: memory for the events that wait in a partition, over all its views and streams;
+    beyond it they are on disk only. batch: records per step and partition. fetch_bytes: per
+    partition. session_timeout: seconds until a dead worker's partitions move. instance: a name that
+    stays with the worker over restarts (Kafka's static membership), so that one that comes back in
+    time gets its partitions back at once. replication: of the topics that are created, -1 for the
+    broker's default. side_retention_days: how long the topics for what is late, dead, failed,
+    parked, malformed or unknown, and the audit topic, keep when they are created; -1 for ever.
     """
 
     # What is wrong may be a secret in the wrong place: errors and tracebacks show none of it.
@@ -35,6 +38,7 @@ class Settings(BaseSettings):
     store: str = Field(default="rocksdb", repr=False)
     group: str | None = None
     guarantee: Guarantee = "exactly_once"
+    waiting_bytes: int = Field(default=BYTES, ge=0)
     batch: int = Field(default=4000, ge=1, le=50_000)
     fetch_bytes: int = Field(default=4 << 20, ge=1 << 10)
     session_timeout: float = Field(default=10.0, gt=0)

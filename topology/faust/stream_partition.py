@@ -17,6 +17,7 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
+from topology.budget import Budget
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
@@ -51,10 +52,12 @@ class StreamPartition(Partition):
         self._leaving: set[asyncio.Task[None]] = set()
         self._beside: dict[str, Beside] = {}
         self._rebuilds: dict[str, Rebuilds] = {}
+        self._budget = Budget(shared.settings.waiting_bytes)
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
         shared = self._shared
+        self._budget = Budget(shared.settings.waiting_bytes)
         writers = [shared.writer(self.source)]
         try:
             await writers[0].start()
@@ -124,7 +127,7 @@ class StreamPartition(Partition):
         try:
             task = StreamTask(
                 shared.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart, now=wall(),
+                position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise

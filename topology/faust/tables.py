@@ -21,6 +21,8 @@ from topology.faust.disk.in_step import (
 )
 from topology.faust.disk.writing import write
 from topology.faust.kafka import connection, plain_consumer, read_range
+from topology.foreign_rows import foreign
+from topology.printable import printable
 from topology.view import View
 
 logger = get_logger(__name__)
@@ -113,7 +115,7 @@ class Tables:
                 await self._catch_up(consumer, table, changelog)
                 return
             if records:
-                read = [(r.key, r.value) for r in records]
+                read = [(r.key, r.value) for r in records if not self._foreign(r)]
                 await write(table, [*read, in_step_row(now)], records[-1].offset + 1)
                 rows += len(records)
             if time.monotonic() - told > 5:
@@ -137,6 +139,16 @@ class Tables:
             "does not say since when: it is rebuilt", table.name, changelog, kept / 3_600_000,
         )  # fmt: skip
         await aside(table.clear)
+
+    def _foreign(self, record: Any) -> bool:
+        """Whether a record of a changelog is none of an engine's: it is told, and left out."""
+        if reason := foreign(record.key, record.value):
+            logger.warning(
+                "%s/%d at %d: the record with key %s is left out: no engine wrote it: %s; see who "
+                "may write to this topic", record.topic, record.partition, record.offset,
+                printable(record.key), printable(reason),
+            )  # fmt: skip
+        return bool(reason)
 
     async def _kept(self, topic: str) -> float:
         """How long a changelog keeps deletions (ms), as it said in the last minute."""

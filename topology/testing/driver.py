@@ -1,9 +1,7 @@
 """TopologyTestDriver: a topology without a broker, one message at a time, on a clock you move."""
 
-import asyncio
-import threading
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -27,6 +25,7 @@ from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.driver_audit import audit
 from topology.testing.driver_explain import explain
+from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
 from topology.timeouts import Clock
@@ -162,7 +161,7 @@ class TopologyTestDriver:
         async def work() -> None:
             results.append(await aexecute(task, command, unit))
 
-        _complete(work())
+        in_a_thread(work())
         self._close(self._tasks[task.view.of.name], unit)
         if not task.halted:
             self._catch_up(task)
@@ -272,9 +271,12 @@ class TopologyTestDriver:
         """Lose all memory and start from the durable rows, as a new process would."""
         self._tasks = self._build(self._tasks)
 
-    def audit(self) -> Report:
-        """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().clean`."""
-        return audit(self._kept, self._tasks, self._rekeyed, self._missed)
+    def audit(self, *, contents: bool = False) -> Report:
+        """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().sound`.
+
+        contents: run handlers again, too, and compare what they say with what was said.
+        """
+        return audit(self._kept, self._tasks, self._rekeyed, self._missed, contents=contents)
 
     def _id(self, view: str, stream: str) -> str:
         return self._view(view).view.stream_id(stream)
@@ -320,7 +322,7 @@ class TopologyTestDriver:
     ) -> None:
         back = view.take_back(self._away(view).take(self.now), self.now)
         if view.view.is_async:
-            _complete(view.arun(events, unit, horizon, back))
+            in_a_thread(view.arun(events, unit, horizon, back))
         else:
             view.run(events, unit, horizon, back)
 
@@ -345,7 +347,7 @@ class TopologyTestDriver:
         for record in self._kept.topics[declared.output]:
             histories.output(record)
         if declared.is_async:
-            _complete(arebuild(view, stream, histories.streams[stream], unit))
+            in_a_thread(arebuild(view, stream, histories.streams[stream], unit))
         else:
             rebuild(view, stream, histories.streams[stream], unit)
 
@@ -365,20 +367,3 @@ class TopologyTestDriver:
             self._run(view, events, unit, None)
             self._close(task, unit)
             self._finish([view])
-
-
-def _complete(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end, also where an event loop is running already."""
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(work)
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]

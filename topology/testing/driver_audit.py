@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from topology.audit import Audit, Cut, Report
+from topology.audit import Audit, Contents, Cut, Report
 from topology.event import Record
 from topology.positions import decode_positions, encode_positions
 from topology.rows import POSITIONS
 from topology.stream_task import RekeyTask, StreamTask
 from topology.taken import Taken
+from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Kept
 
 EVERYTHING = (b"", b"\xff")
@@ -19,9 +21,30 @@ def audit(
     tasks: Mapping[str, StreamTask],
     rekeyed: Mapping[str, RekeyTask],
     missed: Mapping[str, Sequence[Record]],
+    *,
+    contents: bool = False,
 ) -> Report:
-    """tasks: source → its task. rekeyed: source topic → its task. missed: of halted views."""
-    return audit_of(kept, committed(kept, tasks, rekeyed), missed).report()
+    """tasks: source → its task. rekeyed: source topic → its task. missed: of halted views.
+    contents: whether to run handlers again, and compare what they say."""
+    made = audit_of(kept, committed(kept, tasks, rekeyed), missed)
+    return contents_of(made, kept) if contents else made.report()
+
+
+def contents_of(made: Audit, kept: Kept) -> Report:
+    """What comes of an audit that was fed, when the contents were compared too."""
+    found = Contents(made)
+
+    async def feed() -> None:
+        for topic in found.topics:
+            if records := kept.topics.get(topic):
+                await found.feed(records)
+
+    in_a_thread(feed())
+    for topic in found.sent_to:
+        if records := kept.topics.get(topic):
+            found.sent(records)
+    found.finish()
+    return made.report(contents=True)
 
 
 def committed(
@@ -41,13 +64,15 @@ def audit_of(
     committed: Mapping[tuple[str, int], tuple[int, Taken]],
     missed: Mapping[str, Sequence[Record]],
     views: Collection[str] = (),
+    firsts: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> Audit:
-    """An audit that was fed with all that was kept. views: those to audit, all if none."""
+    """An audit that was fed with all that was kept. views: those to audit, all if none. firsts: of
+    partitions that are shortened."""
     topology = kept.topology
     ends = {(topic, 0): len(records) for topic, records in kept.topics.items()}
     inputs = {topic for source in topology.sources.values() for topic in source.topics}
     inputs |= {source.by_stream for source in topology.sources.values()}
-    made = Audit(topology, Cut(committed, ends=ends), dict.fromkeys(inputs, 1), views)
+    made = Audit(topology, Cut(committed, firsts, ends), dict.fromkeys(inputs, 1), views)
     for view in (each.name for each in made.views):
         store = kept.stores[view]
         for at, (key, row) in enumerate(store.scan(*EVERYTHING)):

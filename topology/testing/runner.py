@@ -10,6 +10,7 @@ from itertools import islice
 from math import inf
 
 from topology.away import Away
+from topology.budget import Budget
 from topology.event import Event, Record
 from topology.history import Histories, History
 from topology.on_late import RebuildStream
@@ -161,10 +162,16 @@ class PartitionRunner(Commits):
     def build(self) -> StreamTask:
         """The engine's task, from the restored tables."""
         world, partition = self.world, self.place[1]
-        task = StreamTask(world.topology, self.source, partition, self.tables, now=self.now)
+        budget = Budget() if world.memory is None else Budget(world.memory)
+        task = StreamTask(
+            world.topology, self.source, partition, self.tables, now=self.now, budget=budget
+        )
         views = task.views.values()
         self.redelivers = list(views)
         self.rebuilders = [view for view in views if isinstance(view.view.late, RebuildStream)]
+        if world.memory is not None:
+            for view in views:
+                view.ordering = replace(view.ordering, portion=world.memory + 1)
         if world.drain is not None:
             for view in task.views.values():
                 view.ordering = replace(view.ordering, drain=world.drain)

@@ -23,7 +23,8 @@ class World:
     """What all simulated workers share.
 
     chance: the one source of randomness. batch: the most records of a fetch. drain: the most events
-    that a step releases out of buffers, None for the engine's own limit.
+    that a step releases out of buffers, None for the engine's own limit. memory: bytes for events
+    that wait in a partition, None for the engine's own limit.
     """
 
     layout: Layout
@@ -32,6 +33,7 @@ class World:
     guarantee: Guarantee
     batch: int
     drain: int | None
+    memory: int | None = None
 
     @property
     def topology(self) -> Topology:

@@ -134,3 +134,21 @@ async def test_a_rebuild_that_was_cut_off_goes_on_where_it_was(
 )
 def test_whoever_was_away_too_long_is_told_so(noted: int, away: int, kept: int) -> None:
     assert too_long(noted, noted + away, kept) == (away > kept * MARGIN)
+
+
+async def test_a_record_that_no_engine_wrote_ends_no_restore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does it change where the table stands."""
+    table = MemoryTable()
+    rows: list[Any] = [(b"pa", b"{}"), (b"\0offset", b"7"), (None, b""), (b"pb", b"4")]
+    changelog = Changelog({at: (key, value, NOW) for at, (key, value) in enumerate(rows)}, 4)
+    tables = Tables(None, SimpleNamespace())
+
+    async def kept(_: str) -> float:
+        return DAY
+
+    monkeypatch.setattr(tables, "_kept", kept)
+    await tables._catch_up(changelog, table, PLACE)
+    assert dict(table.scan(b"\0", b"\xff")).keys() - {KEY} == {b"pb"}
+    assert table.offset == 4

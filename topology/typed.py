@@ -1,0 +1,24 @@
+"""What a type checker knows of handlers: `Event[Order]`, `State[Totals]`, what may be yielded."""
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from topology.changes import Output
+from topology.event import Event
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    Kept = DefaultedTypeVar("Kept", default=dict[str, Any])
+else:
+    Kept = TypeVar("Kept")
+
+State = Annotated[Kept, "the stream's own dictionary"]
+"""A handler's second argument: `State[Totals]` of a TypedDict, `State` for any dictionary."""
+
+Outputs = Iterable[Output] | AsyncIterable[Output] | Awaitable[Iterable[Output] | None] | None
+"""What a handler may return; a generator yields one output after the other."""
+
+AnyHandler = Callable[[Event[Any]], Outputs] | Callable[[Event[Any], Any], Outputs]
+HandlerType = TypeVar("HandlerType", bound=AnyHandler)
+"""A handler as it is written: decorating it as a view does not change its type."""
