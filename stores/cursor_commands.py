@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from stores.clock import Now
 from stores.cursor import Cursor
-from stores.cursor_message import CursorError, Gap, Parked
+from stores.cursor_message import CursorError, Gap, Parked, shown
 from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS, begin_writing
 from topology.printable import printable
 
@@ -120,8 +120,8 @@ def unpark(cursor: Cursor, topic: str, stream: str) -> int:
                 topic=topic,
                 stream=stream,
                 sequence=sequence,
-                kind=kind,
-                content=content,
+                kind=None if kind is None else shown(str(kind)),
+                content=_bytes(content),
             )
         )
         connection.execute(
@@ -134,6 +134,13 @@ def unpark(cursor: Cursor, topic: str, stream: str) -> int:
         )
         _release(connection, of)
         return int(sequence)
+
+
+def _bytes(content: object) -> bytes:
+    """A content; of a row that was damaged, what stands there instead."""
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    return shown(repr(content)).encode()
 
 
 def _parked(connection: Connection, cursor: Cursor, topic: str, stream: str) -> int:

@@ -75,10 +75,13 @@ class Delivering:
         if not ids:
             return None
         found = Delivery(ids)
-        rows = self._heads(connection, ids, limit)
+        rows, damaged = self._heads(connection, ids, limit)
+        for of, reason in damaged.items():
+            values = {"due": None, "parked": shown(reason)}
+            connection.execute(update(STREAMS).where(STREAMS.c.id == of).values(**values))
         if limit == 1 and rows and rows[0][1].void:
             # Void messages come in long runs: pass what leads, rather than one by one.
-            rows = list(takewhile(_is_void, self._heads(connection, ids, VOIDS)))
+            rows = list(takewhile(_is_void, self._heads(connection, ids, VOIDS)[0]))
         for of, message in rows:
             found.heads.setdefault(of, (message.epoch, message.sequence))
             if not message.void:
@@ -124,11 +127,26 @@ class Delivering:
 
     def _heads(
         self, connection: Connection, ids: Sequence[int], limit: int
-    ) -> list[tuple[int, Message]]:
-        """The first messages of streams, asked anew: only now are they locked."""
+    ) -> tuple[list[tuple[int, Message]], dict[int, str]]:
+        """The first messages of streams, asked anew: only now are they locked.
+
+        And the streams at whose head is a row that is no message, with the reason; where there is
+        one further behind, what is before it comes first.
+        """
         statement = _statements(connection.dialect.name).heads
-        rows = connection.execute(statement, {"ids": ids, "messages": limit})
-        return [(of, _message(*values)) for of, *values in rows]
+        rows: list[tuple[int, Message]] = []
+        damaged: dict[int, str] = {}
+        behind = 0
+        for of, *values in connection.execute(statement, {"ids": ids, "messages": limit}):
+            if of in damaged or of == behind:
+                continue
+            try:
+                rows.append((of, _message(*values)))
+            except (TypeError, ValueError) as error:
+                behind = of
+                if not rows or rows[-1][0] != of:
+                    damaged[of] = f"its row in sequitur_cursor_messages is damaged: {error}"
+        return rows, damaged
 
     def settle(self, connection: Connection, delivery: Delivery) -> None:
         """Say of the streams whether there is more to deliver; the last thing to do.
@@ -230,5 +248,12 @@ def _message(
     epoch: int,
     void: bool,
 ) -> Message:
+    """The message of a row. Raises ValueError and TypeError for what SQLite may hold instead."""
     given = orjson.loads(headers) if headers else {}
-    return Message(topic, stream, sequence, kind, bytes(content), given, epoch, bool(void))
+    if given.__class__ is not dict or not all(value.__class__ is str for value in given.values()):
+        raise ValueError("the headers are not text by name")
+    if kind is not None and kind.__class__ is not str:
+        raise ValueError("the kind is no text")
+    if content.__class__ is not bytes:
+        content = bytes(memoryview(content))
+    return Message(topic, stream, sequence, kind, content, given, epoch, bool(void))

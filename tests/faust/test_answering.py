@@ -15,7 +15,7 @@ from apps.local.ports import HOST, free_port
 from tests.conftest import BrokerAddress
 from tests.faust.test_no_broker import APP
 from tests.faust.worker import Worker
-from topology.faust.answering import _reason
+from topology.faust.answering import Answering, _reason
 
 COMMANDS = [
     "explain a", "gaps", "views", "parked", "commands", "suggest-timeouts", "audit",
@@ -85,3 +85,10 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(
 )
 def test_why_there_is_no_answer(error: Exception, reason: str) -> None:
     assert reason.replace("[Error 29] Topic", "") in _reason(error, ["here:1", "there:2"])
+
+
+def test_no_answer_reaches_a_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
+    Answering.answer(None, "one: \x1b[2J\u202e\ntwo", {"a": 1}, False)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "one: \\x1b[2J\\u202e\ntwo\n"
+    Answering.answer(None, "", {"a": "\x1b", 1: 2}, True)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == '{"a":"\\u001b","1":2}\n'

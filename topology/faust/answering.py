@@ -20,6 +20,9 @@ from topology.printable import printable
 LINE = 1000
 """Characters of the line that says why there is no answer."""
 
+WIDE = 100_000
+"""Characters of a line of an answer, at most."""
+
 JSON = option("--json", "as_json", is_flag=True, default=False, help="Answer in JSON.")
 
 
@@ -47,8 +50,11 @@ class Answering(AppCommand):
         raise SystemExit(2)
 
     def answer(self, text: str, facts: Any, as_json: bool) -> None:
-        """Print what was found."""
-        print(orjson.dumps(facts, option=orjson.OPT_NON_STR_KEYS).decode() if as_json else text)
+        """Print what was found; of a text, nothing that no terminal should be sent."""
+        if as_json:
+            print(orjson.dumps(facts, option=orjson.OPT_NON_STR_KEYS).decode())
+        else:
+            print("\n".join(printable(line, WIDE) for line in text.split("\n")))
         sys.stdout.flush()
 
     def progress(self, text: str) -> None:

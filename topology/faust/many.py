@@ -153,16 +153,23 @@ async def _chosen(
             raise CannotTell("--reason is of streams that failed: redrive or unpark them")
         ledger = await gaps(app, view=choice.view, limit=1 << 62, tell=tell)
         old = [g for g in ledger.gaps if ledger.now - g.since >= choice.older_than * 1000]
-        return [Command(name, g.view, g.stream, at) for g in old if (at := _up_to(g))], []
-    found: Aside = await parked(app, view=choice.view, tell=tell)
-    mine = found.older(choice.older_than, choice.reason)
+        views = app.engine.topology.views
+        found = [(g, up_to(g, views[g.view].ordering.step)) for g in old]
+        commands = [Command(name, g.view, g.stream, at) for g, at in found if at is not None]
+        return commands, ledger.unseen
+    aside: Aside = await parked(app, view=choice.view, tell=tell)
+    mine = aside.older(choice.older_than, choice.reason)
     unseen = mine.unseen if choice.reason else []
     return [Command(name, one.view, one.stream) for one in mine.streams], unseen
 
 
-def _up_to(gap: OpenGap) -> int | None:
-    """The last of the sequences that are missing in front of a stream; None if none of it is to be
-    skipped: it is parked, or is not ordered by counting numbers."""
+def up_to(gap: OpenGap, step: int) -> int | None:
+    """The last of what is missing in front of a stream; None if nothing is to be skipped.
+
+    That is so if it is parked, is not ordered by counting numbers, or if its next event is there or
+    lies in the dead topic: that one would be lost.
+    """
     if gap.parked or gap.count is None or not gap.missing:
         return None
-    return gap.missing[0].last
+    first = gap.missing[0]
+    return first.last if first.first == gap.last + step else None
