@@ -24,6 +24,7 @@ from topology.rows import (
 )
 
 _MOST = 2**63 - 1
+_STREAM = ord("p")
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
     struct.error,
@@ -34,6 +35,10 @@ _KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"x": 9}
 
 def foreign(key: bytes | None, value: bytes | None) -> str:
     """Why a row is none of an engine's, empty if it is one. value: None deletes the row."""
+    # Nearly all rows are of streams in order, and are restored at hundreds of thousands a second.
+    short = key and value and key[0] == _STREAM and len(key) > 1 and len(value) < 19
+    if short and value.isdigit() and key.isascii() and b"\0" not in key:  # type: ignore[union-attr,operator]
+        return ""
     try:
         if key is None:
             return "it has no key"

@@ -107,7 +107,7 @@ class Handling:
                 self.write(event, items)
                 self.processed += 1
             except BaseException as error:
-                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                if isinstance(error, asyncio.CancelledError | GeneratorExit) and _ends(error):
                     raise
                 self.fail(event, error)
 
@@ -228,9 +228,15 @@ class Handling:
             self.unit.colocated[self.view.output] += self.outputs
 
 
-def _is_cancelled() -> bool:
-    """Whether somebody wants this task to end; else a handler awaited something that was."""
-    task = asyncio.current_task()
+def _ends(error: BaseException) -> bool:
+    """Whether it is this work that is to end; else a handler awaited something that did."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if isinstance(error, GeneratorExit):
+        # A task is never closed while it runs; a coroutine that somebody else drives may be.
+        return task is None
     return task is not None and task.cancelling() > 0
 
 

@@ -23,6 +23,8 @@ async def requests(
     topics: Sequence[str], settings: dict[str, Any], ask: Callable[[Sequence[Missing]], None]
 ) -> None:
     """Read requests until it is cancelled, from now on: who gets no answer asks again."""
+    from topology.faust.records import raw  # Faust, which no other part of a relay needs
+
     while True:
         consumer = AIOKafkaConsumer(
             *(topic + SUFFIX for topic in topics),
@@ -32,6 +34,7 @@ async def requests(
                 "isolation_level": "read_committed",
                 "fetch_max_wait_ms": 200,
                 "metadata_max_age_ms": 5_000,  # the topic may be made later
+                "key_deserializer": raw,  # reads on behind headers that cannot be read
                 **settings,
             },
         )
@@ -42,6 +45,9 @@ async def requests(
                     ask([found for record in records if (found := _request(record)) is not None])
         except (KafkaError, OSError) as error:
             logger.warning("requests to send again cannot be read: %r", error)
+            await asyncio.sleep(1)
+        except Exception:
+            logger.exception("requests to send again cannot be read")
             await asyncio.sleep(1)
         finally:
             with suppress(Exception):

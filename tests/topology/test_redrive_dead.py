@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, deliveries
 from tests.topology.handled import driver_of, order
-from tests.topology.partition import board
+from tests.topology.partition import board, shop
 from topology import (
     Event,
     Record,
@@ -21,6 +21,7 @@ from topology import (
 )
 from topology.dead import dead_of
 from topology.redelivery import DEAD
+from topology.testing import Delivery, Simulator, numbered
 
 
 def stuck(**policies: Any) -> TopologyTestDriver:
@@ -209,3 +210,14 @@ def test_redriven_in_the_end_it_comes_to_what_spilling_comes_to(
     counts = driver.counts("board")
     assert counts.accounted == counts.received == len(arrivals) + counts.redriven
     assert not driver.audit().violations, str(driver.audit())
+
+
+@pytest.mark.parametrize("memory", [None, 0])
+def test_no_schedule_breaks_a_promise(memory: int | None) -> None:
+    topology = shop(buffer=2, full=redeliver(delay=0.5, limit=1))
+    delivery = Delivery(late=0.5, twice=0, never=0.05, reach=20)
+    sent = numbered(topology, 30, 3)
+    simulator = Simulator(topology, sent, delivery=delivery, memory=memory, redrives=True)
+    simulator.run(range(40))
+    redriven = [detail for what, _, detail in simulator.run(7).trace if what == "redrive"]
+    assert redriven

@@ -76,6 +76,7 @@ class Audit:
                 waiting = {at for at in events if at > last}
                 wrong += shared.parked_errors(view, stream, waiting)
             dead = shared.dead.pop((view.name, stream), [])
+            redriven = shared.redriven.pop((view.name, stream), 0)
             wrong += _dead_errors(view, stream, last, waiting, dead)
             waiting -= set(dead)
             key = stream.encode()
@@ -101,6 +102,8 @@ class Audit:
                 counts.failed += len(expected.failed) - 1
                 counts.parked += len(waiting)
             counts.dead += len(dead)
+            counts.redriven += redriven
+            counts.received += redriven
             counts.late += shared.late_records.pop((view.name, stream), 0) if once else len(late)
             counts.written += records
             if isinstance(order, Contiguous):

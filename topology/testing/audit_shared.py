@@ -1,12 +1,14 @@
 """Compare the topics that several views write to with what they should hold."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
 from topology.policies import RebuildStream, Skip
 from topology.rebuild import PASSED_OVER
+from topology.rows import split_redriven_key
 from topology.sequences import Monotonic
 from topology.testing.fold import Expected, attempts
 from topology.testing.log import LogPartition
@@ -26,8 +28,8 @@ class SharedTopics:
     """The side topics, and those that handlers send messages to.
 
     late: (view, stream) → the sequences in the late topic; late_records: how many are there. dead:
-    the same of the dead topic, as often as they are there. malformed, unknown: how many messages
-    should be in those topics.
+    the same of the dead topic, as often as they are there and were not put back; redriven: how many
+    were. malformed, unknown: how many messages should be in those topics.
     """
 
     def __init__(self, run: Schedule) -> None:
@@ -44,6 +46,7 @@ class SharedTopics:
         self.late: dict[tuple[str, str], set[int]] = defaultdict(set)
         self.late_records: Counter[tuple[str, str]] = Counter()
         self.dead: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.redriven: Counter[tuple[str, str]] = Counter()
         self._parked: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._failed: Counter[tuple[str, str, int]] = Counter()
         self._emits: dict[Key, list[list[Any]]] = defaultdict(list)
@@ -63,11 +66,17 @@ class SharedTopics:
                     self._wrong.append(f"{self.topology.late_topic}: {key!r} {sequence} is twice")
                 seen.add(sequence)
 
+        put_back = set(self._put_back())
         for partition in self._partitions(self.topology.dead_topic):
-            for key, _, _, headers in partition.committed():
-                found = dict(headers)
-                where = found["view"].decode(), (key or b"").decode()
-                self.dead[where].append(int(found["sequence"]))
+            for at, out in enumerate(partition.records[: partition.end]):
+                if out is None:
+                    continue
+                found = dict(out[3])
+                where = found["view"].decode(), (out[0] or b"").decode()
+                if (where[0], at) in put_back:
+                    self.redriven[where] += 1
+                else:
+                    self.dead[where].append(int(found["sequence"]))
         for partition in self._partitions(self.topology.parked_topic):
             for _, value, _, _ in partition.committed():
                 report = orjson.loads(value or b"")
@@ -107,6 +116,13 @@ class SharedTopics:
     def _partitions(self, topic: str) -> list[LogPartition]:
         found = self.run.world.log.partitions
         return [p for n in range(self.run.world.partitions) if (p := found.get((topic, n)))]
+
+    def _put_back(self) -> Iterator[tuple[str, int]]:
+        """(view, offset) of the dead events that views took back."""
+        for (view, _), place in self.run.world.layout.changelogs.items():
+            for key, _, _, _ in self.run.world.log.partition(place).committed():
+                if (key or b"")[:1] == b"x":
+                    yield view, split_redriven_key(key or b"")
 
     def _failure_errors(self) -> list[str]:
         found: Counter[tuple[str, str, int]] = Counter()

@@ -12,6 +12,7 @@ from topology.testing.halting import HaltingSchedule, ObeyingRunner
 from topology.testing.layout import Layout
 from topology.testing.log import FakeLog
 from topology.testing.messages import Arrivals, Delivery, Messages, written
+from topology.testing.redriving import RedrivingSchedule
 from topology.testing.runner import PartitionRunner
 from topology.testing.schedule import Schedule
 from topology.testing.worker import Guarantee, World
@@ -99,6 +100,8 @@ class Simulator:
     another one shows that a mistake in it would be found. halts: whether operators halt and resume
     views meanwhile; exactly once only, and with neither redelivery nor rebuilds. memory: bytes for
     events that wait in a partition, None for the engine's limit; with 0 they are rows only.
+    redrives: whether operators put dead events back; exactly once only, and of messages that come
+    once.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class Simulator:
         runner: type[PartitionRunner] = PartitionRunner,
         halts: bool = False,
         memory: int | None = None,
+        redrives: bool = False,
     ) -> None:
         self.topology = topology
         self.guarantee: Guarantee = guarantee
@@ -127,7 +131,7 @@ class Simulator:
         self.delivery = delivery or Delivery()
         self.zombies = guarantee == "exactly_once" if zombies is None else zombies
         self.runner = ObeyingRunner if halts else runner
-        self._schedule = HaltingSchedule if halts else Schedule
+        self._schedule = HaltingSchedule if halts else RedrivingSchedule if redrives else Schedule
         self._messages = messages
         self._written = None if callable(messages) else written(topology, messages)
         self._audit = Audit(topology)
