@@ -38,7 +38,7 @@ def test_it_ends_with_bad_news(
     monkeypatch.setattr(jobs, "Follow", lambda *_: nullcontext(follow))
     url = f"sqlite:///{tmp_path}/read.db"
     job = job_of(tmp_path, url, switch)
-    plan = Plan(job.request, Snapshot({}, {}, {}, {}, {}))
+    plan = Plan(job.request, Snapshot(0, {}, {}, {}, {}))
     with open_sink(url, [TABLE]) as live, open_sink(url, [TABLE], side="new") as side:
         side.apply([("shop.v", 0, 0, record(n))])
         switched = job.finish(plan, live, side, lambda: None, {})
