@@ -4,16 +4,18 @@ Each candidate is run by the sequencer itself over the recorded arrivals, so tha
 what would have happened, not what a formula expects.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil
+from typing import NamedTuple
 
 from topology.event import Event, Record
 from topology.lateness import Lateness
 from topology.on_gap import Adaptive
 from topology.progress import Progress
-from topology.sequencer import LAST, Ordering, Step, step
-from topology.timers import Timers
+from topology.sequencer import Ordering
+from topology.trial import Trial
 
 RATES = (0.1, 0.01, 0.001, 0.0001)
 """Shares of wrong skips for which a time is suggested unless others are asked for."""
@@ -23,6 +25,9 @@ TELL = 5_000
 
 Arrived = tuple[str, int, int]
 """(stream, sequence, when it arrived in ms)."""
+
+Partition = Callable[[], Iterable[Event]]
+"""The events that arrived in one partition, in order; asked for once for each time to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,15 @@ class Suggestion:
         )
 
 
+class Suggested(NamedTuple):
+    """suggestions: one for each time, shortest first. learned: the seconds that `adaptive(…)` would
+    have arrived at, in the partition where they are least and in the one where they are most.
+    """
+
+    suggestions: list[Suggestion]
+    learned: tuple[float, float]
+
+
 def suggest_timeouts(
     arrivals: Iterable[Arrived],
     *,
@@ -65,39 +79,57 @@ def suggest_timeouts(
     start: int = 1,
     add: int = 1,
     ordering: Ordering | None = None,
-    progress: Callable[[int], None] = lambda number: None,
 ) -> list[Suggestion]:
     """Back-test times to hold gaps for.
 
     arrivals: what was recorded, in order of arrival. rates: for each of these shares of wrong skips
     the shortest time that keeps to it is tried, as far as lateness was recorded. candidates:
     seconds to try as well. start, add: the first sequence and the distance of neighbours.
-    ordering: that of the view it is for, with its ring and where its streams begin. progress: told
-    how many events more were tried. Returns one suggestion per time, shortest first; no arrivals,
-    no suggestions.
+    ordering: that of the view it is for, with its ring and where its streams begin. Returns one
+    suggestion per time, shortest first; no arrivals, no suggestions.
     """
     events = [_event(*arrival) for arrival in arrivals]
-    if not events:
-        return []
     ordering = ordering or Ordering(start, add, size=1 << 40)
-    # What a kind begins or ends is not among the arrivals, and neither is what comes again.
-    ordering = replace(ordering, full="spill", opens=frozenset(), closes=frozenset())
-    latenesses = sorted(_latenesses(ordering, _told(events, progress)))
+    # What a kind begins or ends is not among the arrivals.
+    ordering = replace(ordering, opens=frozenset(), closes=frozenset())
+    return suggested([lambda: events], ordering, rates=rates, candidates=candidates).suggestions
+
+
+def suggested(
+    partitions: Sequence[Partition],
+    ordering: Ordering,
+    *,
+    rates: Sequence[float] = RATES,
+    candidates: Sequence[float] = (),
+    policy: Adaptive | None = None,
+    progress: Callable[[int], None] = lambda number: None,
+) -> Suggested:
+    """The same of events with their kinds, each partition by its own clock, as a worker has it.
+
+    policy: what would have learned. progress: told how many events more were tried.
+    """
+    late: Counter[int] = Counter()
+    learned: list[float] = []
+    patient, events = replace(ordering, skip_after=None), 0
+    for partition in partitions:
+        sketch, count = Lateness(), _Told(progress)
+        for _, result in Trial(patient).run(count.events(partition())):
+            for lateness in result.filled:
+                late[lateness] += 1
+                sketch.add(lateness)
+        if count.number:
+            learned.append(sketch.after(policy or Adaptive()) / 1000)
+        events += count.number
+    if not events:
+        return Suggested([], (0.0, 0.0))
     times = {ceil(seconds * 1000) for seconds in candidates}
-    for rate in rates if latenesses else ():
-        kept = len(latenesses) - int(len(latenesses) * rate)
-        times.add(max(1, latenesses[kept - 1]) if kept else 1)
-    return [
-        _tried(replace(ordering, skip_after=after), events, progress) for after in sorted(times)
-    ]
-
-
-def _told(events: Sequence[Event], progress: Callable[[int], None]) -> Iterator[Event]:
-    """The events, and a word now and then."""
-    for number, event in enumerate(events, 1):
-        yield event
-        if number % TELL == 0:
-            progress(TELL)
+    for rate in rates if late else ():
+        kept = late.total() - int(late.total() * rate)
+        times.add(max(1, _nth(late, kept)) if kept else 1)
+    return Suggested(
+        [_tried(replace(ordering, skip_after=t), partitions, progress) for t in sorted(times)],
+        (min(learned), max(learned)),
+    )
 
 
 def learned(
@@ -105,103 +137,64 @@ def learned(
 ) -> float:
     """The seconds that `adaptive(…)` would have arrived at after these arrivals."""
     events = [_event(*arrival) for arrival in arrivals]
-    sketch = Lateness()
-    for lateness in _latenesses(Ordering(start, add, size=1 << 40), events):
-        sketch.add(lateness)
-    return sketch.after(policy) / 1000
+    ordering = Ordering(start, add, size=1 << 40)
+    return suggested([lambda: events], ordering, rates=(), policy=policy).learned[1]
 
 
-class _Memory:
-    """The sequencer's State. waiting: stream → sequence → event, in the ring or beyond it."""
+class _Told:
+    """Counts events as they pass, and says so now and then."""
 
-    def __init__(self, first: int) -> None:
-        self.known: dict[str, int | Progress] = {}
-        self.waiting: dict[str, dict[int, Event]] = {}
-        self.first = first
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self.number = 0
+        self._progress = progress
 
-    def progress(self, stream: str) -> int | Progress:
-        return self.known.get(stream, self.first)
-
-    def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
-        waits = self.waiting.get(stream, {})
-        return (waits[n] for n in sorted(waits) if first <= n <= last)
-
-    def keep(self, result: Step) -> None:
-        self.known.update(result.changed)
-        for event in result.buffered:
-            self.waiting.setdefault(event.stream, {})[event.sequence] = event
-        for event in result.released:
-            waits = self.waiting.get(event.stream)
-            if waits is not None:
-                waits.pop(event.sequence, None)
-                if not waits:
-                    del self.waiting[event.stream]
-
-
-def _latenesses(ordering: Ordering, events: Iterable[Event]) -> Iterator[int]:
-    """How late each late event came, in ms, if no gap is ever given up."""
-    state, timers = _Memory(ordering.start - ordering.step), Timers()
-    patient = replace(ordering, learn=True, skip_after=None)
-    for event in events:
-        while (due := timers.next) < event.arrived:
-            yield from _settled(patient, state, timers, (), int(due)).filled
-        result = _settled(patient, state, timers, [event])
-        yield from result.filled
+    def events(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            yield event
+            self.number += 1
+            if self.number % TELL == 0:
+                self._progress(TELL)
 
 
 def _tried(
-    ordering: Ordering, events: Sequence[Event], progress: Callable[[int], None]
+    ordering: Ordering, partitions: Sequence[Partition], progress: Callable[[int], None]
 ) -> Suggestion:
-    state, timers = _Memory(ordering.start - ordering.step), Timers()
-    learning = replace(ordering, learn=True)
-    delays: list[int] = []
-    wrong = skipped = late = 0
+    delays: Counter[int] = Counter()
+    events = wrong = skipped = late = waiting = 0
     touched: set[str] = set()
-
-    def take(batch: Sequence[Event], at: int, now: int | None = None) -> None:
-        nonlocal wrong, skipped, late
-        result = _settled(learning, state, timers, batch, now)
-        delays.extend(max(at - event.arrived, 0) for event in result.ready)
-        wrong += len(result.late)
-        touched.update(event.stream for event in result.late)
-        late += len(result.late) + len(result.filled)
-        skipped += sum(gap.count for gap in result.skipped)
-
-    for event in _told(events, progress):
-        # What arrives in the very moment in which a gap is due is in time.
-        while (due := timers.next) < event.arrived:
-            take((), int(due), int(due))
-        take((event,), event.arrived)
-    while (due := timers.next) < inf:
-        take((), int(due), int(due))
-    delays.sort()
-    waiting = sum(p.waiting for p in state.known.values() if isinstance(p, Progress))
+    for partition in partitions:
+        trial, count = Trial(ordering), _Told(progress)
+        for at, result in trial.run(count.events(partition())):
+            delays.update(max(at - event.arrived, 0) for event in result.ready)
+            wrong += len(result.late)
+            touched.update(event.stream for event in result.late)
+            late += len(result.late) + len(result.filled)
+            skipped += sum(gap.count for gap in result.skipped)
+        events += count.number
+        waiting += sum(p.waiting for p in trial.known.values() if isinstance(p, Progress))
     assert ordering.skip_after is not None
+    handled = delays.total()
     return Suggestion(
         after=ordering.skip_after / 1000,
         wrong_skip=wrong / late if late else 0.0,
         wrong=wrong,
         skipped=skipped,
         waiting=waiting,
-        mean_delay=sum(delays) / len(delays) / 1000 if delays else 0.0,
-        p99_delay=delays[ceil(len(delays) * 0.99) - 1] / 1000 if delays else 0.0,
-        max_delay=delays[-1] / 1000 if delays else 0.0,
-        events=len(events),
+        mean_delay=sum(ms * n for ms, n in delays.items()) / handled / 1000 if handled else 0.0,
+        p99_delay=_nth(delays, ceil(handled * 0.99)) / 1000,
+        max_delay=max(delays, default=0) / 1000,
+        events=events,
         streams=len(touched),
     )
 
 
-def _settled(
-    ordering: Ordering,
-    state: _Memory,
-    timers: Timers,
-    events: Sequence[Event],
-    now: int | None = None,
-) -> Step:
-    """One step whose outcome is kept."""
-    result = step(replace(ordering, drain=LAST), state, timers, events, now=now)
-    state.keep(result)
-    return result
+def _nth(counts: Counter[int], number: int) -> int:
+    """The value at a place, counted from 1, among the values in order; 0 where there is none."""
+    for value in sorted(counts):
+        number -= counts[value]
+        if number <= 0:
+            return value
+    return 0
 
 
 def _event(stream: str, sequence: int, arrived: int) -> Event:

@@ -62,6 +62,16 @@ async def shapes_of(app: Any, topics: Iterable[Topic]) -> list[Shape]:
     return [_shape(topic, counts.get(topic.name), configs.get(topic.name, {})) for topic in topics]
 
 
+async def configs(app: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Topic → its settings, of the topics whose settings may be read. Raises KafkaError."""
+    admin = AIOKafkaAdminClient(**connection(app))
+    await admin.start()
+    try:
+        return await _configs(admin, names)
+    finally:
+        await admin.close()
+
+
 async def _configs(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     found: dict[str, dict[str, str]] = {}

@@ -178,12 +178,6 @@ class Durable:
                 told, done = time.monotonic(), records[-1].offset + 1 - start
                 self._tell(f"read {done / (end - start):.0%} of {partition.topic}")
 
-    async def tail(self, partition: TopicPartition, most: int) -> AsyncIterator[Message]:
-        """The last records of a partition, `most` offsets back."""
-        span = (await self.span([partition]))[partition]
-        async for record in self.records(partition, max(span.first, span.end - most), span.end):
-            yield record
-
     async def end_of(
         self,
         topic: str | TopicPartition,

@@ -13,7 +13,8 @@ OFTEN = 0.2
 
 
 class Ticker:
-    """what: the command's name. total: how many records there are. clock: seconds."""
+    """what: the command's name. total: how many records there are. clock: seconds. unit: what they
+    are."""
 
     def __init__(
         self,
@@ -21,8 +22,9 @@ class Ticker:
         total: int,
         out: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        unit: str = "records",
     ) -> None:
-        self._what, self._total = what, total
+        self._what, self._total, self._unit = what, total, unit
         self._out = sys.stderr if out is None else out
         self._clock = clock
         self._terminal = self._out.isatty()
@@ -37,7 +39,7 @@ class Ticker:
         if now - self._told < (OFTEN if self._terminal else EVERY):
             return
         self._told = now
-        text = f"{self._what}: {self._done:,} of {self._total:,} records"
+        text = f"{self._what}: {self._done:,} of {self._total:,} {self._unit}"
         if 0 < self._done <= self._total:
             left = (now - self._began) * (self._total - self._done) / self._done
             text += f", {self._done / self._total:.0%}, about {left:,.0f} s left"

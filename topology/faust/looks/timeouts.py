@@ -1,21 +1,18 @@
 """Back-test how long gaps should be held, on what is recorded of a source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from aiokafka import TopicPartition
-
-from topology.errors import Malformed
-from topology.explain.rebased import rebased
+from topology.explain.untried import untried
 from topology.faust.looks.durable import Durable
+from topology.faust.looks.recorded import Reading
 from topology.faust.looks.ticker import Ticker
 from topology.faust.operate import named
-from topology.on_gap import Adaptive
-from topology.origin import original
 from topology.sequences import Contiguous
 from topology.source import Source
-from topology.suggest import RATES, Arrived, Suggestion, learned, suggest_timeouts
+from topology.suggest import RATES, Suggested, Suggestion, suggested
 from topology.topology import Topology
 
 LIMIT = 400_000
@@ -27,9 +24,10 @@ class Timeouts:
     """What is suggested for the views of a source.
 
     looked: how many recorded events it was tried on, over how many milliseconds. whole: whether
-    that is all there ever was. suggestions: for the first view, shortest time first. views: the
-    same for each view, as its ring and the start of its streams have it. adaptive: seconds that
-    `skip(after=adaptive())` would have learned.
+    that is all there ever was. suggestions: for the first view, shortest time first. adaptive: the
+    most seconds that `skip(after=adaptive())` would have learned in a partition, for the first
+    view. views: the suggestions for each view, as it orders. notes: for each view, what of it was
+    not tried. times: whose times of arrival these are.
     """
 
     source: str
@@ -39,19 +37,23 @@ class Timeouts:
     suggestions: list[Suggestion]
     adaptive: float
     views: dict[str, list[Suggestion]] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    times: str = ""
 
     def __str__(self) -> str:
         seconds = self.lasted / 1000
         first = f"source {self.source}: {self.looked} events in {seconds:.0f} s"
         if not self.whole:
             first += ", the last that are recorded: streams begin with what is known of them"
-        if not self.suggestions:
-            return f"{first}; none of them tells what to suggest"
-        last = f"skip(after=adaptive()) would have learned {self.adaptive:g} s"
         lines = [first]
+        if not self.suggestions:
+            lines[0] += "; none of them tells what to suggest"
         for view, suggestions in self.views.items():
             lines += [f"view {view}:", *(f"  {each}" for each in suggestions)]
-        return "\n".join([*lines, last])
+            lines += [f"  not as the view does: {note}" for note in self.notes[view]]
+        if self.suggestions:
+            lines.append(f"skip(after=adaptive()) would have learned {self.adaptive:g} s at most")
+        return "\n".join([*lines, self.times])
 
 
 async def timeouts(
@@ -65,8 +67,9 @@ async def timeouts(
     """Try times to hold gaps for on the last `limit` recorded messages of a source.
 
     source: its name; may be left out where there is only one. rates, candidates: as those of
-    `suggest_timeouts`. Raises KeyError for a source that is not there, ValueError for one whose
-    sequences do not count, NotThere where no worker has run yet.
+    `suggest_timeouts`. How far it is goes to standard error. Raises KeyError for a source that is
+    not there, ValueError for one whose sequences do not count, NotThere where no worker has run
+    yet.
     """
     declared = source_of(app, source)
     sequence = declared.sequence
@@ -75,60 +78,41 @@ async def timeouts(
             f"source {declared.name!r} is not ordered by counting numbers: what is missing in it "
             "cannot be told from what was recorded"
         )
-    arrivals: list[Arrived] = []
-    whole = True
-    async with Durable(app) as durable:
-        each = max(1, limit // declared.partitions)
-        for number in range(declared.partitions):
-            partition = TopicPartition(declared.by_stream, number)
-            span = (await durable.span([partition]))[partition]
-            whole = whole and span.end <= each and span.first == 0
-            latest = 0
-            async for record in durable.tail(partition, each):
-                # Of a keyed source the producers may set the time; it is the log that orders.
-                latest = max(latest, record.timestamp)
-                try:
-                    found = declared.inspect(record if declared.keyed else original(record))
-                except Malformed:
-                    continue
-                if found is not None and found[1] >= sequence.start:
-                    arrivals.append((found[0], found[1], latest))
-    arrivals.sort(key=lambda arrival: arrival[2])
-    recorded = arrivals
-    if not whole:
-        arrivals = rebased(arrivals, sequence.start)
-    lasted = arrivals[-1][2] - arrivals[0][2] if arrivals else 0
-    start, add = sequence.start, sequence.step
     topology: Topology = app.engine.topology
-    orderings = {
-        view.name: replace(view.ordering, skip_after=None, learn=False)
-        for view in topology.views_of(declared)
-    }
-    runs = (1 + len(rates) + len(candidates)) * len({*map(str, orderings.values())})
-    ticker = Ticker("suggest-timeouts", len(arrivals) * runs)
-    tried: dict[str, list[Suggestion]] = {}
-    views: dict[str, list[Suggestion]] = {}
-    for name, ordering in orderings.items():
-        # Views that order alike are tried once. One that begins anywhere needs no other beginning.
-        alike = str(ordering)
-        if alike not in tried:
-            tried[alike] = suggest_timeouts(
-                arrivals if ordering.open_after is None else recorded,
+    reading = Reading(declared, topology.views_of(declared))
+    async with Durable(app) as durable:
+        await reading.read(durable, limit)
+        times = await reading.stamped(app)
+    parts, whole = reading.parts, reading.whole
+    looked = sum(map(len, parts))
+    runs: dict[str, Suggested] = {}
+    alike = {view.name: reading.ordering(view) for view in reading.views}
+    number = (1 + len(rates) + len(candidates)) * len({*map(str, alike.values())})
+    ticker = Ticker("suggest-timeouts", looked * number, unit="events")
+    for name, (ordering, column, begin) in alike.items():
+        # Views that order alike are tried once.
+        if (key := str(alike[name])) not in runs:
+            runs[key] = suggested(
+                [partial(part.events, column, begin) for part in parts],
+                ordering,
                 rates=rates,
                 candidates=candidates,
-                ordering=ordering,
                 progress=ticker.add,
             )
-        views[name] = tried[alike]
     ticker.end()
+    found = {name: runs[str(each)] for name, each in alike.items()}
+    first = next(iter(found.values()), Suggested([], (0.0, 0.0)))
+    spans = [part.span for part in parts if part.span is not None]
     return Timeouts(
         declared.name,
-        len(arrivals),
-        lasted,
+        looked,
+        max(last for _, last in spans) - min(begun for begun, _ in spans) if spans else 0,
         whole,
-        next(iter(views.values()), []),
-        learned(arrivals, Adaptive(), start=start, add=add),
-        views,
+        first.suggestions,
+        first.learned[1],
+        {name: each.suggestions for name, each in found.items()},
+        {view.name: untried(view, whole) for view in reading.views},
+        times,
     )
 
 
