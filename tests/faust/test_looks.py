@@ -253,7 +253,9 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
     assert told.returncode == 0, told
     assert "view careful adds up: 2 events came, 2 are in its places" in told.stdout
     told = worker.run("suggest-timeouts", "--after", "60", "--json")
-    assert orjson.loads(told.stdout)["suggestions"][-1]["waiting"] == 0
+    found = orjson.loads(told.stdout)
+    assert found["suggestions"][-1]["waiting"] == 0
+    assert found["times"].startswith("times: when the workers wrote to")
     assert worker.end(signal.SIGTERM) == 0
     corrupted(worker, "careful", {"received": 1, "processed": 2})
     told = worker.run("views", "--json")
@@ -301,6 +303,9 @@ def test_timeouts_are_suggested_from_what_is_recorded(
     assert least.after == pytest.approx(1.5, abs=0.01)
     assert (least.wrong, long.after, long.wrong) == (0, 60.0, 0)
     assert found.adaptive == 30
+    assert "message.timestamp.type of" in found.times
+    assert "is CreateTime" in found.times
+    assert any("redeliver" in note for note in found.notes["careful"])
     part = looks.timeouts(limit=20)
     assert not part.whole
     assert part.looked <= 20
