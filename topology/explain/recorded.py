@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 
-from topology.event import Event, Record
+from topology.event import Event, Record, event_of
 
 _NONE = Record("", 0, 0, None, None)
 
@@ -59,4 +59,4 @@ class Recorded:
         for number, sequence, kind, at in rows:
             if begin is not None:
                 sequence += begin - lowest[number]
-            yield Event(streams[number], sequence, kinds[kind], None, _NONE, at)
+            yield event_of(streams[number], sequence, kinds[kind], None, _NONE, at)
