@@ -240,7 +240,7 @@ class PartitionRunner(Commits):
     # -- rebuilding
 
     def rebuild(self) -> CommitUnit | None:
-        """The unit that rebuilds a stream; None if none is to be, or not all that it needs shows."""
+        """The unit that rebuilds a stream; None if none is to be, or not all of it shows."""
         if self.position < self.known:
             return None
         for view in self.rebuilders:
