@@ -5,8 +5,8 @@
 
 A batch of records is one transaction of the read store. The checkpoint only says where to go on
 reading: if it is lost, topics are read from the start, and the store ignores what it has already.
-SIGTERM and Ctrl-C finish the batch in hand and end with status 0; an error, one line of the log,
-ends with status 2.
+SIGTERM and Ctrl-C finish the batch in hand and end with status 0, or 1 if records could not be
+applied or there is a problem; an error, one line of the log, ends with status 2.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from threading import Event
 from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, checkpoint, count, seconds, url
 from apps.kafka_options import kafka_options
 from apps.open_sink import OpenSink
-from apps.outcome import CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
 from apps.outputs import Deployed, named
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
             return CANNOT
     left = report.left()
     log.log(logging.WARNING if left else logging.INFO, "stopped%s", f"; {left}" if left else "")
-    return DONE
+    return BAD_NEWS if left else DONE
 
 
 if __name__ == "__main__":

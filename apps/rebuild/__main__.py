@@ -7,9 +7,9 @@
 Workers and materializers run on meanwhile. A rebuild that was stopped or killed goes on when the
 same command is given again.
 
-The exit status is 0 if it is done; 1 if the history is not enough, or the tables differ and so were
-not switched; 2, with one line, if something could not be had or reached; 130 after SIGTERM and
-Ctrl-C.
+The exit status is 0 if it is done; 1 if the history is not enough, if records could not be applied,
+or if the tables differ and so were not switched; 2, with one line, if something could not be had or
+reached; 130 after SIGTERM and Ctrl-C.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, url
 from apps.kafka_options import OptionError, kafka_options, without_secrets
@@ -32,6 +32,9 @@ from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
 from topology.closest import closest
 from topology.rebuilding import CannotRebuild
+
+if TYPE_CHECKING:
+    from apps.rebuild.job import Job
 
 STOPPED = 130
 
@@ -171,7 +174,12 @@ def _run(options: argparse.Namespace) -> int:
         return cannot(error, log)
     except SPARK_ERRORS as error:
         return _failed(error, kafka)
-    return DONE if switched or options.switch == "no" else BAD_NEWS
+    return status(job, switched)
+
+
+def status(job: "Job", switched: bool) -> int:
+    """The exit status of a rebuild that came to its end."""
+    return BAD_NEWS if job.dead or not (switched or job.switch == "no") else DONE
 
 
 @contextmanager

@@ -36,7 +36,8 @@ class Job:
     stop: whether somebody wants it to end. switch: whether to put what was rebuilt in the place of
     the live tables: always, if nothing differs, or not yet. incomplete: also if the history lacks
     what the live views had. fresh: not to go on with what was begun. cores: of this machine, None
-    for all. on_spark: session → what surrounds its use, and takes the signals, as Spark did.
+    for all. on_spark: session → what surrounds its use, and takes the signals, as Spark did. dead:
+    once it has run, how many records of what was rebuilt could not be applied.
     """
 
     app: Any
@@ -50,6 +51,7 @@ class Job:
     fresh: bool = False
     cores: int | None = None
     on_spark: Callable[[Any], AbstractContextManager[None]] = nullcontext
+    dead: int = 0
     _session: Any = None
 
     @property
@@ -212,10 +214,11 @@ class Job:
         with Follow(self.app, plan, live, side, check) as follow:
             follow.catch_up()
             same = self.compare(live, side, tallies)
-            if dead := plan.dead + dead_of(side):
+            self.dead = plan.dead + dead_of(side)
+            if self.dead:
                 log.warning("what was rebuilt lacks %s records that could not be applied: see the "
                             "table _dead of side %s, which is _dead when it is switched to",
-                            f"{dead:,}", plan.side)  # fmt: skip
+                            f"{self.dead:,}", plan.side)  # fmt: skip
             if self.switch == "no" or (self.switch == "same" and not same):
                 log.info(
                     "not switched: what was rebuilt is in the tables that end in __%s; the same "

@@ -122,7 +122,7 @@ def test_topics_are_waited_for_and_bad_records_set_aside(
         "sequitur-reason": reason.encode(),
         "sequitur-origin": f"{other}/0/0/-1".encode(),
     }
-    assert materializer.end(signal.SIGINT) == 0, tail(materializer.log, 40)
+    assert materializer.end(signal.SIGINT) == 1, tail(materializer.log, 40)
     assert f"waiting for topics that do not exist yet: {other}" in materializer.log.read_text()
 
     # A checkpoint whose read store is gone is not gone on with: rows would be missing.

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from stores.row_changes import uncollected
 from topology.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.audit.received import event_of
+from topology.faust.answering import CannotTell
 from topology.faust.kafka import missing_topics, plain_consumer, read_range
 from topology.faust.looks.ticker import Ticker
 from topology.faust.offsets import Committed, Offsets
@@ -25,7 +26,7 @@ CHUNK = 10_000
 """Records of a partition that are taken before it is another one's turn."""
 
 
-class CannotAudit(RuntimeError):
+class CannotAudit(CannotTell):
     """Why there is nothing to audit, or no way to."""
 
 

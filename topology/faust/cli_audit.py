@@ -13,8 +13,7 @@ from faust.cli import option
 
 from topology.audit import Report, differences, saved
 from topology.faust.answering import Answering
-from topology.faust.auditing import PATIENCE, CannotAudit, audit
-from topology.printable import printable
+from topology.faust.auditing import PATIENCE, audit
 
 SHOWN = 20
 """Differences that are printed; of more there is the number."""
@@ -47,15 +46,11 @@ class Auditor(Answering):
         contents: bool,
     ) -> None:
         """Audit, print, and end with the exit status."""
-        try:
-            other = orjson.loads(Path(compare).read_bytes()) if compare else None
-            report = await audit(self.app, patience=patience, views=views, contents=contents)
-            found = [] if other is None else differences(report, other)
-            if save:
-                Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
-        except (CannotAudit, OSError, ValueError) as error:
-            print(f"audit: {printable(error, 400)}", file=sys.stderr, flush=True)
-            raise SystemExit(2) from None
+        other = orjson.loads(Path(compare).read_bytes()) if compare else None
+        report = await audit(self.app, patience=patience, views=views, contents=contents)
+        found = [] if other is None else differences(report, other)
+        if save:
+            Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
         if as_json:
             told = report.as_dict()
             if other is not None:
