@@ -158,7 +158,6 @@ class Handling:
                 "view": self.view.name,
                 "stream": event.stream,
                 "sequence": event.sequence,
-                "changes": changes,
             }
             value = encoded(body, changes)
             if len(value) > OUTPUT_LIMIT:
