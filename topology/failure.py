@@ -76,7 +76,7 @@ def log_failure(view: View, event: Event, error: BaseException, done: str, unit:
         "value": None if value is None else readable(value.decode("utf-8", "replace")),
     }
     headers = [("view", view.name.encode())]
-    out = (event.stream.encode(), orjson.dumps(report), event.arrived, headers)
+    out = (event.stream.encode(), orjson.dumps(report), unit.now, headers)
     unit.keyed[view.errors_topic].append(out)
     unit.reports.append(
         f"view {view.name}: stream {printable(event.stream)} sequence {event.sequence} "

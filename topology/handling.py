@@ -158,7 +158,6 @@ class Handling:
                 "view": self.view.name,
                 "stream": event.stream,
                 "sequence": event.sequence,
-                "changes": changes,
             }
             value = encoded(body, changes)
             if len(value) > OUTPUT_LIMIT:
@@ -172,7 +171,7 @@ class Handling:
     def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
         """Take over an event's row changes. key, value: of the record that says them."""
         headers = [self.view_header, ("sequence", b"%d" % event.sequence)]
-        self.outputs.append((key.encode(), value, event.arrived, headers))
+        self.outputs.append((key.encode(), value, self.unit.now, headers))
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         """(which of the unit's outputs, topic, record) of a message."""
@@ -206,7 +205,7 @@ class Handling:
         if size > OUTPUT_LIMIT or headers is not NO_HEADERS:
             _check_size(item.topic, size, headers)
         outputs = self.unit.colocated if colocated else self.unit.keyed
-        return outputs, item.topic, (key, value, event.arrived, headers)
+        return outputs, item.topic, (key, value, self.unit.now, headers)
 
     def fail(self, event: Event, error: BaseException) -> bool:
         """Do what the view's error policy says; the stream's state is as before the event.

@@ -171,12 +171,12 @@ class _Rebuild:
         """The records, of which the first deletes what is stale before it does what it has to."""
         body: dict[str, Any]
         if handling.outputs:
-            (key, value, arrived, headers), *rest = handling.outputs
+            (key, value, now, headers), *rest = handling.outputs
             body = orjson.loads(value or b"{}")
         else:
             # No event writes anything now: the first one says that nothing is left.
             first, rest = self.ready[0], []
-            key, arrived = own_stream(handling.view, first).encode(), first.arrived
+            key, now = own_stream(handling.view, first).encode(), self.unit.now
             sequence = first.sequence
             body = {"view": handling.view.name, "stream": first.stream, "sequence": sequence}
             if handling.view.split is not None:
@@ -189,7 +189,7 @@ class _Rebuild:
         if len(value) > OUTPUT_LIMIT:
             self.reason = f"the deletes of the {len(stale)} rows that it leaves are too many"
             return []
-        return [(key, value, arrived, [*headers, (CLEARED, b"%d" % len(stale))]), *rest]
+        return [(key, value, now, [*headers, (CLEARED, b"%d" % len(stale))]), *rest]
 
     def _count(self, handling: _Again) -> None:
         """The late events are where they would have been in their time; the others stay."""

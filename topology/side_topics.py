@@ -40,6 +40,11 @@ class SideTopics:
         return f"{self._prefix}.audit"
 
     @property
+    def clock_topic(self) -> str:
+        """Where the broker tells its time; what is written there means nothing."""
+        return f"{self._prefix}.clock"
+
+    @property
     def side_topics(self) -> tuple[str, ...]:
         """All of them; each has one partition."""
         return (

@@ -262,7 +262,7 @@ class Topology(SideTopics):
         for source in self._sources.values():
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
-        for side in self.side_topics:
+        for side in (*self.side_topics, self.clock_topic):
             if name == alike(side):
                 return f"the topic {side!r}"
         for view in self._views.values():
@@ -286,6 +286,7 @@ class Topology(SideTopics):
         }
         inputs = {topic for source in self._sources.values() for topic in source.topics}
         own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
+        own.add(self.clock_topic)
         for other in self._views.values():
             own |= {other.output, other.redeliver_topic, other.commands_topic}
         for what, topic in topics.items():

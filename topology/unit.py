@@ -22,7 +22,8 @@ class CommitUnit:
     records for the partition of the same number as the input's. keyed: topic → records whose key
     decides the partition. rows: view → changed rows, for its changelog and its table. reports: what
     is worth a line in the log. malformed, unknown: messages that became no event. now: the wall
-    clock of the step (ms), by which retries are due.
+    clock of the step (ms), by which retries are due, and the time that is stamped on records: Kafka
+    deletes by it.
     """
 
     topic: str

@@ -54,7 +54,7 @@ def tell_late(
         headers.append((ORIGIN, origin(message)))
         if message.key is not None:
             headers.append((ORIGIN_KEY, message.key))
-        out = (own_stream(view, event).encode(), message.value, event.arrived, headers)
+        out = (own_stream(view, event).encode(), message.value, unit.now, headers)
         unit.keyed[view.late_topic].append(out)
 
 

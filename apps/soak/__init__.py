@@ -7,16 +7,12 @@ the stream in the body.
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
-from apps.soak.clock import follow
+from apps.soak.clock import FILE as FILE  # first: it moves the clock
 from stores import rocksdb
 from topology import Emit, Event, Inspector, Topology, Upsert, redeliver, skip
 from topology.faust import compile
-
-if "SOAK_CLOCK" in os.environ:
-    follow(Path(os.environ["SOAK_CLOCK"]))
 
 PREFIX = os.environ.get("SOAK", "soak")
 PARTITIONS = 4

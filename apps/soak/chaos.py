@@ -82,10 +82,10 @@ class Soak:
                 producer.flush()
         producer.flush()
 
-    def start(self, name: str) -> None:
-        """Start a worker, or start it again."""
+    def start(self, name: str, ahead: float = 0) -> None:
+        """Start a worker, or start it again. ahead: seconds that its machine's clock is."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.leap(name, 0)
+        self.leap(name, ahead)
         environment = {
             **os.environ,
             "SOAK": self.prefix,

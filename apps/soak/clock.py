@@ -1,6 +1,10 @@
-"""The wall clock of a worker that is harmed: `time.time` and what a file says is added to it."""
+"""The wall clock of a worker that is harmed: `time.time` and what a file says is added to it.
+
+Import it first: what is imported before has seen the true time.
+"""
 
 import mmap
+import os
 import struct
 import time
 from pathlib import Path
@@ -31,3 +35,9 @@ def follow(file: Path) -> None:
         return true_ns() + int(_SECONDS.unpack_from(ahead)[0] * 1e9)
 
     time.time, time.time_ns = moved, moved_ns
+
+
+FILE = os.environ.get("SOAK_CLOCK")
+"""The file that this process follows, if any."""
+if FILE is not None:
+    follow(Path(FILE))

@@ -72,6 +72,13 @@ def leap(soak: Soak, chance: random.Random, name: str) -> str:
     return ""
 
 
+def wrong_clock(soak: Soak, chance: random.Random, name: str) -> str:
+    """It starts anew, on a machine whose clock is wrong."""
+    soak.kill(name)
+    soak.start(name, chance.choice([LEAP, -LEAP]))
+    return ""
+
+
 def refuse_writes(soak: Soak, chance: random.Random, name: str) -> str:
     """Whatever it writes is refused; then there is room again, or it is killed."""
     soak.fill_disk(name)
@@ -111,6 +118,7 @@ HARMS: dict[str, tuple[int, Harm]] = {
     "stop": (1, stop),
     ZOMBIE: (1, zombie),
     "clock leaps": (2, leap),
+    "kill, the clock is wrong": (1, wrong_clock),
     "writes refused": (1, refuse_writes),
     "kill, disk full": (1, full_disk),
 }

@@ -203,3 +203,7 @@ def test_nothing_names_a_machine(page: Path) -> None:
     assert not re.search(r"(?<![\w.])/(work|tmp|root|home|Users)\b", text)
     assert not re.search(r"https?://(?!127\.0\.0\.1|localhost)", text)
     assert not re.search(r"\b(pypi|pythonhosted|maven|artifactory|nexus)\.\w", text, re.IGNORECASE)
+
+
+def test_no_page_has_what_a_merge_left(page: Path) -> None:
+    assert not re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(), re.MULTILINE)

@@ -55,3 +55,14 @@ def test_a_clock_that_nobody_sets_is_the_machines() -> None:
     for _ in range(10):
         machine.passes(0.5, 0)
         assert abs(clock() - machine.wall * 1000) <= 1
+
+
+def test_another_clock_is_gone_by_whatever_the_machines_says() -> None:
+    machine = Machine(1_700_000_000)
+    clock = machine.clock()
+    assert round(clock.go_by(1_600_000_000)) == 100_000_000
+    for jump in (0, 3600, -7200):
+        before = clock()
+        machine.passes(10, jump)
+        assert abs(clock() - before - 10_000) <= 1
+    assert abs(clock() - 1_600_000_030_000) <= 1

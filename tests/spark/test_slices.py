@@ -16,7 +16,7 @@ def test_rows_come_back_in_order_and_with_what_was_noted(tmp_path: Path) -> None
     rows: list[Rebuilt | Sent] = [
         Rebuilt("board", f"s{n}", n, b"%d" % n) for n in range(2 * ROWS + 5)
     ]
-    rows.insert(7, Sent("log", None, b"x", 5, [("h", b"\xff"), ("n", None)]))  # type: ignore[list-item]
+    rows.insert(7, Sent("log", None, b"x", [("h", b"\xff"), ("n", None)]))  # type: ignore[list-item]
     slices.write(3, rows, lambda: {"board": 1})
     assert slices.done() == [3]
     assert slices.tally(3) == {"board": 1}

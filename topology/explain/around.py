@@ -9,7 +9,8 @@ from topology.explain.told import Told
 class Arrival:
     """A message of the stream: where it was in its source, and when it arrived (ms).
 
-    sequence: None where it is not known.
+    sequence: None where it is not known. Of what a topic has beside (late, dead, failed, malformed)
+    the time is when it was set aside.
     """
 
     sequence: int | None

@@ -1,8 +1,9 @@
 """What time it is for a worker: a wall clock that neither jumps nor goes back while it lives.
 
-Where a machine's clock is set, an hour forward or back, a worker's own goes on as before, and comes
-nearer to the machine's by a thousandth of the time that passes. So a duration is at most that much
-shorter or longer than it should be, whatever is done to clocks.
+A worker goes by the broker's clock (`topology.faust.broker.clock`), so that those of a group agree,
+whatever their machines' clocks say. Where it has only its machine's, and that is set, an hour
+forward or back, the worker's own goes on as before, and comes nearer to it by a thousandth of the
+time that passes. So a duration is at most that much shorter or longer than it should be.
 """
 
 import time
@@ -29,6 +30,17 @@ class Clock:
     ) -> None:
         self._wall, self._steady = wall, steady
         self._now, self._at = wall(), steady()
+
+    def go_by(self, now: float) -> float:
+        """Go by another clock than the machine's from here on, which is at `now` (s) now.
+
+        Returns how many seconds the clock was ahead of it. Only before anything is timed: it jumps.
+        """
+        at = self._steady()
+        ahead = self() / 1000 - now
+        self._wall = lambda: now + self._steady() - at
+        self._now, self._at = now, at
+        return ahead
 
     def __call__(self) -> int:
         at = self._steady()

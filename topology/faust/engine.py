@@ -10,6 +10,7 @@ from mode import get_logger
 
 from stores.view_stores import open_store
 from topology.faust.barrier import Barriers
+from topology.faust.broker.clock import go_by_broker
 from topology.faust.broker.shapes import wait_for
 from topology.faust.broker.topics import Topic, given, needed, own
 from topology.faust.kafka import connection, create_topics, partition_count
@@ -95,6 +96,7 @@ class Engine:
         origin = self.app.conf.origin
         await wait_for(self.app, self.given(), f"faust -A {origin or 'app'}")
         await create_topics(self.app, self.needed(), self.settings.replication)
+        await go_by_broker(self.app)
 
     async def assign(self, assigned: Iterable[TopicPartition]) -> None:
         """Run these partitions and no others."""

@@ -17,6 +17,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.command import Command, Result, encode_command
 from topology.faust.answering import CannotTell
+from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
 from topology.lanes import split_lane
@@ -68,6 +69,9 @@ class Orders:
             raise NoAnswer(
                 f"topic {topic!r} does not exist: no worker of this topology has run here yet"
             )
+        if not await missing_topics(app, [app.engine.topology.clock_topic]):
+            # A command's time to live is held against the workers' clock.
+            await go_by_broker(app, tell=False)
         async with AsyncExitStack() as stack:
             self._consumer: AIOKafkaConsumer = plain_consumer(app)
             self._producer = AIOKafkaProducer(**connection(app), acks="all")

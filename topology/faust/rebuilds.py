@@ -28,10 +28,16 @@ class Rebuilds:
 
     All streams that ask are read for in one go, as far as there is room for their events. end: the
     offset behind all that a partition has. batch: events that a unit handles again, about.
+
+    At least once, the state may have more of the input than the offset that was committed: then
+    nothing is rebuilt until all has been read again that was there, or what was handled in its time
+    would not be in its stream's history.
     """
 
     def __init__(self, app: Any, end: End, batch: int, task: ViewTask, partition: int) -> None:
         self._app = app
+        once = app.engine.settings.guarantee == "exactly_once"
+        self._known: int | None = 0 if once else None
         self._end = end
         self._batch = batch
         self._task = task
@@ -44,6 +50,8 @@ class Rebuilds:
 
     def look(self, position: int) -> None:
         """Begin to read if a stream asks for it. position: the input offset that the view is at."""
+        if self._known is not None and position < self._known:
+            return
         if self._reading is None and not self._found and (streams := self._task.rebuilds):
             histories = Histories(self._task, streams)
             self._reading = asyncio.create_task(self._read(histories, position))
@@ -80,6 +88,10 @@ class Rebuilds:
     async def _read(self, histories: Histories, position: int) -> Histories:
         while True:
             try:
+                if self._known is None:
+                    self._known = await self._end(self._input)
+                if position < self._known:
+                    return Histories(self._task, [])
                 return await self._read_all(histories, position)
             except (KafkaError, OSError) as error:
                 logger.warning("no history is read while the broker does not answer: %r", error)

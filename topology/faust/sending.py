@@ -10,7 +10,7 @@ from topology.faust.kafka import connection
 
 
 class Message(Protocol):
-    """A message to send."""
+    """A message to send; it bears the time of sending."""
 
     @property
     def topic(self) -> str: ...
@@ -18,8 +18,6 @@ class Message(Protocol):
     def key(self) -> bytes | None: ...
     @property
     def value(self) -> bytes | None: ...
-    @property
-    def timestamp(self) -> int: ...
     @property
     def headers(self) -> list[tuple[str, bytes]]: ...
 
@@ -56,7 +54,6 @@ class Sending:
                 each.topic,
                 each.value,
                 key=each.key,
-                timestamp_ms=each.timestamp,
                 headers=each.headers,
             )
             for each in messages

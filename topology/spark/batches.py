@@ -83,7 +83,7 @@ class Batches:
         changes, others = self._split(records)
         if self._sink is not None and changes:
             self._apply(self._sink, changes)
-        self._writer.write(query, number, others, planned.ends, planned.made)
+        self._writer.write(query, number, others, planned.ends)
         self._count(number, outcomes)
         _tell(line for outcome in outcomes for line in outcome.reports)
 

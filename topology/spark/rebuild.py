@@ -215,8 +215,8 @@ def _rows(
 
 def _sent(rebuild: Rebuild) -> list[Sent]:
     return [
-        Sent(topic, key, value, timestamp, list(headers))
-        for topic, (key, value, timestamp, headers) in rebuild.emits()
+        Sent(topic, key, value, list(headers))
+        for topic, (key, value, _, headers) in rebuild.emits()
     ]
 
 

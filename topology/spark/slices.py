@@ -25,7 +25,6 @@ _SCHEMA = pa.schema(
         ("chain", pa.binary()),
         ("topic", pa.string()),
         ("key", pa.binary()),
-        ("timestamp", pa.int64()),
         ("headers", pa.binary()),
     ]
 )
@@ -38,7 +37,6 @@ class Sent(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
-    timestamp: int
     headers: list[tuple[str, bytes]]
 
 
@@ -120,11 +118,11 @@ def _batch(rows: list[Rebuilt | Sent]) -> pa.RecordBatch:
             )
             found: tuple[Any, ...] = (
                 *(None, None, row.value, None),
-                *(row.topic, row.key, row.timestamp, headers),
+                *(row.topic, row.key, headers),
             )
         else:
             chain = b"" if row.chain is None else row.chain.hash
-            found = (row.view, row.stream, row.value, chain, None, None, None, None)
+            found = (row.view, row.stream, row.value, chain, None, None, None)
         for column, value in zip(columns, found, strict=True):
             column.append(value)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
@@ -133,10 +131,10 @@ def _batch(rows: list[Rebuilt | Sent]) -> pa.RecordBatch:
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Record | Sent]:
     columns = (batch.column(field.name).to_pylist() for field in _SCHEMA)
-    for view, stream, value, chain, topic, key, timestamp, headers in zip(*columns, strict=True):
+    for view, stream, value, chain, topic, key, headers in zip(*columns, strict=True):
         if topic is None:
             yield Record(view, stream, value, chain)
         else:
             pairs = json.loads(headers)
             plain: list[Any] = [(n, None if v is None else v.encode("latin-1")) for n, v in pairs]
-            yield Sent(topic, key, value, timestamp, plain)
+            yield Sent(topic, key, value, plain)

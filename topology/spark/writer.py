@@ -8,6 +8,7 @@ driver that is thought to be dead.
 
 import asyncio
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
@@ -57,13 +58,13 @@ class Writer:
         self._wait(self._start())
         self.written = -1 if query is None else self._wait(self._written(query))
 
-    def write(self, query: str, batch: int, records: Sequence[Sent], ends: Ends, now: int) -> None:
-        """Write a batch, unless it is written already. now: the records' timestamp (ms)."""
+    def write(self, query: str, batch: int, records: Sequence[Sent], ends: Ends) -> None:
+        """Write a batch, unless it is written already."""
         if batch <= self.written:
             return
         # A batch in which nothing came and nothing was due leaves no trace.
         if records or ends != self._ends:
-            self._wait(self._write(query, batch, records, ends, now))
+            self._wait(self._write(query, batch, records, ends))
         self.written, self._ends = batch, ends
 
     def close(self) -> None:
@@ -105,9 +106,7 @@ class Writer:
                 numbers.append(noted["batch"])
         return max(numbers)
 
-    async def _write(
-        self, query: str, batch: int, records: Iterable[Sent], ends: Ends, now: int
-    ) -> None:
+    async def _write(self, query: str, batch: int, records: Iterable[Sent], ends: Ends) -> None:
         placed: dict[tuple[str, int], list[Sent]] = defaultdict(list)
         for record in records:
             placed[record.topic, await self._partition(record)].append(record)
@@ -122,15 +121,15 @@ class Writer:
             sending = [
                 future
                 for (topic, partition), found in placed.items()
-                for future in await self._send(topic, partition, found, now)
+                for future in await self._send(topic, partition, found)
             ]
             await asyncio.gather(*sending)
             await producer.send_offsets_to_transaction(offsets, self.group)
 
-    async def _send(
-        self, topic: str, partition: int, records: Iterable[Sent], now: int
-    ) -> list[Any]:
+    async def _send(self, topic: str, partition: int, records: Iterable[Sent]) -> list[Any]:
         """Send the records of a partition. Returns what to wait for."""
+        # Not the batch's own time: it may be run again days later, and Kafka deletes by this one.
+        now = int(time.time() * 1000)
         producer, sent = self._producer, []
         batch = producer.create_batch()
         for record in records:

@@ -27,7 +27,7 @@ def nothing() -> None:
 
 def test_slices_are_loaded_as_they_come_and_once(tmp_path: Path) -> None:
     slices = Slices(str(tmp_path / "slices"))
-    message = Sent("log", b"k", b"v", 5, [])
+    message = Sent("log", b"k", b"v", [])
     slices.write(1, [rebuilt("a", 3, 1), message, rebuilt("b", 4, 2)], dict)
     sent: list[Sent] = []
     url = f"sqlite:///{tmp_path / 'read.db'}"

@@ -57,6 +57,8 @@ def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) 
         yield own(changelogs[view.name], view.of.partitions, compact=True)
     for name in topology.side_topics:
         yield own(name, 1, keep_days=keep_days)
+    config = {"message.timestamp.type": "LogAppendTime", "retention.ms": retention(1)}
+    yield Topic(topology.clock_topic, 1, config=config)
 
 
 def given(topology: Topology, partitions: int = 0, keep_days: float = 0) -> Iterator[Topic]:

@@ -1,0 +1,59 @@
+"""Workers go by the broker's clock: a wrong one of their machine gives no gap up too early."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.soak.chaos import Soak, let_work
+from apps.soak.check import check
+from apps.soak.harms import LEAP
+from apps.soak.workload import Workload, workload
+from tests.conftest import BrokerAddress
+from topology import Inspector, Topology
+from topology.faust import compile
+from topology.faust.broker.clock import go_by_broker
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def soak(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Soak]:
+    made = Soak(broker.address, unique("clock"), tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("ahead", [LEAP, -LEAP], ids=["ahead", "behind"])
+def test_a_gap_outlives_a_machine_whose_clock_is_wrong(soak: Soak, ahead: float) -> None:
+    work = workload(2_000, 40, seed=5, late=0.5)
+    half = len(work.messages) // 2
+    soak.fill(Workload(work.messages[:half], {}))
+    soak.start("a")
+    soak.ready("a")
+    let_work(soak, half, 15)
+    soak.kill("a")
+    # By this clock, what waits has waited for longer than its view does, or from tomorrow on.
+    soak.start("a", ahead)
+    soak.ready("a")
+    assert b"this machine's clock is 21" in soak.said("a")
+    soak.send(work.messages[half:])
+    soak.wait(60)
+    assert soak.stop_all() == {"a": 0}
+    assert check(soak.broker, soak.prefix, work, soak.data("a")) == []
+
+
+async def test_a_topic_that_the_broker_does_not_stamp_is_no_clock(
+    broker: BrokerAddress,
+    unique: Callable[[str], str],
+    create_topics: Callable[[dict[str, int]], None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Topology(unique("shop"))
+    source = shop.source("orders", inspector=Inspector("id", "n"))
+    shop.view("board", of=source, handler=lambda event: None)
+    create_topics({shop.clock_topic: 1})
+    app = compile(shop, broker=broker.address, datadir=str(tmp_path))
+    assert not await go_by_broker(app)
+    assert "needs message.timestamp.type=LogAppendTime" in caplog.text
