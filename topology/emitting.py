@@ -8,6 +8,9 @@ from topology.names import checked_topic
 TOPICS = 100
 """Topics that a view may name in one worker besides those that it declares."""
 
+INTERNAL = "names that begin with '__' are of Kafka's own topics; name another topic"
+"""Why a topic is refused. A broker takes records for none of its own, however often it is asked."""
+
 
 class Emitting:
     """A view's topics, of all partitions of a worker together.
@@ -39,6 +42,8 @@ class Emitting:
                 f"Emit(topic={topic!r}): it is {use} of the topology itself, which alone may write "
                 "there; name another topic"
             )
+        if internal(topic):
+            raise HandlerError(f"Emit(topic={topic!r}): {INTERNAL}")
         # Kafka makes no topic whose name differs from another's in '.' and '_' only.
         if (other := self._alike.get(alike(topic), topic)) != topic:
             raise HandlerError(
@@ -64,7 +69,7 @@ def checked_emitting(
         raise DeclarationError(
             f"view {view!r}: emits={emits!r}; give a list of topics, as in ['payments']"
         )
-    declared = [_declared(view, topic) for topic in emits]
+    declared = [_declared(view, topic, own) for topic in emits]
     if isinstance(topics, bool) or not isinstance(topics, int) or topics < 0:
         raise DeclarationError(
             f"view {view!r}: topics={topics!r}; give how many topics the handler may name besides "
@@ -73,11 +78,24 @@ def checked_emitting(
     return Emitting(view, declared, topics, own)
 
 
-def _declared(view: str, topic: object) -> str:
+def _declared(view: str, topic: object, own: Callable[[str], str | None]) -> str:
     try:
-        return checked_topic(topic)
+        name = checked_topic(topic)
     except DeclarationError as error:
         raise DeclarationError(f"view {view!r}: emits: {error}") from None
+    if internal(name):
+        raise DeclarationError(f"view {view!r}: emits: topic {name!r}: {INTERNAL}")
+    if (use := own(name)) is not None:
+        raise DeclarationError(
+            f"view {view!r}: emits: topic {name!r} is {use} of the topology itself, which alone "
+            "may write there; name another topic"
+        )
+    return name
+
+
+def internal(topic: str) -> bool:
+    """Whether a topic is one of Kafka's own."""
+    return topic.startswith("__")
 
 
 def alike(topic: str) -> str:

@@ -219,7 +219,9 @@ class Topology(SideTopics):
         split = None if lane is None else compile_split(name, lane)
         declared = _checked_tables(name, tables)
         limit = checked_timeout(name, timeout)
-        emitting = checked_emitting(name, emits, topics, self._own_use)
+        emitting = checked_emitting(
+            name, emits, topics, lambda topic: self._own_use(topic, (name,))
+        )
         self._check_tables(name, declared)
 
         def declare(function: Any) -> Any:
@@ -256,40 +258,42 @@ class Topology(SideTopics):
             declare(handler)
         return declare
 
-    def _own_use(self, topic: str) -> str | None:
-        """What one of the topology's own topics is for, None for any other topic."""
+    def _own_use(self, topic: str, new: tuple[str, ...] = ()) -> str | None:
+        """What one of the topology's own topics is for, None for any other topic.
+
+        new: views that are about to be declared.
+        """
         name = alike(topic)
         for source in self._sources.values():
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
-        for side in (*self.side_topics, self.clock_topic):
+        for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-rows"):
             if name == alike(side):
                 return f"the topic {side!r}"
-        for view in self._views.values():
-            for what, own in (
-                ("output", view.output),
-                ("redelivery", view.redeliver_topic),
-                ("commands", view.commands_topic),
-            ):
+        for view in (*self._views, *new):
+            for what, own in self._topics_of(view).items():
                 if name == alike(own):
-                    return f"the {what} topic of view {view.name!r}"
-            if topic.endswith(f"-{view.name}-changelog"):
-                return f"the changelog of view {view.name!r}"
+                    return f"the {what} topic of view {view!r}"
+            if topic.endswith(f"-{view}-changelog"):
+                return f"the changelog of view {view!r}"
         return None
 
-    def _check_output(self, view: str) -> None:
+    def _topics_of(self, view: str) -> dict[str, str]:
+        """What a view's topics are for → their names."""
         output = f"{self.name}.{view}"
-        topics = {
+        return {
             "output": output,
             "redelivery": f"{output}.redeliver",
             "commands": f"{output}.commands",
         }
+
+    def _check_output(self, view: str) -> None:
         inputs = {topic for source in self._sources.values() for topic in source.topics}
         own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
         own.add(self.clock_topic)
         for other in self._views.values():
-            own |= {other.output, other.redeliver_topic, other.commands_topic}
-        for what, topic in topics.items():
+            own |= {*self._topics_of(other.name).values(), *other.emitting.declared}
+        for what, topic in self._topics_of(view).items():
             if topic in inputs | own:
                 use = "is a source's topic" if topic in inputs else "has another use"
                 raise DeclarationError(

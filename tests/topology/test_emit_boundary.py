@@ -74,6 +74,7 @@ def test_what_kafka_would_refuse_is_refused_by_name(emit: Emit, reason: str) -> 
         "shop.parked",
         "shop.dead",
         "shop.audit",
+        "shop.dead-rows",
         "shop-board-changelog",
         "other-group-board-changelog",
         "shop_board",
@@ -81,6 +82,30 @@ def test_what_kafka_would_refuse_is_refused_by_name(emit: Emit, reason: str) -> 
 )
 def test_the_topologys_own_topics_are_its_own(topic: str) -> None:
     assert "of the topology itself" in failure(run(lambda event: [Emit(topic, "k", {})]))
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__mine"])
+def test_no_message_is_sent_to_a_topic_of_kafkas_own(topic: str) -> None:
+    error = failure(run(lambda event: [Emit("log", "k", {}), Emit(topic, "k", {})]))
+    assert "Kafka's own topics; name another topic" in error
+    with pytest.raises(DeclarationError, match="Kafka's own topics; name another topic"):
+        driver_of(lambda event: None, emits=["log", topic])
+
+
+@pytest.mark.parametrize(
+    "topic", ["shop.board", "shop_board", "shop.board.redeliver", "shop.late", "shop.dead-rows"]
+)
+def test_a_view_cannot_declare_that_it_sends_to_the_topologys_own_topics(topic: str) -> None:
+    with pytest.raises(DeclarationError, match="of the topology itself.*; name another topic"):
+        driver_of(lambda event: None, emits=[topic])
+
+
+def test_a_view_whose_output_another_one_sends_to_cannot_be_declared() -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=Inspector("stream", "sequence"))
+    topology.view("board", of=orders, handler=lambda event: None, emits=["shop.money"])
+    with pytest.raises(DeclarationError, match="'shop.money', which has another use; rename"):
+        topology.view("money", of=orders, handler=lambda event: None)
 
 
 @pytest.mark.parametrize("topic", ["orders", "shop.mine", "shop.board.mine", "payments-changelog"])
