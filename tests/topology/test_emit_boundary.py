@@ -96,7 +96,7 @@ def test_no_message_is_sent_to_a_topic_of_kafkas_own(topic: str) -> None:
     "topic", ["shop.board", "shop_board", "shop.board.redeliver", "shop.late", "shop.dead-rows"]
 )
 def test_a_view_cannot_declare_that_it_sends_to_the_topologys_own_topics(topic: str) -> None:
-    with pytest.raises(DeclarationError, match="of the topology itself.*; name another topic"):
+    with pytest.raises(DeclarationError, match=r"of the topology itself.*; name another topic"):
         driver_of(lambda event: None, emits=[topic])
 
 
@@ -104,7 +104,7 @@ def test_a_view_whose_output_another_one_sends_to_cannot_be_declared() -> None:
     topology = Topology("shop")
     orders = topology.source("orders", inspector=Inspector("stream", "sequence"))
     topology.view("board", of=orders, handler=lambda event: None, emits=["shop.money"])
-    with pytest.raises(DeclarationError, match="'shop.money', which has another use; rename"):
+    with pytest.raises(DeclarationError, match="which has another use; rename"):
         topology.view("money", of=orders, handler=lambda event: None)
 
 
