@@ -187,7 +187,7 @@ def _culprit(changes: Iterable[Any]) -> RefusedValue:
 def _said(value: Any, error: TypeError) -> str:
     if isinstance(error.__cause__, RefusedValue):
         return str(error.__cause__)
-    return f"{printable(repr(value))} cannot be written as JSON: {error}"
+    return f"{_shown(value)} cannot be written as JSON: {error}"
 
 
 def _moment_text(value: datetime) -> str:
@@ -297,4 +297,9 @@ def read_bytes(value: Any) -> bytes:
 
 
 def _shown(value: Any) -> str:
-    return printable(repr(value), 100)
+    """A value for an error, even one that has no text: an int may be too large, a list too deep."""
+    try:
+        return printable(repr(value), 100)
+    except Exception:
+        size = f" of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"{type(value).__name__}{size}, too large or too deep to be shown,"

@@ -106,6 +106,13 @@ def test_a_null_that_is_meant_is_one(value: Any) -> None:
     assert said([value, None])[1] is None
 
 
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -117,6 +124,9 @@ def test_a_null_that_is_meant_is_one(value: Any) -> None:
         ("\ud800", "surrogates"),
         ({1, 2}, "cannot be written as JSON"),
         (2**64, "64-bit"),
+        pytest.param(10**5000, "int of 16610 bits, too large or too deep to be shown", id="huge"),
+        ({"a": 10**5000}, "dict, too large or too deep to be shown, cannot be written"),
+        (nested(5_000), "cannot be written as JSON: Recursion limit reached"),
         (object(), "cannot be written as JSON"),
         ([datetime(2026, 1, 1)], "has no time zone"),
     ],

@@ -49,6 +49,7 @@ DEAD: list[tuple[Upsert | Delete, str]] = [
     (upsert(n=2**63), "more than 64 bits"),
     (upsert(n=-(2**63) - 1), "64"),
     (upsert(n=2**70), "64-bit"),
+    (upsert(n=10**5000), "column 'n': int of 16610 bits"),
     (upsert(n="1"), "'1' is no int"),
     (upsert(n=datetime(2026, 1, 1, tzinfo=UTC)), "is no int"),
     (upsert(text="a\0b"), "NUL"),
