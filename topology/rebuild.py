@@ -116,8 +116,17 @@ class _Rebuild:
         self.ready = replayed(task.ordering, list(self.history.events.values()))
         asked = {_position(event) for event in self.asked}
         self.new = [event for event in self.ready if _position(event) in asked]
-        # Another copy was handled in its time, where an order does not remember for so long.
         self.copies = len(self.asked) - len(self.new)
+        if self.copies and task.ordering.kind != "monotonic":
+            # An order that knows what it gave up says that no copy was handled in its time.
+            place = {_position(event) for event in self.new}
+            copy = next(event for event in self.asked if _position(event) not in place)
+            self.reason = (
+                f"sequence {copy.sequence} was given up, and yet has come before: the stream was "
+                "dropped since, or that copy was away"
+            )
+            return
+        # Another copy was handled in its time: the order does not remember for so long.
         if self.new:
             again = _Again if view.split is None else _AgainLanes
             self.handling = again(view, self.own, lambda _: None)

@@ -450,6 +450,29 @@ def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
     assert partition.values("shop.board")[-1]["epoch"] == 1
 
 
+def test_a_late_event_that_came_before_its_stream_was_dropped_is_not_thrown_away() -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=Inspector("id", "n"))
+    topology.view("board", of=orders, handler=listed, gap=skip(after=10), late=rebuild_stream())
+    driver = TopologyTestDriver(topology)
+    for number in (1, 2, 3):
+        driver.pipe("orders", {"id": "a", "n": number})
+    driver.command("drop", "board", "a")
+    for number in (1, 3):
+        driver.pipe("orders", {"id": "a", "n": number})
+    driver.advance(10)
+    driver.pipe("orders", {"id": "a", "n": 2})
+    counts = driver.counts("board")
+    assert (counts.late, counts.skipped, counts.duplicate) == (1, 1, 0)
+    (late,) = driver.read("shop.late")
+    assert (
+        b"sequence 2 was given up, and yet has come before" in dict(late.headers)["sequitur-reason"]
+    )
+    found = driver.explain("board", "a")
+    assert (found.situation, found.well) == ("incomplete", False)
+    assert driver.audit().sound
+
+
 @pytest.mark.parametrize(
     ("policies", "text"),
     [

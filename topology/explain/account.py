@@ -99,7 +99,7 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
     )
     here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
-    apart = passed(progress, last, here, around, task.ordering.jump)
+    apart = passed(progress, last, here, around, task.ordering)
     there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
     gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))

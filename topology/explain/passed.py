@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from topology.explain.around import Around, SetAside
 from topology.progress import SKIPPED_KEPT, Progress
+from topology.sequencer import Ordering
 
 _BY_HAND = re.compile(" (unparked its stream|skipped up to|dropped its stream) ?")
 """In the reason of an event that a command sent to the dead topic: it was meant to be passed."""
@@ -37,13 +38,13 @@ class Passed:
 
 
 def passed(
-    progress: int | Progress, last: int, here: Iterable[int], around: Around, reach: int
+    progress: int | Progress, last: int, here: Iterable[int], around: Around, ordering: Ordering
 ) -> Passed:
     """Sort what the side topics have. here: the sequences that wait or are in redelivery.
 
-    reach: how far an event can be ahead of its stream; one that is farther is not waited for.
+    An event that is farther ahead of its stream than `ordering` has it be is not waited for.
     """
-    there = set(here)
+    there, reach = set(here), ordering.jump
     ahead: list[SetAside] = []
     lost: list[SetAside] = []
     back: list[SetAside] = []
@@ -59,11 +60,31 @@ def passed(
         else:
             back.append(each)
     dead = {each.sequence for each in lost}
-    rest = tuple(pair for pair in skipped if not _within(pair, dead))
-    return Passed(
-        tuple(ahead), tuple(lost), tuple(back), around.failed,
-        tuple(sorted({a.sequence for a in around.late if a.sequence is not None})), rest,
-    )  # fmt: skip
+    late = {a.sequence for a in around.late if a.sequence is not None}
+    given_up = _since_it_began(skipped, late, ordering)
+    rest = tuple(pair for pair in given_up if not _within(pair, dead))
+    return Passed(tuple(ahead), tuple(lost), tuple(back), around.failed, tuple(sorted(late)), rest)
+
+
+def _since_it_began(skipped: Ranges, late: Container[int], ordering: Ordering) -> Ranges:
+    """What was given up, but for what is below the event that a stream was joined at.
+
+    Where gaps are given up, a stream whose opening event never came begins without it: that is
+    given up like any other.
+    """
+    joined = ordering.open_after is not None or (ordering.opens and ordering.skip_after is None)
+    if not joined:
+        return skipped
+    expected, kept = ordering.start, []
+    for first, last in sorted(skipped):
+        # What came of it since is no longer in its range.
+        while expected < first and expected in late:
+            expected += ordering.step
+        if first == expected:
+            expected = last + ordering.step
+        else:
+            kept.append((first, last))
+    return tuple(kept)
 
 
 def by_hand(dead: SetAside) -> bool:

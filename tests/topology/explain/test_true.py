@@ -15,7 +15,9 @@ from topology import (
     TopologyTestDriver,
     Upsert,
     ask,
+    earliest_seen,
     halt,
+    opened_by,
     park,
     redeliver,
     retry,
@@ -381,3 +383,40 @@ def test_what_helps_is_what_a_driver_obeys() -> None:
     send(driver, 1, kind="Bad")
     (*_, unpark) = explained(driver).remedies
     assert obeyed(driver, unpark.command).done
+
+
+def joined(**view: Any) -> TopologyTestDriver:
+    """Sequences 7 and 8 of a stream that the view joins at 7."""
+    driver = driver_of(board, **view)
+    driver.pipe("orders", order(7, kind="Open"))
+    driver.advance(5)
+    driver.pipe("orders", order(8))
+    assert driver.last("board", "a") == 8
+    return driver
+
+
+@pytest.mark.parametrize("start", [earliest_seen(after=5), opened_by("Open")])
+def test_a_stream_that_was_joined_midway_is_in_order(start: Any) -> None:
+    driver = joined(start=start)
+    found = explained(driver)
+    assert (found.situation, found.causes, found.skipped) == ("in order", (), ())
+    assert found.well
+
+
+@pytest.mark.parametrize("start", [earliest_seen(after=5), opened_by("Open")])
+def test_what_comes_from_below_where_a_stream_was_joined_is_late_and_nothing_is_given_up(
+    start: Any,
+) -> None:
+    driver = joined(start=start)
+    send(driver, 3, 1)
+    found = explained(driver)
+    assert found.situation == "incomplete"
+    assert found.causes == ("it went on without sequences 1, 3 (2): late, and in shop.late",)
+
+
+def test_a_gap_behind_where_a_stream_was_joined_is_given_up() -> None:
+    driver = joined(start=earliest_seen(after=5), gap=skip(after=5))
+    send(driver, 10)
+    driver.advance(5)
+    found = explained(driver)
+    assert (found.situation, found.skipped, found.well) == ("incomplete", ((9, 9),), False)
