@@ -126,7 +126,7 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
         if (inspected := view.of.inspect(message)) is not None:
             _, _, kind, content = inspected
     made: Any = _Away(
-        stream, sequence, kind, content, message, now, attempt, *more.values(), passed
+        stream, sequence, kind, content, message, now, attempt, more[LAST], more[DEAD], passed
     )
     made.__class__ = Redelivered
     event: Redelivered = made
