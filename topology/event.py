@@ -132,7 +132,12 @@ class Event(Draft, Generic[Content]):
 
     @property
     def was_dead(self) -> bool:
-        """Whether it had been given up: if its stream has passed it, it is late, no duplicate."""
+        """Whether it had been given up."""
+        return False
+
+    @property
+    def was_passed(self) -> bool:
+        """Whether a command let its stream go on without it: it is late, no duplicate."""
         return False
 
 

@@ -111,3 +111,16 @@ def last_of(progress: "int | Progress") -> int:
 def was_skipped(progress: "int | Progress", sequence: int) -> bool:
     """Whether a sequence was given up, and has not come since."""
     return isinstance(progress, Progress) and progress.has_skipped(sequence)
+
+
+def may_be_lost(progress: "int | Progress", event: Event) -> bool:
+    """Whether an event that was dead may not have been handled, though no skip of it is known.
+
+    Any other that its stream has passed came another time meanwhile, and was handled then.
+    """
+    if event.was_passed:
+        return True
+    ranges = progress.skipped if isinstance(progress, Progress) else ()
+    # Those that were given up before these are forgotten.
+    forgotten = len(ranges) >= SKIPPED_KEPT and event.sequence < min(ranges)[0]
+    return event.was_dead and forgotten

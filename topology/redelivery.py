@@ -19,7 +19,8 @@ NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequ
 is, and its sequence."""
 LAST, DEAD = "sequitur-last", "sequitur-dead"
 """Headers: where its stream stood when it went; the offset in the dead topic of an event that was
-given up, and is put back."""
+given up, and is put back, with `PASSED` behind it if its stream was told to go on without it."""
+PASSED = b" passed"
 
 _MOST = 2**63 - 1
 
@@ -32,13 +33,15 @@ class _Away(Draft):
     attempt: int = 0
     last: int | None = None
     dead: int | None = None
+    was_passed: bool = False
 
 
 class Redelivered(_Away, Event):
     """An event that was away in the redelivery topic.
 
     attempt: how often it was while its stream stood at `last`; None where that is not known. dead:
-    where it was in the dead topic, if it was put back from there.
+    where it was in the dead topic, if it was put back from there. was_passed: whether a command let
+    its stream go on without it.
     """
 
     __slots__ = ()
@@ -100,9 +103,11 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     sequence, attempt = int(told[SEQUENCE]), int(told[ATTEMPT])
     del headers[-3:]
     more: dict[str, int | None] = {LAST: None, DEAD: None}
+    passed = False
     if headers and headers[-1][0] in more:
         name, value = headers.pop()
-        more[name] = int(value)
+        passed = name == DEAD and value.endswith(PASSED)
+        more[name] = int(value.removesuffix(PASSED) if passed else value)
     if not 0 <= (more[DEAD] or 0) <= _MOST:
         raise ValueError(f"{more[DEAD]} is no offset of the dead topic")
     stream = (record.key or b"").decode()
@@ -120,7 +125,9 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     with suppress(Malformed):
         if (inspected := view.of.inspect(message)) is not None:
             _, _, kind, content = inspected
-    made: Any = _Away(stream, sequence, kind, content, message, now, attempt, *more.values())
+    made: Any = _Away(
+        stream, sequence, kind, content, message, now, attempt, more[LAST], more[DEAD], passed
+    )
     made.__class__ = Redelivered
     event: Redelivered = made
     return event

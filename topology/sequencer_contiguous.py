@@ -3,7 +3,7 @@
 from itertools import islice
 
 from topology.event import Event
-from topology.progress import Progress, was_skipped
+from topology.progress import Progress, may_be_lost, was_skipped
 from topology.ring import RingBuffer
 from topology.sequencer_run import Run, may_begin
 from topology.sequencer_step import LAST, Gap, Ordering
@@ -16,7 +16,7 @@ class ContiguousRun(Run):
         result, ordering, sequence = self.result, self.ordering, event.sequence
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
-            if event.was_dead or was_skipped(progress, sequence):
+            if was_skipped(progress, sequence) or may_be_lost(progress, event):
                 result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(event.stream, progress)
                 progress.strike_skipped(sequence, ordering.step)

@@ -1,7 +1,7 @@
 """Links: the next event is the lowest that waits, once its predecessor is behind."""
 
 from topology.event import Event
-from topology.progress import Progress, was_skipped
+from topology.progress import Progress, may_be_lost, was_skipped
 from topology.sequencer_run import may_begin
 from topology.sequencer_sparse import SparseRun
 from topology.sequencer_step import Gap, Ordering
@@ -14,7 +14,7 @@ class LinkedRun(SparseRun):
         result, sequence, stream = self.result, event.sequence, event.stream
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
-            if event.was_dead or was_skipped(progress, sequence):
+            if was_skipped(progress, sequence) or may_be_lost(progress, event):
                 result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(stream, progress)
                 progress.strike_skipped(sequence, 1)

@@ -139,6 +139,51 @@ def test_what_its_stream_has_passed_is_late_and_never_lost(late: Any) -> None:
     assert not driver.audit().violations, str(driver.audit())
 
 
+@pytest.mark.parametrize("late", [None, rebuild_stream()])
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_came_another_time_meanwhile_is_a_duplicate(
+    late: Any, copies: int, restart: bool
+) -> None:
+    """It was processed: to be late, or to be handled again with its messages, is untrue."""
+    driver = driver_of(board, buffer=2, full=redeliver(limit=1), late=late)
+    for sequence in (2, *[4] * copies):
+        driver.pipe("orders", order(sequence))
+    driver.advance(60)
+    assert driver.counts("board").dead == copies
+    for sequence in (1, 3, 4, 5):
+        driver.pipe("orders", order(sequence))
+    driver.redrive_dead("board")
+    if restart:
+        driver.restart()
+    driver.advance(1)
+    assert (
+        [each["sequence"] for each in driver.read_json("log")] == handled(driver) == [1, 2, 3, 4, 5]
+    )
+    counts = driver.counts("board")
+    assert (counts.processed, counts.late, counts.skipped, counts.rebuilt) == (5, 0, 0, 0)
+    assert (counts.dead, counts.redriven, counts.duplicate) == (0, copies, copies)
+    assert counts.accounted == counts.received
+    assert not driver.audit().violations, str(driver.audit())
+    assert driver.explain("board", "a").well
+    assert not driver.read("shop.late")
+
+
+def test_two_dead_copies_are_handled_once() -> None:
+    driver = driver_of(board, buffer=2, full=redeliver(limit=1), late=rebuild_stream())
+    for sequence in (2, 4, 4):
+        driver.pipe("orders", order(sequence))
+    driver.advance(60)
+    for sequence in (1, 3):
+        driver.pipe("orders", order(sequence))
+    driver.redrive_dead("board")
+    driver.advance(1)
+    assert [each["sequence"] for each in driver.read_json("log")] == handled(driver) == [1, 2, 3, 4]
+    counts = driver.counts("board")
+    assert (counts.redriven, counts.duplicate, counts.late, counts.rebuilt) == (2, 1, 0, 0)
+    assert not driver.audit().violations, str(driver.audit())
+
+
 def test_only_those_that_are_chosen_and_a_dry_run_does_nothing() -> None:
     driver = stuck()
     for sequence in (2, 3, 5):
