@@ -38,6 +38,8 @@ OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 """How handlers' outputs are written as JSON."""
 ROW_OPTIONS = OPTIONS | orjson.OPT_PASSTHROUGH_DATETIME
 """How row changes are, together with `as_text`."""
+_TEXT_KEYS = ROW_OPTIONS & ~orjson.OPT_NON_STR_KEYS
+"""The same where all keys are texts, as nearly all are: no two can be one."""
 
 _dumps = orjson.dumps
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
@@ -115,14 +117,49 @@ def encoded(body: dict[str, Any], changes: Iterable[Any]) -> bytes:
         else:
             said.append({"table": change.table, "key": change.key, "op": change.op})
     try:
-        value = _dumps(body, as_text, ROW_OPTIONS)
+        value = _dumps(body, as_text, _TEXT_KEYS)
     except TypeError:
-        raise _culprit(changes) from None
+        value = _encoded_otherwise(body, changes)
     # orjson writes NaN and infinity as null. To count nulls is quicker than to look at each value.
     nulls = value.count(b"null")
     if nulls and nulls != _nones(changes):
         check_finite(changes)
     return value
+
+
+def _encoded_otherwise(body: dict[str, Any], changes: Iterable[Any]) -> bytes:
+    """The same of what has keys that are no texts, of which two may be one in JSON."""
+    try:
+        value = _dumps(body, as_text, ROW_OPTIONS)
+    except TypeError:
+        raise _culprit(changes) from None
+    for change in changes:
+        for what, part in (("key", change.key), ("values", getattr(change, "values", None))):
+            if (found := alike_keys(part)) is not None:
+                raise RefusedValue(
+                    f"table {printable(change.table)!r}: {what}: {found}; name each by a text of "
+                    "its own"
+                )
+    return value
+
+
+def alike_keys(value: Any) -> str | None:
+    """Which keys of a dictionary in `value`, which orjson writes, are one in JSON; None if none."""
+    if isinstance(value, dict):
+        named: dict[str, Any] = {}
+        for key in value:
+            (name,) = orjson.loads(orjson.dumps({key: 0}, option=ROW_OPTIONS))
+            if name in named:
+                return f"the keys {_shown(named[name])} and {_shown(key)} are one in JSON"
+            named[name] = key
+        parts: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple):
+        parts = value
+    elif is_dataclass(value):
+        parts = [getattr(value, name) for name in value.__dataclass_fields__]
+    else:
+        return None
+    return next((found for part in parts if (found := alike_keys(part)) is not None), None)
 
 
 def _nones(changes: Iterable[Any]) -> int:

@@ -138,6 +138,27 @@ def test_what_cannot_be_written_is_refused_by_the_column_s_name(value: Any, reas
 
 
 @pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (Upsert("t", {1: 1, "1": 2}, {"v": 1}), "key: the keys 1 and '1'"),
+        (Upsert("t", {"k": 1}, {1: 1, "1": 2}), "values: the keys 1 and '1'"),
+        (Upsert("t", {"k": 1}, {"v": {1: 2, "1": 3}}), "values: the keys 1 and '1'"),
+        (Upsert("t", {"k": 1}, {"v": [{"a": ({None: 2, "null": 3},)}]}), "None and 'null'"),
+        (Upsert("t", {"k": 1}, {"v": {True: 2, "true": 3}}), "the keys True and 'true'"),
+        (Delete("t", {1: 1, "1": 2}), "key: the keys 1 and '1'"),
+    ],
+)
+def test_keys_that_are_one_in_json_lose_no_value_without_a_word(change: Any, where: str) -> None:
+    with pytest.raises(RefusedValue, match=r"table 't'.* are one in JSON; name each") as error:
+        encoded({"view": "board"}, [change])
+    assert where in str(error.value)
+
+
+def test_keys_that_are_no_texts_are_written_as_texts() -> None:
+    assert said({1: 2, date(2026, 1, 31): 3}) == {"1": 2, "2026-01-31": 3}
+
+
+@pytest.mark.parametrize(
     ("precision", "scale"), [(0, 0), (39, 0), (5, 6), (5, -1), ("5", 2), (5, 2.0), (True, 0)]
 )
 def test_digits_that_no_read_store_has_are_refused(precision: Any, scale: Any) -> None:
