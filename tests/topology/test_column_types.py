@@ -137,15 +137,18 @@ def test_what_cannot_be_written_is_refused_by_the_column_s_name(value: Any, reas
     assert reason in str(error.value)
 
 
+ONE: Any = {1: 1, "1": 2}
+
+
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (Upsert("t", {1: 1, "1": 2}, {"v": 1}), "key: the keys 1 and '1'"),
-        (Upsert("t", {"k": 1}, {1: 1, "1": 2}), "values: the keys 1 and '1'"),
+        (Upsert("t", ONE, {"v": 1}), "key: the keys 1 and '1'"),
+        (Upsert("t", {"k": 1}, ONE), "values: the keys 1 and '1'"),
         (Upsert("t", {"k": 1}, {"v": {1: 2, "1": 3}}), "values: the keys 1 and '1'"),
         (Upsert("t", {"k": 1}, {"v": [{"a": ({None: 2, "null": 3},)}]}), "None and 'null'"),
         (Upsert("t", {"k": 1}, {"v": {True: 2, "true": 3}}), "the keys True and 'true'"),
-        (Delete("t", {1: 1, "1": 2}), "key: the keys 1 and '1'"),
+        (Delete("t", ONE), "key: the keys 1 and '1'"),
     ],
 )
 def test_keys_that_are_one_in_json_lose_no_value_without_a_word(change: Any, where: str) -> None:
