@@ -524,3 +524,25 @@ def test_what_was_processed_and_fails_in_a_rebuild_is_failed_once() -> None:
     done = [(each["sequence"], each["done"]) for each in driver.read_json("shop.errors")]
     again = "passed over in a rebuild"
     assert done == [(4, "advance"), (3, "advance"), (4, again), (3, again), (4, again)]
+
+
+def test_what_failed_before_a_rebuild_took_it_in_does_not_fail_twice() -> None:
+    broken = {2}
+
+    def sometimes(event: Event) -> Any:
+        if event.sequence in broken:
+            raise ValueError("no")
+        yield Upsert("steps", key={"id": event.stream}, values={"n": event.sequence})
+
+    driver = driving(sometimes, gap=skip(after=2), late=rebuild_stream())
+    for sequence in (1, 2, 3, 5, 7):
+        driver.pipe("orders", order(sequence))
+    driver.advance(3)
+    broken.clear()
+    driver.pipe("orders", order(4))
+    driver.restart()
+    broken.add(2)
+    driver.pipe("orders", order(6))
+    counts = driver.counts("board")
+    assert (counts.rebuilt, counts.failed, counts.processed) == (2, 1, 6)
+    assert not driver.audit().violations, str(driver.audit())
