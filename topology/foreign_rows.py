@@ -85,7 +85,14 @@ def _progress(value: bytes) -> None:
     retry = progress.retry or ()
     ranges = [at for each in progress.skipped for at in each]
     pairs = all(first <= last for first, last in progress.skipped)
-    numbers = [progress.last, *retry, *ranges, *progress.recent, *progress.rebuild]
+    numbers = [
+        progress.last,
+        *retry,
+        *ranges,
+        *progress.recent,
+        *progress.rebuild,
+        *progress.failed,
+    ]
     for number in numbers:
         _whole(number)
     for number in (progress.since, progress.rejected, progress.epoch, progress.closed or 0):

@@ -41,7 +41,8 @@ class Handling:
     state_of: stream → its dictionary as JSON before this step, or None. retried: events that failed
     before → how often they were retried, this time included. states: stream → its dictionary after
     the step, for the streams that were handled. held: stream → the failure that sets it aside; its
-    later events are not handled.
+    later events are not handled. without: the events that failed, and that their streams go on
+    without.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Handling:
         self.states: dict[str, bytes] = {}
         self.live: dict[str, Any] = {}
         self.processed = self.passed = self.failed = 0
+        self.without: list[Event] = []
         self.view_header = ("view", view.name.encode())
         self.outputs: list[Out] = []
         self.topics: set[str] = set()
@@ -216,6 +218,7 @@ class Handling:
         text = log_failure(self.view, event, error, what.done, self.unit)
         if not what.held:
             self.failed += 1
+            self.without.append(event)
             return False
         first = not self.held
         self.held[event.stream] = Failure(event, what, text)

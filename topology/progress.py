@@ -9,6 +9,9 @@ from topology.ring import RingBuffer
 
 SKIPPED_KEPT = 32
 """Ranges of given-up sequences remembered per stream; they tell late from duplicate."""
+FAILED_KEPT = 1000
+"""Failed sequences remembered per stream that may be rebuilt: they do not fail for the first time
+there."""
 RECENT_KEPT = 16
 """Sequences remembered per stream of an order without a count; they tell duplicate from late."""
 
@@ -31,8 +34,9 @@ class Progress:
     is to go on by itself. rejected: of a stream that waits, when an event was sent to come again
     last (ms), 0 if none was. recent: the latest sequences that were released or late, newest last,
     in an order that has no other way to know them. closed: when a closed stream is forgotten (ms).
-    epoch: how often the stream was rebuilt. rebuild: the late events that it is to be rebuilt with,
-    by their sequences: it waits for that.
+    failed: the latest sequences whose handler failed and that the stream went on without, newest
+    last, where streams are rebuilt. epoch: how often the stream was rebuilt. rebuild: the late
+    events that it is to be rebuilt with, by their sequences: it waits for that.
     """
 
     last: int
@@ -48,6 +52,7 @@ class Progress:
     closed: int | None = None
     epoch: int = 0
     rebuild: tuple[int, ...] = ()
+    failed: tuple[int, ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -68,12 +73,15 @@ class Progress:
             self.ring = None
         if self.ring or self.spilled or self.skipped or self.held:
             return self
-        if self.epoch or self.rebuild or self.closed is not None:
+        if self.epoch or self.rebuild or self.failed or self.closed is not None:
             return self
         return self if self.retry or self.recent else self.last
 
     def add_skipped(self, first: int, last: int) -> None:
         self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]
+
+    def add_failed(self, sequences: Iterable[int]) -> None:
+        self.failed = (*self.failed, *sequences)[-FAILED_KEPT:]
 
     def remember(self, sequence: int) -> None:
         self.recent = (*self.recent, sequence)[-RECENT_KEPT:]
@@ -124,3 +132,12 @@ def may_be_lost(progress: "int | Progress", event: Event) -> bool:
     # Those that were given up before these are forgotten.
     forgotten = len(ranges) >= SKIPPED_KEPT and event.sequence < min(ranges)[0]
     return event.was_dead and forgotten
+
+
+def note_failed(changed: "dict[str, int | Progress]", events: Iterable[Event]) -> None:
+    """Remember events whose handler failed with their streams, which went on. changed: by them."""
+    for event in events:
+        progress = changed[event.stream]
+        if isinstance(progress, int):
+            progress = changed[event.stream] = Progress(progress)
+        progress.add_failed([event.sequence])

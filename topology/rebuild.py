@@ -35,7 +35,7 @@ CLEARED = "cleared"
 """Header of an epoch's first record: how many of its changes, the first ones, clear the rows of the
 epoch before."""
 PASSED_OVER = "passed over in a rebuild"
-"""What the error log says of an event that was handled before, and fails again."""
+"""What the error log says of an event that failed before, and fails again."""
 
 
 def rebuild(task: ViewTask, stream: str, history: History, unit: CommitUnit) -> None:
@@ -58,9 +58,11 @@ async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUn
 
 
 class _Again(EpochHandling):
-    """late: the events that were not handled before."""
+    """late: the events that were not handled before. wrote: the sequences of those that were, and
+    whose handler did not fail, as far as it is known."""
 
     late: Collection[Event] = ()
+    wrote: Collection[int] = ()
     number = 0
 
     def epoch(self, stream: str) -> int:
@@ -77,6 +79,8 @@ class _Again(EpochHandling):
             self.held[event.stream] = Failure(event, done, described(error))
             return True
         if event in self.late:
+            return super().fail(event, error)
+        if event.sequence in self.wrote:
             return super().fail(event, error)
         log_failure(self.view, event, error, PASSED_OVER, self.unit)
         return False
@@ -131,6 +135,7 @@ class _Rebuild:
             again = _Again if view.split is None else _AgainLanes
             self.handling = again(view, self.own, lambda _: None)
             self.handling.late = frozenset(self.new)
+            self.handling.wrote = self.history.written.sequences - set(self.progress.failed)
             self.handling.number = max(self.progress.epoch, self.history.written.epoch) + 1
 
     def finish(self) -> None:
@@ -148,6 +153,7 @@ class _Rebuild:
                 self._count(handling)
                 counts.written += len(outputs)
                 self.progress.epoch = handling.number
+                self.progress.add_failed(event.sequence for event in handling.without)
                 self.task.rebuilt(self.stream, handling.states.get(self.stream))
                 self._hand_over(outputs)
         # The counts come first, too: from them it is known that there are epochs.
@@ -201,7 +207,8 @@ class _Rebuild:
         return [(key, value, now, [*headers, (CLEARED, b"%d" % len(stale))]), *rest]
 
     def _count(self, handling: _Again) -> None:
-        """The late events are where they would have been in their time; the others stay."""
+        """The late events are where they would have been in their time; the others stay, but for
+        those that were processed and fail now."""
         accepts, counts = self.task.view.accepts, self.task.counts
         passed = sum(accepts is not None and event.kind not in accepts for event in self.new)
         counts.passed += passed

@@ -13,7 +13,7 @@
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
 (true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
-`closed` (when it is dropped, in ms), `epoch`, `rebuild` and `state`.
+`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed` and `state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -90,6 +90,8 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["epoch"] = progress.epoch
         if progress.rebuild:
             row["rebuild"] = progress.rebuild
+        if progress.failed:
+            row["failed"] = progress.failed
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
@@ -120,6 +122,7 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         closed=found.get("closed"),
         epoch=found.get("epoch", 0),
         rebuild=tuple(found.get("rebuild", ())),
+        failed=tuple(found.get("failed", ())),
     )
     return (progress if since else progress.plain()), state
 

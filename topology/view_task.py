@@ -18,7 +18,7 @@ from topology.on_late import RebuildStream
 from topology.origin import ORIGIN, REASON, origin
 from topology.plausible import ALWAYS
 from topology.printable import printable
-from topology.progress import Progress, Retry
+from topology.progress import Progress, Retry, note_failed
 from topology.redelivery import Foreign, redeliver, revive, set_aside
 from topology.redriven import Redriven
 from topology.rows import COUNTS, LATENESS
@@ -200,6 +200,8 @@ class ViewTask(ViewState):
             self._hold(result, handling.held, unit)
         asked: list[Row] = []
         late = result.late
+        if handling.without and isinstance(self.view.late, RebuildStream):
+            note_failed(result.changed, handling.without)
         if late and isinstance(self.view.late, RebuildStream):
             late, asked = self.late_events.take(result, self.view.late.limit)
         tell(self.view, result, late, unit)

@@ -21,6 +21,7 @@ class Row(NamedTuple):
 class Written:
     """rows: the rows that are there. epoch, last: of the record that was applied last, as a read
     store has it. first: the sequence of the first record of that epoch, None if there is none.
+    sequences: those of all its records.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class Written:
         self.epoch = 0
         self.last: int | None = None
         self.first: int | None = None
+        self.sequences: set[int] = set()
 
     def record(self, body: Mapping[str, Any]) -> None:
         """Apply a record. One at or below the last is a copy: read stores ignore it, too."""
@@ -35,7 +37,8 @@ class Written:
         if self.last is not None and (epoch, sequence) <= (self.epoch, self.last):
             return
         if self.last is None or epoch > self.epoch:
-            self.first = sequence
+            self.first, self.sequences = sequence, set()
+        self.sequences.add(sequence)
         self.epoch, self.last = epoch, sequence
         self.apply(body["changes"])
 

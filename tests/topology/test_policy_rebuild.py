@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, cuts, deliveries, fed
+from tests.topology.handled import driver_of as driving
+from tests.topology.handled import order
 from tests.topology.rebuilding import (
     Rebuilding,
     in_sequence,
@@ -491,3 +493,56 @@ def test_what_is_late_for_good_cannot_be_rebuilt(policies: dict[str, Any], text:
 def test_a_limit_is_a_number_of_events(limit: Any) -> None:
     with pytest.raises(DeclarationError, match="limit must be"):
         rebuild_stream(limit)
+
+
+def stumbling(event: Event, state: dict[str, Any]) -> Any:
+    """3 fails if 2 is in its place, and 4 always."""
+    state["seen"] = [*state.get("seen", []), event.sequence]
+    if (event.sequence == 3 and 2 in state["seen"]) or event.sequence == 4:
+        raise ValueError("no")
+    yield Upsert("steps", key={"id": event.stream}, values={"n": len(state["seen"])})
+
+
+def test_what_was_processed_and_fails_in_a_rebuild_is_failed_once() -> None:
+    """It is not in the rows any more: nothing may call the stream complete."""
+    driver = driving(stumbling, gap=skip(after=2), late=rebuild_stream())
+    for sequence in (1, 3, 4, 6):
+        driver.pipe("orders", order(sequence))
+    driver.advance(3)
+    driver.restart()
+    for late, failed in ((2, 2), (5, 2)):
+        driver.pipe("orders", order(late))
+        driver.restart()
+        counts = driver.counts("board")
+        assert (counts.failed, counts.accounted) == (failed, counts.received)
+        audit = driver.audit()
+        assert not audit.violations, str(audit)
+        assert not audit.clean
+        assert not driver.explain("board", "a").well
+    assert (counts.processed, counts.rebuilt, counts.late) == (4, 2, 0)
+    assert driver.state("board", "a") == {"seen": [1, 2, 5, 6]}
+    done = [(each["sequence"], each["done"]) for each in driver.read_json("shop.errors")]
+    again = "passed over in a rebuild"
+    assert done == [(4, "advance"), (3, "advance"), (4, again), (3, again), (4, again)]
+
+
+def test_what_failed_before_a_rebuild_took_it_in_does_not_fail_twice() -> None:
+    broken = {2}
+
+    def sometimes(event: Event) -> Any:
+        if event.sequence in broken:
+            raise ValueError("no")
+        yield Upsert("steps", key={"id": event.stream}, values={"n": event.sequence})
+
+    driver = driving(sometimes, gap=skip(after=2), late=rebuild_stream())
+    for sequence in (1, 2, 3, 5, 7):
+        driver.pipe("orders", order(sequence))
+    driver.advance(3)
+    broken.clear()
+    driver.pipe("orders", order(4))
+    driver.restart()
+    broken.add(2)
+    driver.pipe("orders", order(6))
+    counts = driver.counts("board")
+    assert (counts.rebuilt, counts.failed, counts.processed) == (2, 1, 6)
+    assert not driver.audit().violations, str(driver.audit())
