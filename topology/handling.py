@@ -22,6 +22,7 @@ from topology.column_types import OPTIONS, encoded
 from topology.errors import HandlerError
 from topology.event import Event
 from topology.failure import Failure, log_failure, outcome
+from topology.printable import printable
 from topology.unit import NO_HEADERS, CommitUnit, Out
 from topology.view import View
 
@@ -150,7 +151,10 @@ class Handling:
         # The handler has ended only now: the dictionary is as it leaves it.
         state = None
         if self.view.stateful:
-            state = orjson.dumps(self.live)
+            try:
+                state = orjson.dumps(self.live)
+            except TypeError as error:
+                raise _unwritten(self.live, error) from None
             if len(state) > OUTPUT_LIMIT:
                 raise _too_large("the stream's state", state)
             if b"null" in state:
@@ -196,7 +200,13 @@ class Handling:
             elif key is not None:
                 check_message(item)
         if value is not None and value.__class__ is not bytes:
-            written = orjson.dumps(value, option=OPTIONS)
+            try:
+                written = orjson.dumps(value, option=OPTIONS)
+            except TypeError as error:
+                raise HandlerError(
+                    f"Emit(topic={item.topic!r}): the value cannot be written as JSON: {error}; "
+                    "give texts, numbers, lists and dictionaries, or bytes of your own"
+                ) from None
             if b"null" in written:
                 check_finite(f"Emit(topic={item.topic!r})", value)
             value = written
@@ -265,3 +275,18 @@ def _check_size(topic: str, size: int, headers: list[tuple[str, bytes]]) -> None
 
 def _too_large(what: str, value: bytes) -> HandlerError:
     return HandlerError(f"{what} has {len(value)} bytes; the limit is {OUTPUT_LIMIT}")
+
+
+def _unwritten(state: dict[str, Any], error: TypeError) -> HandlerError:
+    """What to say of a state that cannot be written as JSON: which of its keys is to blame."""
+    where = ""
+    for key, value in state.items():
+        try:
+            orjson.dumps({key: value})
+        except TypeError as found:
+            where, error = f"{printable(key)}: ", found
+            break
+    return HandlerError(
+        f"the stream's state: {where}it cannot be written as JSON: {error}; keep texts, numbers, "
+        "lists and dictionaries whose keys are texts"
+    )

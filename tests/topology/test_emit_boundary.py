@@ -229,3 +229,27 @@ def test_views_with_the_same_topics_are_told_apart() -> None:
     assert [driver.counts(name).failed for name in ("one", "two")] == [1, 1]
     copy = topology.with_inspectors({"orders": Inspector("stream", "sequence")})
     assert copy.views["one"].emitting is topology.views["one"].emitting
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"a": object()}, "Type is not JSON serializable: object"),
+        ({1, 2}, "Type is not JSON serializable: set"),
+        (2**65, "Integer exceeds 64-bit range"),
+    ],
+)
+def test_a_message_that_cannot_be_written_is_named_by_its_topic(value: Any, reason: str) -> None:
+    error = failure(run(lambda event: [Emit("log", "k", value)]))
+    assert f"Emit(topic='log'): the value cannot be written as JSON: {reason}" in error
+    assert "; give texts" in error
+
+
+@pytest.mark.parametrize("value", [b"x", {1: 2}, 2**65, "\ud800", [object()]])
+def test_a_state_that_cannot_be_written_says_which_key(value: Any) -> None:
+    def handler(event: Event, state: dict[str, Any]) -> None:
+        state |= {"fine": 1, "total": value}
+
+    error = failure(run(handler))
+    assert "the stream's state: total: it cannot be written as JSON: " in error
+    assert "; keep texts" in error

@@ -72,7 +72,7 @@ def test_state_that_json_cannot_hold_fails_its_event(value: Any) -> None:
         return [Upsert("t", {"id": event.sequence}, {})]
 
     driver = run(handler, count=3)
-    assert failure(driver).startswith("TypeError")
+    assert failure(driver).startswith("HandlerError")
     assert driver.state("board", "a") == {"good": 1}
     assert [value["sequence"] for value in driver.read_json("shop.board")] == [1, 3]
 
