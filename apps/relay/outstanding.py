@@ -1,6 +1,7 @@
 """Messages that were sent and not acknowledged, each with its timer; the rest of their streams."""
 
 import heapq
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -33,7 +34,9 @@ class Outstanding:
         self._tried: set[Key] = set()
         self._times: dict[Key, int] = {}
         self._due: dict[Key, float] = {}
-        self._timers: list[tuple[float, Key]] = []
+        # The number settles ties: a topic has no stream to be compared by.
+        self._timers: list[tuple[float, int, Key]] = []
+        self._numbers = itertools.count()
         self._count = 0
         self.bytes = 0
         self.anew = False
@@ -44,7 +47,7 @@ class Outstanding:
     @property
     def next(self) -> float:
         """When something is to be sent again, infinite if nothing is."""
-        while self._timers and self._due.get(self._timers[0][1]) != self._timers[0][0]:
+        while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else float("inf")
 
@@ -81,7 +84,7 @@ class Outstanding:
         """
         found: list[Message] = []
         while self.next <= now and len(found) < limit:
-            _, key = heapq.heappop(self._timers)
+            key = heapq.heappop(self._timers)[2]
             del self._due[key]
             held = self._held[key]
             probe = key[1] is None and key not in self._tried
@@ -108,7 +111,7 @@ class Outstanding:
 
     def _wake(self, key: Key, due: float) -> None:
         self._due[key] = due
-        heapq.heappush(self._timers, (due, key))
+        heapq.heappush(self._timers, (due, next(self._numbers), key))
 
     def _put(self, key: Key, message: Message) -> None:
         held = self._held.setdefault(key, {})

@@ -15,6 +15,9 @@ from topology.rows import COUNTS, POSITIONS
 from topology.taken import Taken
 
 PLACE = TopicPartition("in", 0)
+SETTINGS = SimpleNamespace(
+    session_timeout=1, batch=100, guarantee="exactly_once", waiting_bytes=1 << 20
+)
 
 
 class FakeWriter:
@@ -62,9 +65,9 @@ async def opened(row: Positions, written: Positions | None = None) -> tuple[list
         await work()
 
     shared: Any = SimpleNamespace(
-        app=None,
+        app=SimpleNamespace(engine=SimpleNamespace(settings=SETTINGS)),
         topology=topology,
-        settings=SimpleNamespace(session_timeout=1, batch=100),
+        settings=SETTINGS,
         barriers=SimpleNamespace(end=None),
         tables=SimpleNamespace(restore=restore),
         offsets=SimpleNamespace(committed=committed),

@@ -54,7 +54,7 @@ def test_a_topology_that_workers_cannot_import_is_refused() -> None:
         refer(one_view())
     with pytest.raises(DeclarationError, match="--py-files"):
         refer("no.such.module:topology")
-    with pytest.raises(DeclarationError, match="no Topology of that name"):
+    with pytest.raises(DeclarationError, match="there is no topology, but of type function"):
         refer("tests.spark.shops:make")
 
 

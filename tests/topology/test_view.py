@@ -10,6 +10,7 @@ from tests.topology.handled import run
 from tests.topology.partition import shop
 from topology import DeclarationError, Upsert, skip
 from topology.sequencer import Ordering
+from topology.sequences import JUMP
 from topology.view import handler_shape
 
 
@@ -98,7 +99,8 @@ def test_a_partial_of_an_async_handler_is_awaited() -> None:
 
 def test_a_view_orders_by_its_source_s_sequence_and_its_own_policies() -> None:
     topology = shop(start=0, step=10, buffer=16, gap=skip(after=1.5))
-    assert topology.views["board"].ordering == Ordering(start=0, step=10, size=16, skip_after=1500)
+    expected = Ordering(start=0, step=10, size=16, skip_after=1500, jump=JUMP * 10)
+    assert topology.views["board"].ordering == expected
 
 
 def test_a_skip_of_less_than_a_millisecond_is_still_later_than_now() -> None:
