@@ -1,6 +1,6 @@
 """What a handler yields: row changes for the read store, and messages for other topics."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -43,7 +43,7 @@ class Emit:
     topic: str
     key: str | bytes | None
     value: Any
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 RowChange = Upsert | Delete

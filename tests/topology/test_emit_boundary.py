@@ -253,3 +253,8 @@ def test_a_state_that_cannot_be_written_says_which_key(value: Any) -> None:
     error = failure(run(handler))
     assert "the stream's state: total: it cannot be written as JSON: " in error
     assert "; keep texts" in error
+
+
+def test_headers_may_be_a_list() -> None:
+    driver = run(lambda event: [Emit("log", "k", {}, headers=[("a", b"x")])])
+    assert driver.read("log")[0].headers == (("a", b"x"),)

@@ -49,9 +49,9 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
             )
         )
     if around.unread:
-        found.append(
-            Next(f"the view reads on: {around.lag} offsets to the end of its input"),
-        )
+        # Of what is not re-keyed yet the input has nothing.
+        far = f": {around.lag} offsets to the end of its input" if around.lag else ""
+        found.append(Next(f"the view reads on{far}"))
     if around.away:
         due = min(away.due for away in around.away)
         found.append(Next(f"{events(len(around.away))} come again from redelivery", due))

@@ -420,3 +420,14 @@ def test_a_gap_behind_where_a_stream_was_joined_is_given_up() -> None:
     driver.advance(5)
     found = explained(driver)
     assert (found.situation, found.skipped, found.well) == ("incomplete", ((9, 9),), False)
+
+
+def test_a_halted_view_is_not_said_to_read_no_offsets_of_what_is_unread() -> None:
+    driver = driver_of(board, buffer=2, full=halt())
+    send(driver, 3, 9, 4)
+    found = driver.explain("board", "a")
+    assert "of the stream are not read yet" in " ".join(found.causes)
+    assert [each.what for each in found.next][:2] == [
+        "nothing in view board until it is resumed; then:",
+        "the view reads on",
+    ]
