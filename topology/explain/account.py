@@ -190,7 +190,7 @@ def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -
 
 
 def _well(situation: Situation, apart: Passed, around: Around, halted: str | None) -> bool:
-    fine = situation in ("in order", "settling", "released", "unread", "redelivering")
+    fine = situation in ("in order", "settling", "released", "unread")
     whole = not (apart or apart.ahead or around.malformed or around.blocked)
     return fine and whole and not halted and around.owner is not None
 

@@ -92,12 +92,18 @@ class _Look:
     async def begin(cls, app: Any, consumer: AIOKafkaConsumer) -> "_Look":
         look, engine = cls(app, consumer), app.engine
         topology: Topology = engine.topology
-        missing = set(await missing_topics(app, [*_topics(topology), *engine.changelogs.values()]))
+        changelogs = set(engine.changelogs.values())
+        missing = set(await missing_topics(app, [*_topics(topology), *changelogs]))
         for source in topology.sources.values():
             for topic in {*source.topics, source.by_stream} & missing:
                 raise CannotAudit(
                     f"topic {topic!r} does not exist: no worker of this topology has run here yet"
                 )
+        if changelogs and changelogs <= missing:
+            raise CannotAudit(
+                f"topic {min(changelogs)!r} does not exist: no worker of this topology has run "
+                "here yet"
+            )
         for topic in (*_topics(topology), *engine.changelogs.values()):
             if topic not in missing:
                 await consumer._client._wait_on_metadata(topic)
