@@ -68,7 +68,7 @@ class Driver:
         self.noted = batch, orjson.loads(orjson.dumps(counts))
         self.step()
 
-    def write(self, query: str, batch: int, records: Sequence[Sent], ends: Ends, now: int) -> None:
+    def write(self, query: str, batch: int, records: Sequence[Sent], ends: Ends) -> None:
         if batch <= self.offsets:
             return
         self.step()
