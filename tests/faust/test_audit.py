@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 APP = """
 import os
-from topology import Inspector, Topology, Upsert, park, redeliver, skip
+from topology import Emit, Inspector, Topology, Upsert, park, redeliver, skip
 from topology.faust import compile
 
 prefix = os.environ["PREFIX"]
@@ -29,6 +29,7 @@ def board(event, state):
     if event.kind == "Boom":
         raise ValueError("boom")
     yield Upsert("board", key={"id": event.stream}, values={"seq": event.sequence, **state})
+    yield Emit(prefix + ".elsewhere", event.stream, {"seq": event.sequence})
 
 @topology.view("careful", of=source, accepts={"Ok", "Boom"}, error=park(), buffer=2,
                full=redeliver(delay=0.3))

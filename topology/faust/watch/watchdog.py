@@ -148,7 +148,7 @@ class Watchdog:
 
 
 def _handling(frame: FrameType | None) -> FrameType | None:
-    """The frame in which a thread handles an event, None if it handles none. frame: its innermost."""
+    """The frame in which a thread, whose innermost one is `frame`, handles an event, if it does."""
     while frame is not None and frame.f_code not in _HANDLING:
         frame = frame.f_back
     return frame
