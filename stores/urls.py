@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
@@ -97,13 +98,17 @@ def without_secrets(text: str, urls: Iterable[str]) -> str:
 
     A parser quotes what it could not read, which may be a part of a password only.
     """
-    for url in urls:
-        text = text.replace(url, without_password(url)) if url else text
-        for secret in sorted(_secrets(url), key=len, reverse=True):
-            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, text)
-            if len(secret) >= _LONG:
-                text = text.replace(secret, _HIDDEN)
+    for url in filter(None, urls):
+        text = _finding(url).sub(_HIDDEN, text.replace(url, without_password(url)))
     return text
+
+
+@lru_cache(64)
+def _finding(url: str) -> re.Pattern[str]:
+    """What finds a URL's secrets, the longest first: every line of a log is looked through."""
+    secrets = sorted(_secrets(url), key=len, reverse=True)
+    parts = (re.escape(s) if len(s) >= _LONG else rf"(?<!\w){re.escape(s)}(?!\w)" for s in secrets)
+    return re.compile("|".join(parts) or "(?!)")
 
 
 def _well_formed(url: str) -> re.Match[str] | None:
