@@ -12,6 +12,7 @@ from typing import Any
 from topology.errors import DeclarationError, Malformed
 from topology.event import Draft, Event, event_of
 from topology.fields import Field, Header, RecordKey, getter
+from topology.names import one_argument
 from topology.normalise import stream_id
 
 Lane = Field | Callable[[Event], Any]
@@ -114,6 +115,7 @@ def _finder(view: str, lane: Lane) -> Callable[[Event], Any]:
             f"view {view!r}: lane={lane!r}; give a field path such as 'order.currency', key(), "
             "header('name'), or a function of the event"
         )
+    one_argument(f"view {view!r}: lane={lane!r}", lane, "event")
     return lane
 
 

@@ -1,13 +1,11 @@
 """Policies and commands on a running worker: what is set aside, and what brings it back."""
 
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -40,15 +38,6 @@ def patient(event):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("operator"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def event(stream: str, seq: int, kind: str = "Ok") -> tuple[bytes, bytes]:

@@ -23,6 +23,7 @@ from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
+from topology.testing import given
 from topology.testing.driver_audit import audit
 from topology.testing.driver_explain import explain
 from topology.testing.in_a_thread import in_a_thread
@@ -80,6 +81,15 @@ class TopologyTestDriver:
                 made[name].position, made[name].taken = before[name].position, before[name].taken
         return made
 
+    @property
+    def now(self) -> int:
+        """The clock (ms). To set it is to set a worker's clock, forward or back."""
+        return self._now
+
+    @now.setter
+    def now(self, to: int) -> None:
+        self._now = given.moment("now", to)
+
     def pipe(
         self,
         topic: str,
@@ -92,7 +102,8 @@ class TopologyTestDriver:
         """Let one message arrive on a source topic.
 
         value: bytes as they are, None, or anything that JSON can write. timestamp: ms, the driver's
-        clock unless given. Raises KeyError for a topic that is no source's.
+        clock unless given. Raises KeyError for a topic that is no source's, ValueError for what
+        Kafka would not take.
         """
         source = self._by_topic.get(topic)
         if source is None:
@@ -100,12 +111,9 @@ class TopologyTestDriver:
             raise KeyError(
                 f"topic {topic!r} is no source of {self.topology.name!r}; it has {known}"
             )
-        if value is not None and not isinstance(value, bytes):
-            value = orjson.dumps(value)
-        if isinstance(key, str):
-            key = key.encode()
-        at = self.now if timestamp is None else timestamp
-        record = self._kept.append(topic, key, value, headers, at)
+        at = self.now if timestamp is None else given.stamp("timestamp", timestamp)
+        body, names = given.value_bytes(value), given.checked_headers(headers)
+        record = self._kept.append(topic, given.key_bytes(key), body, names, at)
         if not source.keyed:
             before = len(self._kept.topics[source.by_stream])
             self._kept.commit(self._rekeyed[topic].process([record], self.now))
@@ -131,8 +139,9 @@ class TopologyTestDriver:
 
     def advance(self, seconds: float) -> None:
         """Move the clock. What is due by then is done when it is due, one thing after the other:
-        events come again, retries are made, gaps are given up."""
-        end = self.now + round(seconds * 1000)
+        events come again, retries are made, gaps are given up. Raises ValueError for what is no
+        number of seconds."""
+        end = given.moment("now", self.now + round(given.seconds("seconds", seconds) * 1000))
         while (next_due := min(map(self._due, self._tasks.values()), default=float("inf"))) <= end:
             self.now = max(self.now, int(next_due))
             for task in self._tasks.values():
@@ -184,7 +193,7 @@ class TopologyTestDriver:
         """
         task, topics = self._view(view), self._kept.topics
         declared = task.view
-        before = self.now - round(older_than * 1000)
+        before = self.now - round(given.seconds("older_than", older_than) * 1000)
         done = {split_redriven_key(key) for key, _ in task.table.scan(*REDRIVEN)}
         waiting = topics[declared.redeliver_topic][task.positions.redelivered :]
         done |= {at for record in waiting if (at := dead_at(record)) is not None}

@@ -12,7 +12,7 @@ from topology.faust.kafka import partition_count
 from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
-from topology.faust.operate import view_of
+from topology.faust.operate import views_of
 from topology.lanes import joined_lane, split_lane
 from topology.on_gap import Ask
 from topology.progress import Progress, last_of
@@ -35,7 +35,7 @@ async def explain(
     command: what the command lines that would help begin with. look, tell: as of Durable. Raises
     KeyError for a view that is not there, NotThere where no worker has run yet.
     """
-    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
+    views = views_of(app, view)
     async with Durable(app, look=look, tell=tell) as durable:
         group, found = await durable.group(), []
         looks: dict[str, _Look] = {}
