@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from topology.counts import decode_counts
 from topology.errors import described
 from topology.lateness import BINS, decode_lateness
@@ -107,6 +109,7 @@ def _counts(value: bytes) -> None:
     found = decode_counts(value)
     for name in found.__dataclass_fields__:
         _whole(getattr(found, name), -_MOST)
+    _whole(orjson.loads(value).get("position") or 0, 0)
 
 
 def _lateness(value: bytes) -> None:

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
 from stores.memory import MemoryTable
+from topology.counts import left_behind
 from topology.event import Message
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
@@ -20,6 +21,7 @@ from topology.faust.kafka import connection, missing_topics, plain_consumer, rea
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
 from topology.redelivery import Redelivered, not_before, revive
+from topology.rows import COUNTS
 from topology.source import Source
 from topology.topology import Topology
 from topology.view import View
@@ -205,6 +207,9 @@ class Durable:
     async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
         """A view in one partition, made of the rows of its changelog that are wanted."""
         changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
+        source = TopicPartition(view.of.by_stream, partition)
+        # Before the rows, which are at least as far then.
+        group = (await self.committed([source])).get(source)
         span = (await self.span([changelog]))[changelog]
         fold = Fold(wanted)
         async for record in self.records(changelog, span.first, span.end):
@@ -213,7 +218,10 @@ class Durable:
         table = MemoryTable()
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
         table.write(sorted(rows.items()))
-        return ViewTask(view, table)
+        task = ViewTask(view, table)
+        if group is not None and task.positions.input is None:
+            task.positions.input = left_behind(table.get(COUNTS), group.offset)
+        return task
 
     async def away(
         self, task: ViewTask, partition: int, stream: str | None = None
