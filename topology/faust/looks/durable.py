@@ -18,6 +18,7 @@ from topology.explain.words import lately
 from topology.faust.answering import CannotTell
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range
+from topology.faust.looks.ticker import Ticker
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
 from topology.redelivery import Redelivered, not_before, revive
@@ -31,8 +32,6 @@ LOOK, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
 FIRST = 5_000
 """Offsets of the first part of these; each part is twice the one before."""
-TELL = 2.0
-"""Seconds after which it is said how far a look is."""
 WAIT = 20
 """Milliseconds until it is looked again whether a partition is read to its end."""
 
@@ -68,19 +67,12 @@ class Group(NamedTuple):
 class Durable:
     """What there is of an app's topology, read partition by partition."""
 
-    def __init__(
-        self,
-        app: Any,
-        *,
-        look: int | None = None,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, app: Any, *, look: int | None = None) -> None:
         """look: offsets at the end of a topic to look at, however long it takes; else as many as
-        can be in SECONDS, LOOK at most. tell: is told how far it is, where that takes long.
+        can be in SECONDS, LOOK at most. How far a long look is goes to standard error.
         """
         self.app = app
         self._look, self._seconds = (LOOK, SECONDS) if look is None else (look, float("inf"))
-        self._tell = tell
         self._stack = AsyncExitStack()
         self.topology: Topology = app.engine.topology
         self._group: str = app.conf.id
@@ -166,13 +158,16 @@ class Durable:
         if start >= end:
             return
         self._consumer.assign([partition])
-        told = time.monotonic()
-        async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
-            for record in records:
-                yield record
-            if self._tell is not None and records and time.monotonic() - told > TELL:
-                told, done = time.monotonic(), records[-1].offset + 1 - start
-                self._tell(f"read {done / (end - start):.0%} of {partition.topic}")
+        ticker = Ticker(f"reading {partition.topic}", end - start, unit="offsets")
+        try:
+            async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
+                for record in records:
+                    yield record
+                if records:
+                    start, before = records[-1].offset + 1, start
+                    ticker.add(start - before)
+        finally:
+            ticker.end()
 
     async def end_of(
         self,
