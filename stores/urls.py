@@ -57,6 +57,19 @@ def read_url(url: str) -> str:
     return found
 
 
+def existing(url: str) -> str:
+    """The URL of what is only looked at: of an SQLite file that is there, else it would be made.
+
+    Raises UrlError.
+    """
+    file = url.removeprefix("sqlite:///").partition("?")[0]
+    if url.startswith("sqlite:///") and not Path(file).exists():
+        raise UrlError(
+            f"{without_password(url)}: there is no such file; see that the path is right"
+        )
+    return url
+
+
 def require(what: str, url: str, module: str, extra: str, error: type[Exception]) -> None:
     """Raise `error` if a package that the thing at `url` needs is not installed, or is broken."""
     try:

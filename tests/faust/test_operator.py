@@ -111,7 +111,7 @@ def test_what_the_ring_has_no_room_for_comes_again(worker: Worker, tmp_path: Pat
     mended.touch()
     worker.start(MENDED=str(mended))
     worker.send(*(event("a", seq) for seq in (2, 3, 4, 5, 9, 8, 7, 6)))
-    assert worker.wait("careful.redeliver", worker.count("careful.redeliver")) is not None
+    worker.wait("careful.redeliver", 4)
     worker.send(event("b", 1))
     worker.wait("careful-out", 1)
     worker.end(signal.SIGKILL)
