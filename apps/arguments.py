@@ -44,9 +44,14 @@ def checkpoint(text: str) -> str:
     if ":" in text.partition("/")[0]:
         return text  # on a file system that Spark knows
     folder = Path(text)
-    if folder.exists() and not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no folder")
-    there = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    try:
+        there = [each.name for each in folder.iterdir()]
+    except FileNotFoundError:
+        return text
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no folder to use: {error.strerror}"
+        ) from None
     if "metadata" not in there and [name for name in there if not name.startswith(".")]:
         raise argparse.ArgumentTypeError(
             f"the folder {text!r} is not empty, and no checkpoint of Spark; name one of its own"

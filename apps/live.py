@@ -20,8 +20,8 @@ from threading import Event
 
 from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, checkpoint, count, seconds, url
 from apps.kafka_client import client_settings
-from apps.kafka_options import OptionError, kafka_options
-from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from apps.kafka_options import OptionError
+from apps.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order, submitted
 from stores.sink import Sink
@@ -38,15 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
     options = _parser().parse_args(arguments)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what ends it is told by itself
-    try:
-        kafka = kafka_options(options.kafka_option, options.kafka_properties)
-        log_to_stderr([options.store], kafka)
-        return _run(options, kafka)
-    except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
-        return DONE
-    except MISTAKES as error:
-        log_to_stderr([options.store])
-        return cannot(error, log, options.store)
+    return outcome_of(_run, options, log)
 
 
 def _parser() -> argparse.ArgumentParser:

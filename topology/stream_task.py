@@ -60,6 +60,8 @@ class StreamTask:
             for view in topology.views_of(source)
             if view.name in tables
         }
+        for task in self.views.values():
+            task.position = position
 
     @property
     def due(self) -> float:
@@ -129,6 +131,8 @@ class StreamTask:
     def move(self, position: int, unit: CommitUnit) -> None:
         """All before an input offset is read: say so in the unit that makes it so."""
         self.position = position
+        for task in self.views.values():
+            task.position = position
         if not self.apart:
             unit.next_offset = position
             unit.taken = encode_taken(self.taken)
@@ -150,6 +154,7 @@ class StreamTask:
     def admit(self, name: str, task: ViewTask) -> None:
         """Take in a view that has read as far by itself: from here on it reads with the others."""
         self.views[name] = task
+        task.position = self.position
         positions = task.positions
         positions.input = None
         if positions.began is not None and positions.missed is None:

@@ -23,6 +23,7 @@ from stores.cursor_commands import gaps
 from stores.cursor_message import Gap, Message
 from stores.cursor_receive import Fenced
 from stores.cursor_rows import Partition, Read
+from stores.urls import said
 from topology.faust.records import raw
 
 logger = logging.getLogger(__name__)
@@ -122,8 +123,7 @@ class Feed:
             except Fenced as error:
                 logger.warning("%s", error)
             except (KafkaError, SQLAlchemyError, OSError) as error:
-                reason = str(getattr(error, "orig", None) or repr(error)).strip().splitlines()
-                logger.warning("cursor %s: %s; trying again", self._name, reason[:1])
+                logger.warning("cursor %s: %s; trying again", self._name, said(error))
             except Exception:
                 logger.exception("cursor %s: what was read cannot be received", self._name)
             if not stopped.is_set():

@@ -34,6 +34,7 @@ from apps.running import run_until_stopped, token
 from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message_log import MessageLog
+from stores.urls import existing
 from topology.printable import printable
 
 logger = logging.getLogger("relay")
@@ -132,7 +133,7 @@ def _run(options: argparse.Namespace) -> int:
 def _void(options: argparse.Namespace) -> int:
     log = MessageLog(options.name, schema=options.schema)
     last = options.first if options.last is None else options.last
-    with open_engine(options.log).begin() as connection:
+    with open_engine(existing(options.log)).begin() as connection:
         deleted = log.declare_void(
             connection, options.topic, options.stream, options.first, last, options.reason
         )
@@ -143,7 +144,7 @@ def _void(options: argparse.Namespace) -> int:
 
 def _status(options: argparse.Namespace) -> int:
     log = MessageLog(options.name, schema=options.schema)
-    for line in status(open_engine(options.log), log, _lease(options)):
+    for line in status(open_engine(existing(options.log)), log, _lease(options)):
         print(line)
     return 0
 

@@ -2,14 +2,11 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka import Producer
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -43,15 +40,6 @@ def careful(event):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("audit"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def event(stream: str, seq: int, kind: str = "Ok") -> tuple[bytes, bytes]:

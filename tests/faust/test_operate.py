@@ -1,7 +1,11 @@
 """Where a command goes: to the partition that has its stream."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from topology import Inspector, Topology
-from topology.faust.operate import partitions_of
+from topology.command import Result
+from topology.faust.operate import Orders, partitions_of
 from topology.lanes import joined_lane
 
 
@@ -17,3 +21,22 @@ def test_a_lane_is_where_its_stream_is() -> None:
             (where,)
         }
     assert partitions_of(lanes, None) == list(range(16))
+
+
+class Audit:
+    """An audit topic, read in one go."""
+
+    def __init__(self, *values: bytes | None) -> None:
+        self.values = values
+
+    async def getmany(self, timeout_ms: int) -> dict[str, list[Any]]:
+        return {"audit": [SimpleNamespace(value=value) for value in self.values]}
+
+
+async def test_an_answer_is_found_among_what_others_wrote_to_the_audit_topic() -> None:
+    orders = Orders(None, ())
+    answer = b'{"id": "7", "done": true, "message": "is done", "facts": {}}'
+    rubbish = (None, b"", b"{", b"[]", b"7", b'{"id": []}', b"\xff", b'{"name": "blocked"}')
+    orders._consumer = Audit(*rubbish, answer)
+    await orders._answers({"7": 1}, 60)
+    assert orders._found == {"7": [Result(True, "is done", {}, "")]}

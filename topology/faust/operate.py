@@ -7,15 +7,14 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.command import Command, Result, encode_command
+from topology.explain.sides import body_of
 from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall
@@ -94,12 +93,7 @@ class Orders:
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def give(
@@ -156,8 +150,8 @@ class Orders:
         while left and time.monotonic() < until:
             for records in (await self._consumer.getmany(timeout_ms=500)).values():
                 for record in records:
-                    body = orjson.loads(record.value)
-                    if body.get("id") in wanted:
+                    body = body_of(record)
+                    if str(body.get("id")) in wanted:
                         result = Result(
                             body["done"], body["message"], body["facts"], body.get("outcome", "")
                         )
@@ -169,6 +163,11 @@ def view_of(app: Any, name: str) -> View:
     """The view of that name; the only one if the name is empty. Raises KeyError."""
     topology: Topology = app.engine.topology
     return named("view", name, topology.views, topology.name)
+
+
+def views_of(app: Any, name: str) -> list[View]:
+    """The view of that name; all if the name is empty. Raises KeyError."""
+    return [view_of(app, name)] if name else list(app.engine.topology.views.values())
 
 
 def named(what: str, name: str, found: Mapping[str, T], topology: str) -> T:

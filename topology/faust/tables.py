@@ -20,7 +20,7 @@ from topology.faust.disk.in_step import (
     written_too_late,
 )
 from topology.faust.disk.writing import write
-from topology.faust.kafka import connected_consumer, connection, read_range
+from topology.faust.kafka import connected_consumer, read_range
 from topology.foreign_rows import foreign
 from topology.printable import printable
 from topology.view import View
@@ -153,7 +153,7 @@ class Tables:
         """How long a changelog keeps deletions (ms), as it said in the last minute."""
         asked, kept = self._deletions.get(topic, (float("-inf"), 0.0))
         if time.monotonic() - asked > ASKED:
-            kept = await deletions_kept(connection(self.app), topic)
+            kept = await deletions_kept(self.app, topic)
             self._deletions[topic] = time.monotonic(), kept
         return kept
 

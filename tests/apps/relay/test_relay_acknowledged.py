@@ -2,22 +2,21 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 
-from apps.local.ports import HOST, free_port
 from apps.relay.acknowledgement import acknowledgement
 from apps.relay.http_link import HttpLink
 from apps.relay.link import Unavailable
 from apps.relay.wire import BATCH, decode
 from stores.message import Message
+from tests.apps.relay.parts import TOKEN, serving
 
-TOKEN = "a-token-for-tests-0123456789"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -28,17 +27,10 @@ def message(n: int, stream: str = "a", content: bytes = b"{}") -> Message:
 MESSAGES = [message(1), message(2), message(3)]
 
 
-@asynccontextmanager
-async def answering(handler: Handler) -> AsyncIterator[str]:
+def answering(handler: Handler) -> AbstractAsyncContextManager[str]:
     app = web.Application(client_max_size=32 << 20)
     app.router.add_route("*", "/{any:.*}", handler)
-    runner, port = web.AppRunner(app, access_log=None), free_port()
-    await runner.setup()
-    await web.TCPSite(runner, HOST, port).start()
-    try:
-        yield f"http://{HOST}:{port}"
-    finally:
-        await runner.cleanup()
+    return serving(app)
 
 
 def good(batch: str | None, **changed: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from topology.faust.kafka import partition_count
 from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
-from topology.faust.operate import view_of
+from topology.faust.operate import views_of
 from topology.lane_names import lanes_of, lanes_told, readings
 from topology.lanes import split_lane
 from topology.on_gap import Ask
@@ -27,17 +27,17 @@ ASKED = 20_000
 
 async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
-    look: int | None = None, tell: Any = None,
+    look: int | None = None,
 ) -> list[Account]:  # fmt: skip
     """Why a stream is where it is, in one view or in all; nothing is stopped for it.
 
     A view with lanes has an account for each lane of the stream, or the one of a lane that is
     named (`3|EUR`).
-    command: what the command lines that would help begin with. look, tell: as of Durable. Raises
+    command: what the command lines that would help begin with. look: as of Durable. Raises
     KeyError for a view that is not there, NotThere where no worker has run yet.
     """
-    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
-    async with Durable(app, look=look, tell=tell) as durable:
+    views = views_of(app, view)
+    async with Durable(app, look=look) as durable:
         group, found = await durable.group(), []
         looks: dict[str, _Look] = {}
 
