@@ -4,6 +4,7 @@ import argparse
 import os
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from stores.urls import UrlError, read_url
 
@@ -28,6 +29,19 @@ def url(text: str) -> str:
         return read_url(text)
     except UrlError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def http_url(text: str) -> str:
+    """The same, of what is asked by HTTP."""
+    place = url(text)
+    try:
+        parts = urlsplit(place)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or "@" in place:
+        raise argparse.ArgumentTypeError("write http://HOST:PORT or https://HOST, without a login")
+    return place
 
 
 def broker(text: str) -> str:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from apps.arguments import URL_HELP, Parser, broker, url
+from apps.arguments import URL_HELP, Parser, broker, http_url, url
 from apps.kafka_login import kafka_login
 from apps.outcome import MISTAKES, cannot, log_to_stderr
 from apps.relay.http_link import HttpLink
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     kafka.add_argument("--view", action="append", default=[], metavar="TOPOLOGY.VIEW",
                        help="its requests, by ask(), are told what is void")  # fmt: skip
     http.add_argument(
-        "--to", type=url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
+        "--to", type=http_url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
     )
     for name in ("--topic", "--stream", "--reason"):
         void.add_argument(name, required=True)
