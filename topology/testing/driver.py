@@ -205,6 +205,7 @@ class TopologyTestDriver:
                 self._kept.append(declared.redeliver_topic, key, value, headers, timestamp)
             if not task.halted:
                 self._step(declared.of, [])
+            self._check_rows()
         return found.streams
 
     def read(self, topic: str) -> list[Record]:
