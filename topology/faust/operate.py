@@ -19,6 +19,7 @@ from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
+from topology.lane_names import readings
 from topology.lanes import split_lane
 from topology.topology import Topology
 from topology.view import View
@@ -40,14 +41,23 @@ async def operate(
 ) -> Result:
     """Give a command to a view and wait for what comes of it.
 
-    lives: seconds after which it is not carried out any more, 0 for never. Raises KeyError for a
-    view that is not there, NoAnswer where no worker answers in time.
+    lives: seconds after which it is not carried out any more, 0 for never. In a view with lanes the
+    stream is looked for in all ways in which its name may be read. Raises KeyError for a view that
+    is not there, NoAnswer where no worker answers in time.
     """
-    async with Orders(app, [view_of(app, command.view)]) as orders:
-        (result,) = await orders.give([command], seconds=seconds, lives=lives)
-    if result is None:
-        raise NoAnswer(orders.unanswered(command, seconds, lives))
-    return result
+    view = view_of(app, command.view)
+    first: Result | None = None
+    async with Orders(app, [view]) as orders:
+        for stream in readings(view, command.stream) if command.stream else [command.stream]:
+            meant = replace(command, stream=stream)
+            (result,) = await orders.give([meant], seconds=seconds, lives=lives)
+            if result is None:
+                raise NoAnswer(orders.unanswered(meant, seconds, lives))
+            first = first or result
+            if not _has_none(result):
+                return result
+    assert first is not None
+    return first
 
 
 class Orders:
@@ -184,11 +194,16 @@ def partitions_of(view: View, stream: str | None) -> list[int]:
     return [DefaultPartitioner()(own.encode(), every, every)]
 
 
+def _has_none(result: Result) -> bool:
+    """Whether a command found no such stream."""
+    return not result.done and "has no stream" in result.message
+
+
 def _best(results: list[Result]) -> Result:
     """The answer that counts, of those of all partitions: what was done, else what is refused."""
     done = [result for result in results if result.done]
     new = [result for result in done if not result.facts.get("already")]
-    knew = [result for result in results if "has no stream" not in result.message]
+    knew = [result for result in results if not _has_none(result)]
     return (new or done or knew or results)[0]
 
 

@@ -55,7 +55,6 @@ class StreamPartition(Partition):
         self._leaving: set[asyncio.Task[None]] = set()
         self._beside: dict[str, Beside] = {}
         self._rebuilds: dict[str, Rebuilds] = {}
-        self._budget = Budget(shared.settings.waiting_bytes)
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""

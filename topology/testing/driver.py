@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,9 @@ from topology.dead import Choice, dead_at, find, put_back
 from topology.event import Event, Record
 from topology.explain import Account
 from topology.history import Histories
+from topology.lane_names import ids_of, lanes_told, readings
 from topology.lanes import split_lane
+from topology.printable import printable
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
@@ -29,10 +32,14 @@ from topology.testing.driver_explain import explain
 from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
+from topology.testing.unchanged import ChangedContent, watching
 from topology.timeouts import Clock
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
+
+FED = 100_000
+"""Messages that may arrive because of one step of a test: handlers may send to their own source."""
 
 
 class TopologyTestDriver:
@@ -45,7 +52,8 @@ class TopologyTestDriver:
 
     store: whose rules hold for rows, "sqlite", "postgresql" or "delta"; "any" for a row that all of
     them take. strict: what would be dead there raises DeadRow, an AssertionError, from whatever
-    brought it about, once that is done; otherwise it is in `dead_rows`.
+    brought it about, once that is done; otherwise it is in `dead_rows`. So does ChangedContent,
+    where a handler changes `event.content`.
     """
 
     def __init__(
@@ -61,6 +69,9 @@ class TopologyTestDriver:
         self.strict = strict
         self._kept = Kept(topology, store)
         self._told = 0
+        self._changed: list[str] = []
+        self._fed: dict[str, int] = defaultdict(int)
+        """Source topic → how far it is read."""
         self._read: dict[str, int] = defaultdict(int)
         self._missed: dict[str, list[Record]] = defaultdict(list)
         """View → the records that came while it was halted."""
@@ -76,7 +87,9 @@ class TopologyTestDriver:
         """The tasks; `before`: those whose positions are durable."""
         made: dict[str, StreamTask] = {}
         for name, source in self.topology.sources.items():
-            made[name] = StreamTask(self.topology, source, 0, self._kept.stores)
+            made[name] = StreamTask(self.topology, source, 0, self._kept.stores, now=self.now)
+            for task in made[name].views.values():
+                task.view = replace(task.view, handler=watching(task.view, self._changed.append))
             if before is not None:
                 made[name].position, made[name].taken = before[name].position, before[name].taken
         return made
@@ -105,24 +118,16 @@ class TopologyTestDriver:
         clock unless given. Raises KeyError for a topic that is no source's, ValueError for what
         Kafka would not take.
         """
-        source = self._by_topic.get(topic)
-        if source is None:
+        if topic not in self._by_topic:
             known = ", ".join(map(repr, self._by_topic))
             raise KeyError(
                 f"topic {topic!r} is no source of {self.topology.name!r}; it has {known}"
             )
         at = self.now if timestamp is None else given.stamp("timestamp", timestamp)
         body, names = given.value_bytes(value), given.checked_headers(headers)
-        record = self._kept.append(topic, given.key_bytes(key), body, names, at)
-        if not source.keyed:
-            before = len(self._kept.topics[source.by_stream])
-            self._kept.commit(self._rekeyed[topic].process([record], self.now))
-            records = self._kept.topics[source.by_stream][before:]
-        else:
-            records = [record]
-        if records:
-            self._step(source, records)
-        self._check_rows()
+        self._kept.append(topic, given.key_bytes(key), body, names, at)
+        self._feed()
+        self._check()
 
     @contextmanager
     def slow(self, seconds: float) -> Iterator[None]:
@@ -147,8 +152,9 @@ class TopologyTestDriver:
             for task in self._tasks.values():
                 if self._due(task) <= self.now:
                     self._step(task.source, [], self.now)
+            self._feed()
         self.now = end
-        self._check_rows()
+        self._check()
 
     def command(
         self,
@@ -174,7 +180,8 @@ class TopologyTestDriver:
         self._close(self._tasks[task.view.of.name], unit)
         if not task.halted:
             self._catch_up(task)
-        self._check_rows()
+        self._feed()
+        self._check()
         return results[0]
 
     def redrive_dead(
@@ -205,7 +212,8 @@ class TopologyTestDriver:
                 self._kept.append(declared.redeliver_topic, key, value, headers, timestamp)
             if not task.halted:
                 self._step(declared.of, [])
-            self._check_rows()
+                self._feed()
+        self._check()
         return found.streams
 
     def read(self, topic: str) -> list[Record]:
@@ -231,10 +239,15 @@ class TopologyTestDriver:
         """The records of output topics that the read store would have put aside, with reasons."""
         return list(self._kept.read_store.dead)
 
-    def _check_rows(self) -> None:
-        """Raise DeadRow if what was just done made rows that no read store would have."""
+    def _check(self) -> None:
+        """Raise DeadRow if what was just done made rows that no read store would have, and
+        ChangedContent if a handler changed what other views see."""
         new = self._kept.refused[self._told :]
         self._told += len(new)
+        changed = self._changed[:]
+        self._changed.clear()
+        if changed and self.strict:
+            raise ChangedContent(changed[0])
         if new and self.strict:
             more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
             raise DeadRow(
@@ -270,8 +283,17 @@ class TopologyTestDriver:
         return self._view(view).halted
 
     def explain(self, view: str, stream: str) -> Account:
-        """Why a stream is where it is, as `faust explain` says it: `assert found.well`."""
-        task, missed, stream = self._view(view), self._missed[view], self._id(view, stream)
+        """Why a stream is where it is, as `faust explain` says it: `assert found.well`.
+
+        In a view with lanes: of the lane that is named, as `stream|lane`; else of the first one
+        that is not well, if any is not.
+        """
+        ids = self._ids(view, stream)
+        accounts = [self._account(view, each) for each in ids]
+        return next((each for each in accounts if not each.well), accounts[0])
+
+    def _account(self, view: str, stream: str) -> Account:
+        task, missed = self._view(view), self._missed[view]
         inspected = self._tasks[task.view.of.name].inspect(missed, CommitUnit("", 0), self.now)
         own = stream if task.view.split is None else split_lane(stream)[0]
         unread = sum(1 for event in inspected if event.stream == own)
@@ -289,7 +311,25 @@ class TopologyTestDriver:
         return audit(self._kept, self._tasks, self._rekeyed, self._missed, contents=contents)
 
     def _id(self, view: str, stream: str) -> str:
-        return self._view(view).view.stream_id(stream)
+        """A stream as the view knows it. Raises ValueError for one with several lanes."""
+        ids = self._ids(view, stream)
+        if len(ids) > 1:
+            raise ValueError(
+                f"stream {printable(stream)!r} has {len(ids)} lanes in view {view!r}: "
+                f"{', '.join(map(printable, ids))}; name one of them"
+            )
+        return ids[0]
+
+    def _ids(self, view: str, stream: str) -> list[str]:
+        """The stream, or all its lanes, as the view knows them; one at least."""
+        task, text = self._view(view), given.stream("stream", stream)
+        declared, topics = task.view, self._kept.topics
+        found = {*ids_of(task, text)}
+        if declared.split is not None and not task.known(text):
+            sides = [*topics[declared.dead_topic], *topics[declared.errors_topic]]
+            for own in (split_lane(r)[0] for r in readings(declared, text) if "|" not in r):
+                found |= lanes_told(declared, own, sides)
+        return sorted(found) or [declared.stream_id(text)]
 
     def _view(self, name: str) -> ViewTask:
         view = self.topology.views.get(name)
@@ -310,6 +350,32 @@ class TopologyTestDriver:
         found = [task.due]
         found += [self._away(view).next(self.now) for view in task.views.values()]
         return min(found)
+
+    def _feed(self) -> None:
+        """Let arrive what is in the source topics: what was piped, and what handlers sent there."""
+        left, behind = FED, True
+        while behind:
+            behind = False
+            for topic, source in self._by_topic.items():
+                records = self._kept.topics[topic]
+                if self._fed[topic] < len(records):
+                    self._fed[topic] += 1
+                    self._arrive(source, records[self._fed[topic] - 1])
+                    behind, left = True, left - 1
+                    if not left:
+                        raise RuntimeError(
+                            f"handlers have sent {FED} messages to source topics because of one "
+                            f"step, the last to {topic!r}: does that end?"
+                        )
+
+    def _arrive(self, source: Source, record: Record) -> None:
+        records = [record]
+        if not source.keyed:
+            before = len(self._kept.topics[source.by_stream])
+            self._kept.commit(self._rekeyed[record.topic].process(records, self.now))
+            records = self._kept.topics[source.by_stream][before:]
+        if records:
+            self._step(source, records)
 
     def _step(self, source: Source, records: list[Record], horizon: int | None = None) -> None:
         """Let all views of a source take records, those that are halted when they are resumed."""

@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 
+from topology.errors import Malformed
+from topology.normalise import stream_id
 from topology.printable import is_unicode, printable
 from topology.unwritable import unwritable
 
@@ -39,6 +41,17 @@ def seconds(what: str, given: object) -> float:
     if not number or not isfinite(given) or not 0 <= given < 1e10:  # type: ignore[arg-type,operator]
         raise ValueError(f"{what}={printable(repr(given))}: give a number of seconds, 0 or more")
     return float(given)  # type: ignore[arg-type]
+
+
+def stream(what: str, given: object) -> str:
+    """A stream's id as text, of an id such as a message has it. Raises ValueError."""
+    try:
+        text = given if isinstance(given, str) else stream_id(given)
+    except Malformed as reason:
+        raise ValueError(f"{what}={printable(repr(given))}: {reason}") from None
+    if not is_unicode(text):
+        raise ValueError(f"{what}={printable(repr(given))}: it has surrogates; no event's id has")
+    return text
 
 
 def key_bytes(given: object) -> bytes | None:
