@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.topology.handled import driver_of, order
-from topology import Emit, Event, park
+from topology import Emit, Event, TopologyTestDriver, park
 
 
 def handler(event: Event) -> list[Emit]:
@@ -40,6 +40,8 @@ def test_the_clock_advances_by_seconds_only(seconds: Any) -> None:
         driver.advance(seconds)
     with pytest.raises(ValueError, match="older_than="):
         driver.redrive_dead("board", older_than=seconds)
+    with pytest.raises(ValueError, match="seconds="), driver.slow(seconds):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -84,3 +86,10 @@ def test_a_bad_command_is_refused_by_name_and_the_next_good_one_is_carried_out(
     assert driver.command("skip", "board", "a", 1, who="ann").done
     assert driver.last("board", "a") == 2
     assert driver.audit().sound
+
+
+def test_what_is_no_topology_and_no_stream_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"TopologyTestDriver\(5\): give a Topology"):
+        TopologyTestDriver(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="stream="):
+        driver_of(handler).redrive_dead("board", "\ud800")

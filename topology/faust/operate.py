@@ -46,18 +46,21 @@ async def operate(
     is not there, NoAnswer where no worker answers in time.
     """
     view = view_of(app, command.view)
-    first: Result | None = None
+    names = readings(view, command.stream) if command.stream else [command.stream]
+    meant = [replace(command, stream=name) for name in names]
+    if command.force and len(names) > 1:
+        # A stream that is not known is made only if none is, whatever its name may mean.
+        meant = [*(replace(each, everywhere=True) for each in meant), meant[0]]
+    found: list[Result] = []
     async with Orders(app, [view]) as orders:
-        for stream in readings(view, command.stream) if command.stream else [command.stream]:
-            meant = replace(command, stream=stream)
-            (result,) = await orders.give([meant], seconds=seconds, lives=lives)
+        for each in meant:
+            (result,) = await orders.give([each], seconds=seconds, lives=lives)
             if result is None:
-                raise NoAnswer(orders.unanswered(meant, seconds, lives))
-            first = first or result
+                raise NoAnswer(orders.unanswered(each, seconds, lives))
             if not _has_none(result):
                 return result
-    assert first is not None
-    return first
+            found.append(result)
+    return found[0]
 
 
 class Orders:
@@ -112,7 +115,7 @@ class Orders:
                 stream=stream,
                 id=uuid4().hex,
                 who=me if command.who == "unknown" else command.who,
-                everywhere=stream is not None and len(partitions) > 1,
+                everywhere=command.everywhere or (stream is not None and len(partitions) > 1),
                 given=now,
                 expires=now + round(lives * 1000) if lives else 0,
             )

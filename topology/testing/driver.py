@@ -64,6 +64,8 @@ class TopologyTestDriver:
         store: Store = "any",
         strict: bool = True,
     ) -> None:
+        if not isinstance(topology, Topology):
+            raise TypeError(f"TopologyTestDriver({printable(repr(topology))}): give a Topology")
         self.topology = topology
         self.now = now
         self.strict = strict
@@ -135,7 +137,7 @@ class TopologyTestDriver:
 
         Only a view with a time limit is measured: `with driver.slow(10): driver.pipe(…)`.
         """
-        before, times = Clock.now, count(0.0, seconds)
+        before, times = Clock.now, count(0.0, given.seconds("seconds", seconds))
         Clock.now = lambda: next(times)
         try:
             yield
@@ -204,7 +206,8 @@ class TopologyTestDriver:
         done = {split_redriven_key(key) for key, _ in task.table.scan(*REDRIVEN)}
         waiting = topics[declared.redeliver_topic][task.positions.redelivered :]
         done |= {at for record in waiting if (at := dead_at(record)) is not None}
-        choice = Choice(stream, reason, before)
+        named = None if stream is None else given.stream("stream", stream)
+        choice = Choice(named, reason, before)
         found = find(declared, topics[declared.dead_topic], choice, done)
         if not dry_run:
             for dead in found.chosen:
