@@ -5,7 +5,6 @@ from dataclasses import replace
 from types import MappingProxyType, NoneType
 from typing import Any
 
-from topology.closed import ending
 from topology.describe import Description, describe, policy_name
 from topology.emitting import TOPICS, alike, checked_emitting
 from topology.errors import DeclarationError
@@ -46,6 +45,7 @@ from topology.starts import (
     Reopen,
     Start,
     checked_closing,
+    ending,
 )
 from topology.table import Table
 from topology.timeouts import checked_timeout, timed

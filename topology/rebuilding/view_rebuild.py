@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import orjson
 
-from topology.audit.outputs import START, Chain, chained
 from topology.changes import Delete, Upsert
 from topology.event import Event
 from topology.lanes import split_lane
+from topology.output_chain import START, Chain, chained
 from topology.progress import Progress, last_of
 from topology.rebuilding.folding import MOST_ROWS, Folding
 from topology.rebuilding.limit import Limit
