@@ -135,11 +135,6 @@ class Event(Draft, Generic[Content]):
         """Whether it had been given up."""
         return False
 
-    @property
-    def was_passed(self) -> bool:
-        """Whether a command let its stream go on without it: it is late, no duplicate."""
-        return False
-
 
 def event_of(
     stream: str, sequence: int, kind: str | None, content: Any, message: Message, arrived: int

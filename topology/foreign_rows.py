@@ -92,10 +92,12 @@ def _progress(value: bytes) -> None:
         *progress.recent,
         *progress.rebuild,
         *progress.failed,
+        *progress.sent,
     ]
     for number in numbers:
         _whole(number)
-    for number in (progress.since, progress.rejected, progress.epoch, progress.closed or 0):
+    times = progress.since, progress.rejected, progress.closed or 0
+    for number in (*times, progress.epoch, progress.anew):
         _whole(number, 0)
     if not isinstance(progress.held, bool) or not pairs:
         raise ValueError("it is no progress")

@@ -17,7 +17,6 @@ class ContiguousRun(Run):
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
             if was_skipped(progress, sequence) or may_be_lost(progress, event):
-                result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(event.stream, progress)
                 progress.strike_skipped(sequence, ordering.step)
                 result.late.append(event)

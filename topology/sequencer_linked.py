@@ -15,7 +15,6 @@ class LinkedRun(SparseRun):
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
             if was_skipped(progress, sequence) or may_be_lost(progress, event):
-                result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(stream, progress)
                 progress.strike_skipped(sequence, 1)
                 result.late.append(event)

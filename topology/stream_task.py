@@ -56,6 +56,8 @@ class StreamTask:
             for view in topology.views_of(source)
             if view.name in tables
         }
+        for task in self.views.values():
+            task.position = position
 
     @property
     def due(self) -> float:
@@ -118,6 +120,9 @@ class StreamTask:
     def move(self, position: int, unit: CommitUnit) -> None:
         """All before an input offset is read: say so in the unit that makes it so."""
         self.position = position
+        for view in self.views.values():
+            if view.positions.halted is None:
+                view.position = position
         if not self.apart:
             unit.next_offset = position
             unit.taken = encode_taken(self.taken)

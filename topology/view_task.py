@@ -52,6 +52,8 @@ class ViewTask(ViewState):
             epoch_handling_of(view) if self.counts.rebuilt else handling_of(view)
         )
         self._horizon: int | None = None
+        self.position = 0
+        """The input offset that it is at, unless it is halted and was left behind there."""
         self.closed = ClosedStreams(table)
         self._asking = asking_of(self)
         self._learned()
@@ -203,7 +205,7 @@ class ViewTask(ViewState):
         if handling.without and isinstance(self.view.late, RebuildStream):
             note_failed(result.changed, handling.without)
         if late and isinstance(self.view.late, RebuildStream):
-            late, asked = self.late_events.take(result, self.view.late.limit)
+            late, asked = self.late_events.take(result, self.view.late.limit, self.ordering.step)
         tell(self.view, result, late, unit)
         self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its
@@ -229,7 +231,6 @@ class ViewTask(ViewState):
         counts.waiting += len(result.buffered) - len(result.released)
         if result.skipped:
             counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
-        counts.skipped += result.given_up
         if result.impossible:
             counts.dead += len(result.impossible)
             set_aside(self.view, result.impossible, self.ordering.jump, unit)

@@ -75,9 +75,13 @@ class TopologyTestDriver:
         """The tasks; `before`: those whose positions are durable."""
         made: dict[str, StreamTask] = {}
         for name, source in self.topology.sources.items():
-            made[name] = StreamTask(self.topology, source, 0, self._kept.stores)
+            known: dict[str, Any] = {}
             if before is not None:
-                made[name].position, made[name].taken = before[name].position, before[name].taken
+                known = {"position": before[name].position, "taken": before[name].taken}
+            made[name] = StreamTask(self.topology, source, 0, self._kept.stores, **known)
+            for view, task in made[name].views.items():
+                if missed := self._missed[view]:
+                    task.position = missed[0].offset
         return made
 
     def pipe(
@@ -355,6 +359,7 @@ class TopologyTestDriver:
         """Go on with what a command let go, and with what came while the view was halted."""
         task = self._tasks[view.view.of.name]
         task.admit(view.view.name, view)
+        self._close(task, CommitUnit(task.source.by_stream, 0, now=self.now))
         self._finish([view])
         missed, self._missed[view.view.name] = self._missed[view.view.name], []
         for at, record in enumerate(missed):
@@ -362,6 +367,7 @@ class TopologyTestDriver:
                 self._missed[view.view.name] = missed[at:]
                 return
             unit = CommitUnit(task.source.by_stream, 0, now=self.now)
+            view.position = record.offset + 1
             # What is no event was set aside when it came.
             events = task.inspect([record], CommitUnit(*unit.place), self.now)
             self._run(view, events, unit, None)
