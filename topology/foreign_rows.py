@@ -83,8 +83,9 @@ def _progress(value: bytes) -> None:
         _whole(progress)
         return
     retry = progress.retry or ()
-    ranges = [at for each in progress.skipped for at in each]
-    pairs = all(first <= last for first, last in progress.skipped)
+    both = (*progress.skipped, *progress.below)
+    ranges = [at for each in both for at in each]
+    pairs = all(first <= last for first, last in both)
     numbers = [
         progress.last,
         *retry,

@@ -38,7 +38,8 @@ class Progress:
     last, where streams are rebuilt; sent: those of them that had been handled before a rebuild, so
     that what they emit is sent. epoch: how often the stream was rebuilt. rebuild: the late events
     that it is to be rebuilt with, by their sequences: it waits for that. anew: the input offset
-    that its history begins at, as it was dropped there.
+    that its history begins at, as it was dropped there. below: those of the skipped ranges, whole,
+    that are before an event that the stream began with: nothing was missing there.
 
     Where streams are rebuilt, what came and is at or below `last` was handled, unless it is in
     `skipped`, `failed` or `rebuild`: late and dead events are in `skipped` until they are handled.
@@ -60,6 +61,7 @@ class Progress:
     failed: tuple[int, ...] = ()
     sent: tuple[int, ...] = ()
     anew: int = 0
+    below: tuple[tuple[int, int], ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -87,6 +89,12 @@ class Progress:
     def add_skipped(self, first: int, last: int) -> None:
         """Give sequences up that are above all that were before."""
         self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]
+
+    def begin_behind(self, last: int, step: int) -> None:
+        """The stream begins, or begins again, behind a sequence: what is up to there is late."""
+        if last > self.last:
+            self.add_skipped(self.last + step, last)
+            self.below = (*self.below, self.skipped[-1])[-SKIPPED_KEPT:]
 
     def restore_skipped(self, sequences: Iterable[int], step: int) -> None:
         """What was struck off is not handled after all: its next copy is late again."""

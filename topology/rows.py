@@ -13,7 +13,8 @@
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
 (true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
-`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew` and `state`.
+`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`, `below` and
+`state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -74,6 +75,8 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     if isinstance(progress, Progress):
         if progress.skipped:
             row["skipped"] = progress.skipped
+            if progress.below:
+                row["below"] = progress.below
         if progress.waiting:
             row["since"] = progress.since
             if progress.rejected:
@@ -129,6 +132,7 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         failed=tuple(found.get("failed", ())),
         sent=tuple(found.get("sent", ())),
         anew=found.get("anew", 0),
+        below=tuple((first, last) for first, last in found.get("below", ())),
     )
     return (progress if since else progress.plain()), state
 

@@ -411,7 +411,7 @@ def _check_rebuilding(
     if isinstance(full, Redeliver) and kind == "monotonic":
         raise DeclarationError(
             f"view {view!r}: late={late!r} with full=redeliver(…) where sequences merely grow: "
-            "what is away when its stream passes it cannot be told from what was handled; use spill()"
+            "what is away when its stream passes it is not told from what was handled; use spill()"
         )
 
 

@@ -63,13 +63,17 @@ def passed(
             back.append(each)
     late = {a.sequence for a in around.late if a.sequence is not None}
     told = {each.sequence for each in lost} | late
-    given_up = _since_it_began(skipped, late, ordering)
-    rest = tuple(_but(given_up, told, ordering.step))
+    rest = tuple(_but(skipped, told, ordering.step))
+    if below := progress.below if isinstance(progress, Progress) else ():
+        rest = tuple(r for r in rest if not any(a <= r[0] and r[1] <= b for a, b in below))
+    else:
+        rest = _since_it_began(rest, told, ordering)
     return Passed(tuple(ahead), tuple(lost), tuple(back), around.failed, tuple(sorted(late)), rest)
 
 
-def _since_it_began(skipped: Ranges, late: Container[int], ordering: Ordering) -> Ranges:
-    """What was given up, but for what is below the event that a stream was joined at.
+def _since_it_began(skipped: Ranges, late: Container[int | None], ordering: Ordering) -> Ranges:
+    """What was given up, but for what is below the event that a stream was joined at, where its
+    row does not say what that is.
 
     Where gaps are given up, a stream whose opening event never came begins without it: that is
     given up like any other.
