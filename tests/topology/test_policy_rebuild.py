@@ -752,3 +752,17 @@ def test_what_came_again_after_a_drop_is_not_left_out_of_a_rebuild() -> None:
     (late,) = driver.read("shop.late")
     assert b"may have taken events back" in dict(late.headers)["sequitur-reason"]
     placed(driver)
+
+
+def test_what_a_halted_view_has_not_read_yet_is_no_history() -> None:
+    driver = driver_of(sequence=monotonic(settle=1), late=rebuild_stream())
+    driver.pipe("orders", {"id": "a", "n": 6})
+    driver.advance(5)
+    driver.command("halt", "board")
+    for n in (5, 4):
+        driver.pipe("orders", {"id": "a", "n": n})
+    driver.command("resume", "board")
+    assert driver.read_json("log") == [6, 5, 4]
+    counts = driver.counts("board")
+    assert (counts.processed, counts.rebuilt, counts.duplicate) == (3, 2, 0)
+    assert driver.audit(contents=True).sound

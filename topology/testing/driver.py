@@ -345,8 +345,7 @@ class TopologyTestDriver:
         """Rebuild a stream from what was recorded."""
         stream, declared = view.rebuilds[0], view.view
         histories = Histories(view, [stream])
-        missed, inputs = self._missed[declared.name], self._kept.topics[declared.of.by_stream]
-        for record in inputs[: missed[0].offset if missed else len(inputs)]:
+        for record in self._kept.topics[declared.of.by_stream][: view.position]:
             histories.message(record)
         for record in self._kept.topics[declared.output]:
             histories.output(record)
