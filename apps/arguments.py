@@ -4,6 +4,7 @@ import argparse
 import os
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from stores.urls import UrlError, read_url
 
@@ -30,6 +31,19 @@ def url(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def http_url(text: str) -> str:
+    """The same, of what is asked by HTTP."""
+    place = url(text)
+    try:
+        parts = urlsplit(place)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or "@" in place:
+        raise argparse.ArgumentTypeError("write http://HOST:PORT or https://HOST, without a login")
+    return place
+
+
 def broker(text: str) -> str:
     """host:port, or several joined by commas."""
     if "@" in text or "://" in text:
@@ -44,9 +58,14 @@ def checkpoint(text: str) -> str:
     if ":" in text.partition("/")[0]:
         return text  # on a file system that Spark knows
     folder = Path(text)
-    if folder.exists() and not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no folder")
-    there = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    try:
+        there = [each.name for each in folder.iterdir()]
+    except FileNotFoundError:
+        return text
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no folder to use: {error.strerror}"
+        ) from None
     if "metadata" not in there and [name for name in there if not name.startswith(".")]:
         raise argparse.ArgumentTypeError(
             f"the folder {text!r} is not empty, and no checkpoint of Spark; name one of its own"

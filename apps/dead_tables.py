@@ -11,17 +11,14 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from threading import Event
 
 from apps.arguments import URL_HELP, Parser, url
+from apps.open_sink import opened
 from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from stores.dead import DAY
-from stores.sink import Sink, StoreError
-from stores.sinks import needs_spark, open_sink
+from stores.sink import Sink
 from topology.printable import printable
 
 log = logging.getLogger("dead_tables")
@@ -32,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     log_to_stderr([options.store])
     try:
-        with _opened(options.store, options.side) as sink:
+        with opened(options.store, options.side) as sink:
             return {"list": _list, "remove": _remove}[options.command](sink, options)
     except MISTAKES as error:
         return cannot(error, log, options.store)
@@ -73,21 +70,6 @@ def _remove(sink: Sink, options: argparse.Namespace) -> int:
     number = sink.remove_dead(options.topic, before, dry_run=options.dry_run)
     print(f"{number:,} dead records {'would be' if options.dry_run else 'are'} removed")
     return DONE
-
-
-@contextmanager
-def _opened(place: str, side: str | None) -> Iterator[Sink]:
-    """A read store, with Spark where that writes it."""
-    file = place.removeprefix("sqlite:///")
-    if file != place and not Path(file).exists():
-        raise StoreError(f"read store {place}: there is no such file; see that the path is right")
-    with ExitStack() as stack:
-        if needs_spark(place):
-            from apps.spark_session import spark_session
-            from apps.submitted import stopped_in_order
-
-            stack.enter_context(stopped_in_order(spark_session("dead", delta=True), Event()))
-        yield stack.enter_context(open_sink(place, side=side))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 Row changes go to the views' output topics, or with --store straight into a read store. The state of
 all streams is in the checkpoint: if it is lost, all that the topics still have is read again, and
 outputs come again with the same view, stream and sequence. SIGTERM and Ctrl-C finish the batch in
-hand and end with status 0; an error, one line of the log, ends with status 2.
+hand and end with status 0, or 1 if the read store has put records aside that it could not apply; an
+error, one line of the log, ends with status 2.
 """
 
 import argparse
@@ -19,13 +20,14 @@ from threading import Event
 
 from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, checkpoint, count, seconds, url
 from apps.kafka_client import client_settings
-from apps.kafka_options import OptionError, kafka_options
-from apps.outcome import CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from apps.kafka_options import OptionError
+from apps.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order, submitted
 from stores.sink import Sink
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
+from topology.topology import Topology
 
 LOOK_SECONDS = 0.2
 
@@ -36,15 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
     options = _parser().parse_args(arguments)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what ends it is told by itself
-    try:
-        kafka = kafka_options(options.kafka_option, options.kafka_properties)
-        log_to_stderr([options.store], kafka)
-        return _run(options, kafka)
-    except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
-        return DONE
-    except MISTAKES as error:
-        log_to_stderr([options.store])
-        return cannot(error, log, options.store)
+    return outcome_of(_run, options, log)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,6 +144,16 @@ def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
             else:
                 log.error("%s", told(error, kafka))
                 return CANNOT
+        return _ended(sink, topology)
+
+
+def _ended(sink: Sink | None, topology: Topology) -> int:
+    """Say what is left of it; the exit status."""
+    outputs = {view.output for view in topology.views.values()}
+    dead = 0 if sink is None else sum(p.dead for p in sink.progress() if p.topic in outputs)
+    if dead:
+        log.warning("stopped; %s records could not be applied: see the table _dead", f"{dead:,}")
+        return BAD_NEWS
     log.info("stopped")
     return DONE
 

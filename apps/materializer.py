@@ -18,9 +18,8 @@ from pathlib import Path
 from threading import Event
 
 from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, checkpoint, count, seconds, url
-from apps.kafka_options import kafka_options
 from apps.open_sink import OpenSink
-from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from apps.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
 from apps.outputs import Deployed, named
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
@@ -32,16 +31,7 @@ log = logging.getLogger("materializer")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
-    options = _parser().parse_args(arguments)
-    try:
-        kafka = kafka_options(options.kafka_option, options.kafka_properties)
-        log_to_stderr([options.store], kafka)
-        return _run(options, kafka)
-    except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
-        return DONE
-    except MISTAKES as error:
-        log_to_stderr([options.store])
-        return cannot(error, log, options.store)
+    return outcome_of(_run, _parser().parse_args(arguments), log)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,14 +1,29 @@
-"""The read store that a materializer writes, opened anew when other tables are declared."""
+"""Read stores that are opened: to be looked at, or anew when other tables are declared."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
 
 from apps.outputs import Outputs
+from apps.submitted import stopped_in_order
 from stores.sink import Position, Sink, StoreError
-from stores.sinks import open_sink
+from stores.sinks import needs_spark, open_sink
+from stores.urls import existing
+
+
+@contextmanager
+def opened(url: str, side: str | None = None) -> Iterator[Sink]:
+    """A read store that is there, with Spark where that writes it. Raises StoreError, UrlError."""
+    with ExitStack() as stack:
+        if needs_spark(url):
+            from apps.spark_session import spark_session
+
+            stack.enter_context(stopped_in_order(spark_session("look", delta=True), Event()))
+        yield stack.enter_context(open_sink(existing(url), side=side))
 
 
 class OpenSink:
-    """The sink at `url`, once it is opened."""
+    """The sink at `url` that a materializer writes, once it is opened."""
 
     def __init__(self, url: str) -> None:
         self._url = url

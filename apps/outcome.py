@@ -1,5 +1,6 @@
 """How the processes end: their exit statuses, and errors as one line."""
 
+import argparse
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.kafka_options import OptionError
+from apps.kafka_options import OptionError, kafka_options
 from apps.kafka_options import without_secrets as without_options
 from stores.cursor_message import CursorError
 from stores.lease import LeaseLost
@@ -39,6 +40,23 @@ def cannot(error: BaseException, log: logging.Logger, *urls: str | None) -> int:
     more = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     log.error("%s%s", said(error, *filter(None, urls)), more)
     return CANNOT
+
+
+def outcome_of(
+    run: Callable[[argparse.Namespace, Mapping[str, str]], int],
+    options: argparse.Namespace,
+    log: logging.Logger,
+) -> int:
+    """Run a job of Spark, which is given its options and those of Kafka; return the status."""
+    try:
+        kafka = kafka_options(options.kafka_option, options.kafka_properties)
+        log_to_stderr([options.store], kafka)
+        return run(options, kafka)
+    except KeyboardInterrupt:  # while Spark starts, the signal is Spark's
+        return DONE
+    except MISTAKES as error:
+        log_to_stderr([options.store])
+        return cannot(error, log, options.store)
 
 
 class _Formatter(logging.Formatter):

@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 from apps.kafka_options import OptionError
 from topology import DeclarationError, Table, Topology
 from topology.dotted import find
+from topology.errors import described
 from topology.names import checked_topic
 
 Files = Mapping[str, tuple[int, int] | None]
@@ -140,8 +141,13 @@ class Deployed:
         with self._told as told:
             told.seek(0)
             text = told.read()
-        reason = f"topology {self._place!r}: reading it anew ended with status {child.returncode}"
-        found = pickle.loads(text) if text else reason
+        try:
+            found = pickle.loads(text)
+        except Exception as error:  # it was cut off, or is of a class that is not known here
+            found = (
+                f"topology {self._place!r}: reading it anew ended with status {child.returncode}: "
+                f"{described(error)}"
+            )
         if isinstance(found, str):
             self._again = time.monotonic() + AGAIN_SECONDS
             if found == self._error:

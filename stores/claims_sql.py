@@ -1,20 +1,15 @@
 """Claims as the rows of a table in the read store's database."""
 
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import (
-    URL,
     BigInteger,
     Column,
     Connection,
-    Engine,
     MetaData,
     Table,
     Text,
-    create_engine,
-    event,
     select,
     text,
 )
@@ -22,7 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
 from stores.claims import Held, taken_over
-from stores.engines import parsed_url
+from stores.clock import Now
+from stores.cursor_tables import begin_writing
+from stores.engines import open_engine
 from stores.sink import StoreError
 from stores.urls import UrlError, said, without_password
 
@@ -43,13 +40,10 @@ class SqlLines:
     def __init__(self, url: str) -> None:
         self._shown = without_password(url)
         self._url = url
-        scheme, _, rest = url.partition("://")
-        postgres = scheme in ("postgresql", "postgres")
         try:
-            parsed = parsed_url(f"postgresql+psycopg://{rest}" if postgres else url)
+            self._engine = open_engine(url)
         except UrlError as error:
             raise StoreError(f"read store: {error}") from None
-        self._engine = _engine(parsed)
 
     def take(
         self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
@@ -60,7 +54,7 @@ class SqlLines:
                 lock = text("SELECT pg_advisory_xact_lock(:number)")
                 connection.execute(lock, {"number": _MAKING})
             connection.execute(CreateTable(CLAIMS, if_not_exists=True))
-            now = _now(connection)
+            now = connection.execute(select(Now())).scalar_one()
             asked = CLAIMS.c.name.in_(names)
             found = connection.execute(select(CLAIMS).where(asked)).all()
             left = taken_over(names, {name: Held(*held) for name, *held in found}, now, void)
@@ -75,7 +69,7 @@ class SqlLines:
     def renew(self, names: Sequence[str], owner: str, seconds: float) -> bool:
         """See `Lines.renew`."""
         with self._transaction() as connection:
-            until = _now(connection) + round(seconds * 1000)
+            until = connection.execute(select(Now())).scalar_one() + round(seconds * 1000)
             return _set(connection, names, owner, until=until) == len(names)
 
     def note(self, names: Sequence[str], owner: str, side: str) -> None:
@@ -95,6 +89,7 @@ class SqlLines:
     def _transaction(self) -> Iterator[Connection]:
         try:
             with self._engine.begin() as connection:
+                begin_writing(connection)
                 yield connection
         except SQLAlchemyError as error:
             raise StoreError(f"read store {self._shown}: {said(error, self._url)}") from error
@@ -103,30 +98,3 @@ class SqlLines:
 def _set(connection: Connection, names: Sequence[str], owner: str, **values: int | str) -> int:
     mine = CLAIMS.c.name.in_(names) & (CLAIMS.c.owner == owner)
     return connection.execute(CLAIMS.update().where(mine).values(**values)).rowcount
-
-
-def _engine(url: URL) -> Engine:
-    engine = create_engine(url)
-    if url.get_backend_name() == "sqlite":
-
-        @event.listens_for(engine, "connect")
-        def on_connect(connection: object, _: object) -> None:
-            connection.isolation_level = None  # type: ignore[attr-defined]
-            connection.execute("PRAGMA busy_timeout = 30000")  # type: ignore[attr-defined]
-
-        @event.listens_for(engine, "begin")
-        def on_begin(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _now(connection: Connection) -> int:
-    """The time (ms), of the database where it has a clock of its own."""
-    if connection.dialect.name == "postgresql":
-        return int(
-            connection.execute(
-                text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-            ).scalar_one()
-        )
-    return time.time_ns() // 1_000_000

@@ -20,6 +20,7 @@ changes say what JSON has no type for is in `topology.column_types`. What is fit
 type per kind, the same for every store.
 """
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
@@ -78,6 +79,23 @@ def kind_of(declared: ColumnType) -> Kind:
 def named(kind: Kind) -> str:
     """A kind in words: what it is declared as, where it can be."""
     return JSON.get(kind, kind).__name__.lower()
+
+
+_NOTED: dict[str, Kind] = {
+    named(kind): kind for kind in (datetime, date, bytes, JsonObject, JsonArray)
+}
+_DIGITS = re.compile(r"decimal\((\d+), (\d+)\)")
+
+
+def noted(kind: Kind) -> str | None:
+    """What a store notes of a column, so that `noted_kind` knows its kind again; None: nothing."""
+    return named(kind) if isinstance(kind, Digits) or kind in _NOTED.values() else None
+
+
+def noted_kind(note: str) -> Kind | None:
+    """The kind that `noted` says this of, None for what somebody else has written."""
+    digits = _DIGITS.fullmatch(note)
+    return _NOTED.get(note) if digits is None else Digits(int(digits[1]), int(digits[2]))
 
 
 def checked_name(what: str, name: object) -> str:

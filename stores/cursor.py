@@ -27,6 +27,7 @@ from stores.cursor_receive import Receiving
 from stores.cursor_rows import Partition, Read
 from stores.cursor_tables import OFFSETS, make
 from stores.data_errors import OF_DATA, is_of_data
+from stores.urls import said
 
 __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
 
@@ -112,7 +113,7 @@ class Cursor:
                 raise
             if len(messages) == 1:
                 (one,) = messages
-                told = f"{one.topic} {one.stream}: the database does not take it: {error}"
+                told = f"{one.topic} {one.stream}: the database does not take it: {said(error)}"
                 return {id(one): (told, one.content)}
         half = len(messages) // 2
         return self._unfit(messages[:half]) | self._unfit(messages[half:])

@@ -1,26 +1,31 @@
 """What an operator asks of a cursor and tells it: gaps, parked streams, redrive, unpark."""
 
-import time
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from stores.clock import Now
 from stores.cursor import Cursor
+from stores.cursor_dead import bury, dead_counts
 from stores.cursor_message import CursorError, Gap, Parked, shown
-from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS, begin_writing
+from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
 from topology.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """streams: known. messages: in the cursor, of which `behind_gaps` cannot be delivered yet."""
+    """streams: known. messages: in the cursor, of which `behind_gaps` cannot be delivered yet.
+
+    dead: what was no message, and what streams went on without; `dead_removed` of it is kept no
+    longer.
+    """
 
     streams: int
     messages: int
     behind_gaps: int
     parked: int
     dead: int
+    dead_removed: int = 0
 
 
 def counts(cursor: Cursor) -> Counts:
@@ -35,7 +40,6 @@ def counts(cursor: Cursor) -> Counts:
         .select_from(MESSAGES.join(STREAMS, columns.id == MESSAGES.c.stream_id))
         .where(mine)
     )
-    dead = select(func.count()).select_from(DEAD).where(DEAD.c.cursor == cursor.name)
     with cursor.engine.connect() as connection:
         known, behind, parked = connection.execute(streams).one()
         return Counts(
@@ -43,18 +47,22 @@ def counts(cursor: Cursor) -> Counts:
             connection.execute(messages).scalar_one(),
             int(behind),
             parked,
-            connection.execute(dead).scalar_one(),
+            *dead_counts(connection, cursor.name),
         )
 
 
-def gaps(cursor: Cursor, limit: int = 100) -> list[Gap]:
-    """The streams that wait for something, the oldest gap first; of each the first gap."""
+def gaps(cursor: Cursor, limit: int = 100, skip: int = 0) -> list[Gap]:
+    """The streams that wait for something, the oldest gap first; of each the first gap.
+
+    limit: so many at most, after the first `skip`.
+    """
     columns = STREAMS.c
     waiting = (
         select(columns.id, columns.topic, columns.stream, columns.received, columns.since)
         .where(columns.cursor == cursor.name, columns.waiting > 0)
         .order_by(columns.since, columns.id)
         .limit(limit)
+        .offset(skip)
         .subquery()
     )
     found = (
@@ -112,18 +120,15 @@ def unpark(cursor: Cursor, topic: str, stream: str) -> int:
         ).one()
         epoch, sequence, kind, content = head
         reason = connection.execute(select(STREAMS.c.parked).where(STREAMS.c.id == of)).scalar_one()
-        connection.execute(
-            DEAD.insert().values(
-                cursor=cursor.name,
-                at=int(time.time() * 1000),
-                reason=reason,
-                topic=topic,
-                stream=stream,
-                sequence=sequence,
-                kind=None if kind is None else shown(str(kind)),
-                content=_bytes(content),
-            )
-        )
+        line = {
+            "reason": reason,
+            "topic": topic,
+            "stream": stream,
+            "sequence": sequence,
+            "kind": None if kind is None else shown(str(kind)),
+            "content": _bytes(content),
+        }
+        bury(connection, cursor.name, [line], cursor.receiving.keep)
         connection.execute(
             delete(MESSAGES).where(
                 columns.stream_id == of, columns.epoch == epoch, columns.sequence == sequence

@@ -3,10 +3,11 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
+from stores.cursor_dead import bury
 from stores.cursor_message import CursorError, Message, Received, fault, shown
 from stores.cursor_order import FIRST, RING, At, Order, Taken, take_counting, take_growing
 from stores.cursor_rows import (
@@ -20,10 +21,10 @@ from stores.cursor_rows import (
     put,
 )
 from stores.cursor_tables import (
-    DEAD,
     MESSAGES,
     begin_writing,
 )
+from stores.dead import Keep, keep_from
 
 
 class Fenced(CursorError):
@@ -37,6 +38,7 @@ class Receiving:
     cursor: str
     order: Order
     room: int | None
+    keep: Keep = field(default_factory=keep_from)
 
     def receive(
         self,
@@ -55,7 +57,7 @@ class Receiving:
         good, dead = self._sift(messages)
         if dead or malformed:
             lines = [self._line(reason, content) for reason, content in malformed]
-            connection.execute(DEAD.insert(), [*dead, *lines])
+            bury(connection, self.cursor, [*dead, *lines], self.keep)
             found.malformed = len(dead) + len(malformed)
         if good:
             self._store(connection, good, found)
@@ -74,8 +76,7 @@ class Receiving:
         return good, dead
 
     def _line(self, reason: str, content: bytes | None) -> dict[str, object]:
-        at = int(time.time() * 1000)
-        return {"cursor": self.cursor, "at": at, "reason": shown(reason), "content": content}
+        return {"reason": shown(reason), "content": content}
 
     def _move(self, connection: Connection, read: Mapping[Partition, Read]) -> None:
         """Move the offsets on; only from where they are, so that two readers cannot mix."""

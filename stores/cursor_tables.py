@@ -91,6 +91,13 @@ DEAD = Table(
     Column("kind", Text),
     Column("content", LargeBinary),
 )
+# How many dead lines of a cursor are kept no longer.
+REMOVED = Table(
+    "sequitur_cursor_dead_removed",
+    _METADATA,
+    Column("cursor", Text, primary_key=True),
+    Column("removed", BigInteger, nullable=False),
+)
 OFFSETS = Table(
     "sequitur_cursor_offsets",
     _METADATA,

@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stores.cursor import Cursor
 from stores.cursor_message import Message
+from stores.urls import said
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +36,7 @@ def work(
         try:
             done += _deliver(cursor, handle, stopped, batch, nap)
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-            logger.warning("cursor %s: %s; trying again", cursor.name, reason[:1])
+            logger.warning("cursor %s: %s; trying again", cursor.name, said(error))
             stopped.wait(AWAY)
         except Exception:
             logger.exception("cursor %s: a message failed", cursor.name)

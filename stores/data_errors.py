@@ -9,7 +9,7 @@ OF_DATA = (OverflowError, UnicodeError, ValueError, TypeError)
 
 _CLASSES = ("22", "23", "54")
 """PostgreSQL's codes: wrong data, broken constraints, and what is too large for an index."""
-_OF_SQLITE = ("Could not decode to UTF-8", "string or blob too big", "type", "Error binding")
+_OF_SQLITE = ("Could not decode to UTF-8", "string or blob too big", "Error binding")
 """How SQLite's driver begins what it says of values under other names."""
 
 
@@ -25,12 +25,6 @@ def is_of_data(error: BaseException) -> bool:
         if isinstance(error, DataError | IntegrityError):
             return True
         original: Any = error.orig
-        code = str(getattr(original, "sqlstate", None) or "")
-        if code:
-            return code.startswith(_CLASSES)
-        said = str(original)
-        return type(error).__name__ in _NAMES and any(each in said for each in _OF_SQLITE)
+        code = getattr(original, "sqlstate", None)
+        return code.startswith(_CLASSES) if code else str(original).startswith(_OF_SQLITE)
     return isinstance(error, (*OF_DATA, StatementError))
-
-
-_NAMES = ("InterfaceError", "OperationalError", "ProgrammingError")

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from stores.columns import JsonArray, JsonObject, Kind, Number, named
+from stores.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind
 from stores.delta_files import Files
 from stores.delta_merge import APP, THERE, insert_sql, merge_sql, quoted
 from stores.delta_rows import UPSERT, Plan, source
@@ -22,7 +22,6 @@ from stores.delta_sessions import Sessions
 from stores.row_changes import Rows
 from stores.schema import TableState
 from stores.sql_database import sql_type
-from topology.column_types import Digits
 
 _SQL_TYPES: dict[Kind, str] = {
     int: "BIGINT",
@@ -43,14 +42,10 @@ _KINDS: dict[str, Kind] = {
     "string": str,
     "boolean": bool,
 }
-_NAMED: dict[str, Kind] = {
-    "number": Number,
-    **{named(kind): kind for kind in (datetime, date, bytes, JsonObject, JsonArray)},
-}
+_NUMBER = "number"
 _COMMENT = re.compile(r"(?:primary key (\d+))?(?:(?:^|: )(.*))?", re.DOTALL)
 """Comments of columns, by which they are known again: `primary key 1` is the key's first one,
 `datetime` one that is declared so, and `primary key 1: datetime` both."""
-_DIGITS = re.compile(r"decimal\((\d+), (\d+)\)")
 _COMMIT = re.compile(r"\d{20}\.json")
 _FIRST = f"{0:020}.json"
 _LOOKED_THROUGH = 5
@@ -301,7 +296,7 @@ def state(name: str, schema: StructType) -> TableState:
         kind = _KINDS.get(column.dataType.typeName(), object)
         found = _COMMENT.fullmatch(str(column.metadata.get("comment") or ""))
         number, said = found.groups() if found is not None else (None, None)
-        kind = _said(said or "") or kind
+        kind = Number if said == _NUMBER else noted_kind(said or "") or kind
         if number is not None:
             key[int(number)] = column.name, kind
         else:
@@ -327,17 +322,10 @@ def _hexadecimal(character: str) -> str:
     return "".join(f"@{byte:02x}" for byte in character.encode())
 
 
-def _said(comment: str) -> Kind | None:
-    """The kind that a comment says, None for what somebody else has written."""
-    digits = _DIGITS.fullmatch(comment)
-    return _NAMED.get(comment) if digits is None else Digits(int(digits[1]), int(digits[2]))
-
-
 def _declared(column: str, kind: Kind, number: int | None = None) -> str:
     """A column in a statement. number: its place in the primary key."""
-    names = {each: name for name, each in _NAMED.items()}
-    said = named(kind) if isinstance(kind, Digits) else names.get(kind, "")
+    said = _NUMBER if kind is Number else noted(kind)
     comment = ": ".join(filter(None, (f"primary key {number}" if number else "", said)))
     rule = " NOT NULL" if number else ""
-    noted = f" COMMENT '{comment}'" if comment else ""
-    return f"{quoted(column)} {sql_type(kind, _SQL_TYPES)}{rule}{noted}"
+    told = f" COMMENT '{comment}'" if comment else ""
+    return f"{quoted(column)} {sql_type(kind, _SQL_TYPES)}{rule}{told}"

@@ -1,6 +1,7 @@
 """A message of a log, before and after it has its number, and how far a reader of the log is."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,25 +139,19 @@ _TYPES = (str, str, int, bytes, float)
 def damage(message: Message) -> str | None:
     """What of a message's row is not as a log writes it, None if all is well."""
     topic, stream, kind = message.topic, message.stream, message.kind
-    texts = [("topic", topic, 249), ("stream", stream, MAX_STREAM), ("kind", kind or "", MAX_KIND)]
-    for what, text, limit in texts:
-        if not isinstance(text, str):
-            return f"its {what} is no text"
-        if (fault := text_fault(text, limit)) is not None:
-            return f"its {what} {fault}"
-    if not _TOPIC.fullmatch(topic) or not stream:
-        return "its topic or stream is none"
-    sequence, headers, at = message.sequence, message.headers, message.captured_at
+    sequence, at, headers = message.sequence, message.captured_at, message.headers
+    if not isinstance(stream, str) or not isinstance(message.content, bytes):
+        return "its stream is no text, or its content no bytes"
     if not isinstance(sequence, int) or not 1 <= sequence <= HIGHEST:
         return "its sequence is no number from 1 on"
-    if not isinstance(message.content, bytes):
-        return "its content is not of bytes"
-    if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
-        return "its headers are not text by name"
-    if any(text_fault(name + value, MAX_HEADERS) for name, value in headers.items()):
-        return "its headers hold what is no text"
     if not isinstance(at, int | float) or not 0 <= at < HIGHEST / 1e6:
         return "its time of capture is none"
+    if not isinstance(headers, dict):
+        return "its headers are not text by name"
+    try:
+        checked(Draft(topic, stream, kind, message.content, headers), sys.maxsize)
+    except MessageRefused as error:
+        return str(error)
     return None
 
 

@@ -108,6 +108,6 @@ class Kept:
         """
         values = {"topic": topic, "stream": stream, "first": first, "last": last, "many": _MANY}
         sizes = connection.execute(self._sql["sizes"], values).scalars().all()
-        many = 1 + sum(size < room for size in list(accumulate(sizes))[: len(sizes) - 1])
+        many = max(1, sum(size <= room for size in accumulate(sizes)))
         found = connection.execute(self._sql["read"], {**values, "many": many})
         return [message for row in found if (message := read_row(row)).damage is None]

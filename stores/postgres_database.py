@@ -19,13 +19,22 @@ import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 from psycopg.types.json import set_json_loads
 
-from stores.columns import INT_MAX, INT_MIN, JSON, JsonArray, JsonObject, Kind, Number, named
+from stores.columns import (
+    INT_MAX,
+    INT_MIN,
+    JSON,
+    JsonArray,
+    JsonObject,
+    Kind,
+    Number,
+    noted,
+    noted_kind,
+)
 from stores.reduction import Mark, Stream
 from stores.schema import POSTGRES_LIMITS, TableState
 from stores.sink import StoreError
 from stores.sql_database import DataRefused, listed, quoted
 from stores.urls import said, without_password
-from topology.column_types import Digits
 
 FEW = 50
 """Up to so many rows are written one by one, which is quicker for them than by COPY."""
@@ -43,11 +52,7 @@ _KINDS: dict[str, Kind] = {
     "numeric": Number,
 }
 _MARK = "sequitur: "
-"""How the comment of a column begins that was declared with a type of `_MARKED`."""
-_MARKED: dict[str, Kind] = {
-    named(kind): kind for kind in (datetime, date, bytes, JsonObject, JsonArray)
-}
-_DIGITS = re.compile(r"decimal\((\d+), (\d+)\)")
+"""How the comment of a column begins whose kind is noted."""
 _NUL, _ESCAPE = "\ue0000", "\ue000e"
 """What stands for NUL and for the private character U+E000 itself."""
 
@@ -242,9 +247,9 @@ class PostgresDatabase:
 
     def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
         for column, kind in columns.items():
-            if isinstance(kind, Digits) or kind in _MARKED.values():
+            if (note := noted(kind)) is not None:
                 at = f"{quoted(table)}.{quoted(column)}"
-                self.run(f"COMMENT ON COLUMN {at} IS '{_MARK}{named(kind)}'")
+                self.run(f"COMMENT ON COLUMN {at} IS '{_MARK}{note}'")
 
     def value(self, value: Any, kind: Kind) -> Any:
         if kind is datetime:
@@ -318,11 +323,7 @@ def _marked_parameter(found: re.Match[str]) -> str:
 
 def _marked(comment: str) -> Kind | None:
     """The kind that the comment of a column says, if it says one."""
-    name = comment.removeprefix(_MARK)
-    if name == comment:
-        return None
-    digits = _DIGITS.fullmatch(name)
-    return _MARKED.get(name) if digits is None else Digits(int(digits[1]), int(digits[2]))
+    return noted_kind(comment.removeprefix(_MARK)) if comment.startswith(_MARK) else None
 
 
 def _statement(sql: str) -> psycopg.sql.SQL:

@@ -8,8 +8,6 @@ from sqlalchemy.dialects.postgresql import insert
 
 from stores.engines import parsed_url
 from stores.sql_table import SqlStore
-from stores.urls import UrlError
-from stores.view_table import TableError
 
 PART_BYTES = 8 << 20
 """Bytes of rows that go into one statement."""
@@ -74,10 +72,7 @@ def open_postgres(url: str, group: str) -> SqlStore:
 
     What follows a `?` goes to the driver (psycopg), as `host=/run/postgresql` for a Unix socket.
     """
-    try:
-        parsed = parsed_url(url).set(drivername="postgresql+psycopg")
-    except UrlError as error:
-        raise TableError(f"view-state store: {error}") from None
+    parsed = parsed_url(url).set(drivername="postgresql+psycopg")
     settings = {**_CONNECT, "options": _OPTIONS}
     given = {name: value for name, value in settings.items() if name not in parsed.query}
     return SqlStore(create_engine(parsed, connect_args=given), _Postgres(), group, url)

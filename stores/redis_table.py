@@ -20,7 +20,7 @@ from redis.exceptions import (
 )
 
 from stores.stamp import Stamp, unclaimed
-from stores.urls import said, without_password
+from stores.urls import UrlError, said, without_password
 from stores.view_table import Row, TableError, TableUnavailable
 
 PAGE = 500
@@ -200,8 +200,8 @@ def open_redis(url: str, group: str) -> RedisStore:
             decode_responses=False,
         )
     except ValueError as error:
-        raise TableError(
-            f"view-state store {without_password(url)!r}: {said(error, url)}; write "
-            "redis://HOST:PORT/NUMBER, with %40 for @, %2F for / and so on in a password"
+        raise UrlError(
+            f"{without_password(url)!r}: {said(error, url)}; write redis://HOST:PORT/NUMBER, with "
+            "%40 for @, %2F for / and so on in a password"
         ) from None
     return RedisStore(client, group, without_password(url))

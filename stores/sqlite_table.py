@@ -8,7 +8,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from stores.engines import parsed_url
 from stores.sql_table import ROWS, SqlStore
-from stores.urls import UrlError, without_password
+from stores.urls import without_password
 from stores.view_table import TableError
 
 BUSY = 20.0
@@ -42,10 +42,7 @@ class _Sqlite:
 
 def open_sqlite(url: str, group: str) -> SqlStore:
     """The store in the file of `sqlite:///file` or `sqlite:////full/path/file`."""
-    try:
-        parsed = parsed_url(url)
-    except UrlError as error:
-        raise TableError(f"view-state store: {error}") from None
+    parsed = parsed_url(url)
     if not parsed.database or parsed.database == ":memory:":
         raise TableError(
             f"view-state store {without_password(url)!r} names no file; write sqlite:///FILE, or "

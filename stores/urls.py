@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
@@ -56,6 +57,19 @@ def read_url(url: str) -> str:
     return found
 
 
+def existing(url: str) -> str:
+    """The URL of what is only looked at: of an SQLite file that is there, else it would be made.
+
+    Raises UrlError.
+    """
+    file = url.removeprefix("sqlite:///").partition("?")[0]
+    if url.startswith("sqlite:///") and not Path(file).exists():
+        raise UrlError(
+            f"{without_password(url)}: there is no such file; see that the path is right"
+        )
+    return url
+
+
 def require(what: str, url: str, module: str, extra: str, error: type[Exception]) -> None:
     """Raise `error` if a package that the thing at `url` needs is not installed, or is broken."""
     try:
@@ -97,13 +111,17 @@ def without_secrets(text: str, urls: Iterable[str]) -> str:
 
     A parser quotes what it could not read, which may be a part of a password only.
     """
-    for url in urls:
-        text = text.replace(url, without_password(url)) if url else text
-        for secret in sorted(_secrets(url), key=len, reverse=True):
-            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, text)
-            if len(secret) >= _LONG:
-                text = text.replace(secret, _HIDDEN)
+    for url in filter(None, urls):
+        text = _finding(url).sub(_HIDDEN, text.replace(url, without_password(url)))
     return text
+
+
+@lru_cache(64)
+def _finding(url: str) -> re.Pattern[str]:
+    """What finds a URL's secrets, the longest first: every line of a log is looked through."""
+    secrets = sorted(_secrets(url), key=len, reverse=True)
+    parts = (re.escape(s) if len(s) >= _LONG else rf"(?<!\w){re.escape(s)}(?!\w)" for s in secrets)
+    return re.compile("|".join(parts) or "(?!)")
 
 
 def _well_formed(url: str) -> re.Match[str] | None:

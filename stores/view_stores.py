@@ -28,11 +28,13 @@ def open_store(url: str, group: str, datadir: Path | None = None) -> Store:
     the group and the data folder. Raises TableError for a URL of no known kind, a library that is
     not installed, and a store that cannot be opened.
     """
-    datadir = Path() if datadir is None else datadir
     try:
-        url = read_url(url)
+        return _opened(read_url(url), group, Path() if datadir is None else datadir)
     except UrlError as error:
-        raise TableError(str(error)) from None
+        raise TableError(f"view-state store: {error}") from None
+
+
+def _opened(url: str, group: str, datadir: Path) -> Store:
     kind, colon, rest = url.partition(":")
     local = _folder(rest, datadir) / group
     match kind:

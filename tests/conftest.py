@@ -25,6 +25,8 @@ from tests import quick_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.faust.worker import Worker
+
 _SLOW = [HealthCheck.too_slow]
 for _name, _examples in (("fast", 50), ("thorough", 2000)):
     # No deadline: how long an example takes says more of the machine than of the code.
@@ -139,6 +141,24 @@ def database(postgres: Postgres, unique: Callable[[str], str]) -> str:
 def unique() -> Callable[[str], str]:
     """word → a name for a topic, group or application that nothing else uses."""
     return lambda word: f"{word}-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def worker(
+    request: pytest.FixtureRequest,
+    broker: BrokerAddress,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+) -> Iterator["Worker"]:
+    """A worker of the module's APP, with an input topic of PARTITIONS, 2 unless it says so."""
+    from tests.faust.worker import Worker
+
+    module = request.module
+    name = module.__name__.rpartition("test_")[2].replace("_", "-")
+    partitions = getattr(module, "PARTITIONS", 2)
+    made = Worker(broker.address, unique(name), tmp_path, module.APP, partitions)
+    yield made
+    made.kill()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a handler yields: row changes for the read store, and messages for other topics."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -114,9 +114,26 @@ def check_finite(what: str, value: Any) -> None:
         )
 
 
+def each_of(items: Any) -> Iterator[Any]:
+    """What a handler returned, one output after the other. Raises HandlerError."""
+    if isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping):
+        return iter(items)
+    if isinstance(items, Awaitable):
+        getattr(items, "close", lambda: None)()
+        raise HandlerError(
+            "the handler returned what has to be awaited, but is not async itself; declare it with "
+            "`async def`"
+        )
+    one = "one" if isinstance(items, Upsert | Delete | Emit) else "a value of type"
+    raise HandlerError(
+        f"the handler returned {one} {type(items).__name__}; yield each Upsert, Delete and Emit, "
+        "or return a list of them"
+    )
+
+
 def collected(items: Iterable[Any]) -> list[Any]:
     """What a handler yields, or one item more than it may."""
-    return list(islice(items, ITEMS_LIMIT + 1))
+    return list(islice(each_of(items), ITEMS_LIMIT + 1))
 
 
 async def acollected(items: AsyncIterator[Any]) -> list[Any]:

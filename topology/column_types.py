@@ -28,6 +28,7 @@ import orjson
 
 from topology.errors import DeclarationError, RefusedValue
 from topology.printable import printable
+from topology.unwritable import culprit, remedy
 
 MAX_PRECISION = 38
 """Digits of a decimal number that every read store holds: Delta Lake's limit."""
@@ -36,10 +37,11 @@ _WIDEST = 1_000
 
 OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 """How handlers' outputs are written as JSON."""
+TEXT_KEYS = OPTIONS & ~orjson.OPT_NON_STR_KEYS
+"""The same where all keys are texts, as nearly all are: no two can be one."""
 ROW_OPTIONS = OPTIONS | orjson.OPT_PASSTHROUGH_DATETIME
 """How row changes are, together with `as_text`."""
-_TEXT_KEYS = ROW_OPTIONS & ~orjson.OPT_NON_STR_KEYS
-"""The same where all keys are texts, as nearly all are: no two can be one."""
+_ROW_TEXT_KEYS = ROW_OPTIONS & ~orjson.OPT_NON_STR_KEYS
 
 _dumps = orjson.dumps
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
@@ -117,7 +119,7 @@ def encoded(body: dict[str, Any], changes: Iterable[Any]) -> bytes:
         else:
             said.append({"table": change.table, "key": change.key, "op": change.op})
     try:
-        value = _dumps(body, as_text, _TEXT_KEYS)
+        value = _dumps(body, as_text, _ROW_TEXT_KEYS)
     except TypeError:
         value = _encoded_otherwise(body, changes)
     # orjson writes NaN and infinity as null. To count nulls is quicker than to look at each value.
@@ -143,12 +145,15 @@ def _encoded_otherwise(body: dict[str, Any], changes: Iterable[Any]) -> bytes:
     return value
 
 
-def alike_keys(value: Any) -> str | None:
-    """Which keys of a dictionary in `value`, which orjson writes, are one in JSON; None if none."""
+def alike_keys(value: Any, options: int = ROW_OPTIONS) -> str | None:
+    """Which keys of a dictionary in `value` are one in JSON; None if none are.
+
+    options: with which orjson writes it.
+    """
     if isinstance(value, dict):
         named: dict[str, Any] = {}
         for key in value:
-            (name,) = orjson.loads(orjson.dumps({key: 0}, option=ROW_OPTIONS))
+            (name,) = orjson.loads(orjson.dumps({key: 0}, option=options))
             if name in named:
                 return f"the keys {_shown(named[name])} and {_shown(key)} are one in JSON"
             named[name] = key
@@ -159,7 +164,7 @@ def alike_keys(value: Any) -> str | None:
         parts = [getattr(value, name) for name in value.__dataclass_fields__]
     else:
         return None
-    return next((found for part in parts if (found := alike_keys(part)) is not None), None)
+    return next((found for part in parts if (found := alike_keys(part, options))), None)
 
 
 def _nones(changes: Iterable[Any]) -> int:
@@ -214,7 +219,7 @@ def _culprit(changes: Iterable[Any]) -> RefusedValue:
         for part in (change.key, getattr(change, "values", None) or {}):
             for column, value in part.items():
                 try:
-                    orjson.dumps({column: value}, default=as_text, option=ROW_OPTIONS)
+                    _row_dumps({column: value})
                 except TypeError as error:
                     where = f"table {printable(change.table)!r}: column {printable(column)!r}: "
                     return RefusedValue(where + _said(value, error))
@@ -224,7 +229,15 @@ def _culprit(changes: Iterable[Any]) -> RefusedValue:
 def _said(value: Any, error: TypeError) -> str:
     if isinstance(error.__cause__, RefusedValue):
         return str(error.__cause__)
-    return f"{_shown(value)} cannot be written as JSON: {error}"
+    told = f"{_shown(value)} cannot be written as JSON: {error}"
+    if value.__class__ is int:
+        return f"{told}; yield a Decimal where the column is of Decimal, or a text"
+    _, what, why = culprit(value, _row_dumps)
+    return f"{told}; {remedy(what, why)}"
+
+
+def _row_dumps(part: Any) -> bytes:
+    return orjson.dumps(part, default=as_text, option=ROW_OPTIONS)
 
 
 def _moment_text(value: datetime) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from topology.errors import described
-from topology.printable import printable
+from topology.printable import is_unicode, printable
 
 SIZE = 256 << 10
 """Bytes of a record that can be a command."""
@@ -22,8 +22,8 @@ class Command:
     force: do it although something is lost by it. dry_run: only say what would be. id: that the
     record of what was done has too. everywhere: it goes to all partitions, as it is not known which
     one has the stream. given, expires: when it was given, and when it is too old to be carried out
-    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's id. A
-    sequence that does not fit into 64 bits raises ValueError.
+    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's id.
+    What no record of a command could hold raises ValueError, which names it.
     """
 
     name: str
@@ -40,8 +40,22 @@ class Command:
     cancels: str = ""
 
     def __post_init__(self) -> None:
-        if isinstance(self.sequence, int) and not -(2**63) <= self.sequence < 2**63:
-            raise ValueError(f"sequence: {self.sequence.bit_length()} bits do not fit into 64")
+        for field, types in _TYPES.items():
+            given = getattr(self, field)
+            # A bool is an int for Python, and none for people.
+            if not isinstance(given, types) or (isinstance(given, bool) and bool not in types):
+                wanted = " or ".join(each.__name__ for each in types if each is not NoneType)
+                raise ValueError(
+                    f"{field}={printable(repr(given))} of a command: give one of type {wanted}"
+                )
+            if isinstance(given, int) and not -_NUMBER <= given < _NUMBER:
+                bits = given.bit_length()
+                raise ValueError(f"{field} of a command: {bits} bits do not fit into 64")
+            if isinstance(given, str) and not is_unicode(given):
+                raise ValueError(
+                    f"{field}={printable(repr(given))} of a command has surrogates, which are no "
+                    "text: no event and no name has them"
+                )
 
 
 def encode_command(command: Command) -> bytes:
@@ -61,12 +75,6 @@ def decode_command(value: bytes | None) -> Command:
         command = Command(**{name: found[name] for name in found if name in _TYPES})
     except (TypeError, ValueError) as error:
         raise ValueError(f"this is no command: {printable(described(error))}") from None
-    for field, types in _TYPES.items():
-        told = getattr(command, field)
-        # A bool is an int for Python, and none for people.
-        wrong = not isinstance(told, types) or (isinstance(told, bool) and bool not in types)
-        if wrong or (isinstance(told, int) and abs(told) >= _NUMBER):
-            raise ValueError(f"this is no command: {field} is {printable(repr(told))}")
     return command
 
 

@@ -13,6 +13,7 @@ import orjson
 
 from topology.command import Command, Refused, Result, decode_command, encode_command
 from topology.event import Message
+from topology.lane_names import ids_of
 from topology.on_error import Halt
 from topology.printable import printable
 from topology.rehearsal import Rehearsal, arehearse
@@ -135,9 +136,17 @@ async def obey(task: ViewTask, records: Iterable[Message], unit: CommitUnit) -> 
 
 
 def _to_stream(task: ViewTask, command: Command) -> Command:
-    """The same command, its stream written as the events have it."""
+    """The same command, its stream written as the events have it.
+
+    One that may mean several streams stays as it is: it is of none of them.
+    """
     stream = command.stream
-    return replace(command, stream=task.view.stream_id(stream)) if stream else command
+    if not stream:
+        return command
+    known = ids_of(task, stream)
+    if len(known) > 1:
+        return command
+    return replace(command, stream=known[0] if known else task.view.stream_id(stream))
 
 
 def halt(task: ViewTask, command: Command, unit: CommitUnit) -> Result:

@@ -63,8 +63,10 @@ class Counts:
 _PLACES = frozenset(f.name for f in fields(Counts))
 
 
-def encode_counts(counts: Counts) -> bytes:
-    return orjson.dumps(counts)
+def encode_counts(counts: Counts, position: int | None = None) -> bytes:
+    """The row of a view's counts. position: the input offset up to which they count."""
+    row = orjson.dumps(counts)
+    return row if position is None else b'%s,"position":%d}' % (row[:-1], position)
 
 
 def decode_counts(row: bytes | None) -> Counts:
@@ -72,3 +74,13 @@ def decode_counts(row: bytes | None) -> Counts:
     if row is None:
         return Counts()
     return Counts(**{k: v for k, v in orjson.loads(row).items() if k in _PLACES})
+
+
+def left_behind(row: bytes | None, position: int) -> int | None:
+    """The input offset from which on a view has missed what others have read up to `position`:
+    workers whose topology did not have it had the partition meanwhile. None if it missed nothing.
+
+    row: of its counts.
+    """
+    stood = None if row is None else orjson.loads(row).get("position")
+    return stood if stood is not None and stood < position else None

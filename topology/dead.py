@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topology.event import Message
+from topology.lane_names import readings
+from topology.lanes import escaped, split_lane
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, original
 from topology.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
 from topology.unit import Out
@@ -60,12 +62,21 @@ class Choice:
     before: int | None = None
 
     def takes(self, dead: Dead) -> bool:
-        """Whether it is one of them."""
-        return (
-            (self.stream is None or dead.stream == self.stream)
-            and (self.reason is None or self.reason in dead.reason)
-            and (self.before is None or dead.when <= self.before)
-        )
+        """Whether it is one of them, but for its stream."""
+        told = self.reason is None or self.reason in dead.reason
+        return told and (self.before is None or dead.when <= self.before)
+
+    def streams(self, view: View, there: Iterable[str]) -> set[str]:
+        """Which of the streams that are there are meant."""
+        known = set(there)
+        if self.stream is None or self.stream in known:
+            return known if self.stream is None else {self.stream}
+        for reading in readings(view, self.stream):
+            own = view.split is not None and "|" not in reading
+            found = {s for s in known if (escaped(split_lane(s)[0]) if own else s) == reading}
+            if found:
+                return found
+        return set()
 
 
 @dataclass(slots=True)
@@ -92,18 +103,21 @@ class Found:
 
 def find(view: View, records: Iterable[Message], choice: Choice, done: Collection[int]) -> Found:
     """Look through the dead topic. done: the offsets of those that were put back before."""
-    found = Found()
+    found, mine = Found(), []
     for record in records:
         dead = dead_of(record)
         if dead is None:
             found.foreign += 1
         elif dead.view == view.name:
-            if dead.at in done:
-                found.before += 1
-            elif choice.takes(dead):
-                found.chosen.append(dead)
-            else:
-                found.others += 1
+            mine.append(dead)
+    meant = choice.streams(view, (dead.stream for dead in mine))
+    for dead in mine:
+        if dead.at in done:
+            found.before += 1
+        elif dead.stream in meant and choice.takes(dead):
+            found.chosen.append(dead)
+        else:
+            found.others += 1
     found.chosen.sort(key=lambda dead: (dead.stream, dead.sequence, dead.at))
     return found
 

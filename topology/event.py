@@ -136,6 +136,36 @@ class Event(Draft, Generic[Content]):
         return False
 
 
+@dataclass(slots=True, eq=False)
+class _LinkedDraft(Draft):
+    previous: int | None = None
+
+
+class LinkedEvent(_LinkedDraft, Event[Any]):
+    """An event of a linked source, with its predecessor as it was when the event was made.
+
+    A view that handles it first may change its content, which says the predecessor too.
+    """
+
+    __slots__ = ()
+
+
+def linked_event(
+    stream: str,
+    sequence: int,
+    kind: str | None,
+    content: Any,
+    message: Message,
+    arrived: int,
+    previous: int | None,
+) -> LinkedEvent:
+    """An event whose predecessor is known."""
+    made: Any = _LinkedDraft(stream, sequence, kind, content, message, arrived, previous)
+    made.__class__ = LinkedEvent
+    event: LinkedEvent = made
+    return event
+
+
 def event_of(
     stream: str, sequence: int, kind: str | None, content: Any, message: Message, arrived: int
 ) -> Event[Any]:

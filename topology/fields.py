@@ -36,8 +36,8 @@ def key() -> RecordKey:
 
 def header(name: str) -> Header:
     """Take the value from the header `name`."""
-    if not name:
-        raise DeclarationError("header(''): give the header's name")
+    if not isinstance(name, str) or not name:
+        raise DeclarationError(f"header({name!r}): give the header's name, a text")
     return Header(name)
 
 

@@ -5,9 +5,10 @@ start of its partition; one under a key of the table's own would change where it
 """
 
 import math
-import struct
 from collections.abc import Callable
 from typing import Any
+
+import orjson
 
 from topology.counts import decode_counts
 from topology.errors import described
@@ -27,7 +28,6 @@ _MOST = 2**63 - 1
 _STREAM = ord("p")
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
-    struct.error,
 )  # fmt: skip
 _KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"x": 9}
 """The first byte of a key → how many it has at least."""
@@ -60,15 +60,8 @@ def foreign(key: bytes | None, value: bytes | None) -> str:
                 _progress(value)
         elif value is not None and known != b"d":
             _message(value)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as e:
-        return described(e)
+    except _UNREADABLE as error:
+        return described(error)
     return ""
 
 
@@ -119,6 +112,7 @@ def _counts(value: bytes) -> None:
     found = decode_counts(value)
     for name in found.__dataclass_fields__:
         _whole(getattr(found, name), -_MOST)
+    _whole(orjson.loads(value).get("position") or 0, 0)
 
 
 def _lateness(value: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import GeneratorType
 from typing import Any
 
 import orjson
@@ -16,14 +17,15 @@ from topology.changes import (
     check_finite,
     check_message,
     collected,
+    each_of,
     text_bytes,
 )
-from topology.column_types import OPTIONS, encoded
+from topology.column_types import OPTIONS, TEXT_KEYS, alike_keys, encoded
 from topology.errors import HandlerError
 from topology.event import Event
 from topology.failure import Failure, log_failure, outcome
-from topology.printable import printable
 from topology.unit import NO_HEADERS, CommitUnit, Out
+from topology.unwritable import unwritable
 from topology.view import View
 
 OUTPUT_LIMIT = 1_000_000
@@ -32,6 +34,8 @@ FEW = 16
 """Row changes and messages of one event that are not looked at together."""
 OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
 """Bytes of all messages of one event but the first few."""
+_PLAIN = frozenset((GeneratorType, list, tuple))
+"""What handlers return, nearly always."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -133,6 +137,8 @@ class Handling:
         changes: list[Upsert | Delete] = []
         emits: list[tuple[dict[str, list[Out]], str, Out]] = []
         few, size = FEW, 0
+        if items.__class__ not in _PLAIN:
+            items = each_of(items)
         for item in items:
             kind = item.__class__
             if kind is Upsert or kind is Delete:
@@ -153,8 +159,9 @@ class Handling:
         if self.view.stateful:
             try:
                 state = orjson.dumps(self.live)
-            except TypeError as error:
-                raise _unwritten(self.live, error) from None
+            except TypeError:
+                told = unwritable(self.live, orjson.dumps)
+                raise HandlerError(f"the stream's state: {told}") from None
             if len(state) > OUTPUT_LIMIT:
                 raise _too_large("the stream's state", state)
             if b"null" in state:
@@ -201,12 +208,9 @@ class Handling:
                 check_message(item)
         if value is not None and value.__class__ is not bytes:
             try:
-                written = orjson.dumps(value, option=OPTIONS)
-            except TypeError as error:
-                raise HandlerError(
-                    f"Emit(topic={item.topic!r}): the value cannot be written as JSON: {error}; "
-                    "give texts, numbers, lists and dictionaries, or bytes of your own"
-                ) from None
+                written = orjson.dumps(value, option=TEXT_KEYS)
+            except TypeError:
+                written = _written_otherwise(item)
             if b"null" in written:
                 check_finite(f"Emit(topic={item.topic!r})", value)
             value = written
@@ -277,16 +281,18 @@ def _too_large(what: str, value: bytes) -> HandlerError:
     return HandlerError(f"{what} has {len(value)} bytes; the limit is {OUTPUT_LIMIT}")
 
 
-def _unwritten(state: dict[str, Any], error: TypeError) -> HandlerError:
-    """What to say of a state that cannot be written as JSON: which of its keys is to blame."""
-    where = ""
-    for key, value in state.items():
-        try:
-            orjson.dumps({key: value})
-        except TypeError as found:
-            where, error = f"{printable(key)}: ", found
-            break
-    return HandlerError(
-        f"the stream's state: {where}it cannot be written as JSON: {error}; keep texts, numbers, "
-        "lists and dictionaries whose keys are texts"
-    )
+def _written_otherwise(item: Emit) -> bytes:
+    """A message's value where not all keys are texts. Raises HandlerError where it has no JSON."""
+    what = f"Emit(topic={item.topic!r})"
+    try:
+        written = _dumps(item.value)
+    except TypeError:
+        told = unwritable(item.value, _dumps)
+        raise HandlerError(f"{what}: {told}; or give bytes of your own") from None
+    if (found := alike_keys(item.value, OPTIONS)) is not None:
+        raise HandlerError(f"{what}: {found}; name each by a text of its own")
+    return written
+
+
+def _dumps(value: Any) -> bytes:
+    return orjson.dumps(value, option=OPTIONS)

@@ -1,6 +1,5 @@
 """What an inspector is: it finds and normalises stream, sequence and kind in a source's format."""
 
-import inspect as signatures
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from topology.dotted import load
 from topology.errors import DeclarationError, Malformed, described
 from topology.event import Message
+from topology.names import one_argument
 from topology.normalise import sequence_number, stream_id
 from topology.stream_ids import StreamIds
 
@@ -82,7 +82,7 @@ def resolved(inspector: AnyInspector, what: str = "inspector") -> Compiles | Ins
         return found
     if not callable(found):
         raise DeclarationError(f"{given}: give an Inspector(…) or a function of a message")
-    _check_function(given, found)
+    one_argument(given, found, "message")
     function: InspectorFunction = found
     return function
 
@@ -131,24 +131,3 @@ def _normalising(function: InspectorFunction) -> Inspect:
             raise Malformed(f"the inspector failed: {described(error)}") from error
 
     return inspect
-
-
-def _check_function(given: str, function: Callable[..., Any]) -> None:
-    """Raises DeclarationError for a function that could not inspect a single message."""
-    called = getattr(function, "__call__", None)  # noqa: B004
-    if signatures.iscoroutinefunction(function) or signatures.iscoroutinefunction(called):
-        raise DeclarationError(
-            f"{given}: it is async; an inspector only looks at its message, "
-            "so make it a plain function"
-        )
-    try:
-        signature = signatures.signature(function)
-    except (TypeError, ValueError):
-        return  # written in C, it may have none
-    try:
-        signature.bind(None)
-    except TypeError:
-        raise DeclarationError(
-            f"{given}: it cannot be called as inspector(message), "
-            f"since its arguments are {signature}; give it one, the message"
-        ) from None

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from topology.errors import DeclarationError, Malformed
-from topology.event import Draft, Event, event_of
+from topology.event import Draft, Event, LinkedEvent, event_of, linked_event
 from topology.fields import Field, Header, RecordKey, getter
+from topology.names import one_argument
 from topology.normalise import stream_id
 
 Lane = Field | Callable[[Event], Any]
@@ -38,7 +39,7 @@ class LaneEvent(_LaneDraft, Event):
 
 def joined_lane(stream: str, lane: str) -> str:
     """One text for a lane of a stream: joined by '|', which is escaped inside either."""
-    return f"{_escaped(stream)}|{_escaped(lane)}"
+    return f"{escaped(stream)}|{escaped(lane)}"
 
 
 def split_lane(joined: str) -> tuple[str, str]:
@@ -82,6 +83,8 @@ def compile_split(view: str, lane: Lane) -> Split:
                 event.message,
                 event.arrived,
             )
+            if event.__class__ is not LinkedEvent
+            else _linked(joined_lane(event.stream, lane_of(event)), event)
             for event in events
         ]
 
@@ -114,10 +117,24 @@ def _finder(view: str, lane: Lane) -> Callable[[Event], Any]:
             f"view {view!r}: lane={lane!r}; give a field path such as 'order.currency', key(), "
             "header('name'), or a function of the event"
         )
+    one_argument(f"view {view!r}: lane={lane!r}", lane, "event")
     return lane
 
 
-def _escaped(text: str) -> str:
+def _linked(stream: str, event: Any) -> LinkedEvent:
+    return linked_event(
+        stream,
+        event.sequence,
+        event.kind,
+        event.content,
+        event.message,
+        event.arrived,
+        event.previous,
+    )
+
+
+def escaped(text: str) -> str:
+    """A stream or a lane as it stands in a joined text."""
     return text.replace("%", "%25").replace("|", "%7C")
 
 

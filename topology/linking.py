@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from topology.errors import DeclarationError, Malformed, described
-from topology.event import Damaged, Event, Message
+from topology.event import Damaged, Event, LinkedEvent, Message
 from topology.fields import Header, RecordKey, getter
 from topology.inspector import (
     Compiles,
@@ -46,10 +46,15 @@ def compile_link(linked: Linked) -> Link:
 
 
 def lenient_link(linked: Linked) -> Link:
-    """The same for events that were understood once: what cannot be read now is no predecessor."""
+    """The same for events that were understood once: what cannot be read now is no predecessor.
+
+    Of an event that was made with its predecessor it is that one.
+    """
     link = compile_link(linked)
 
     def lenient(event: Event) -> int | None:
+        if event.__class__ is LinkedEvent:
+            return event.previous
         with suppress(Malformed):
             return link(event)
         return None

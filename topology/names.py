@@ -1,8 +1,12 @@
 """Names of topologies, sources, views, tables: what Kafka and a database take without surprises."""
 
 import re
+from collections.abc import Callable, Iterable
+from inspect import iscoroutinefunction, signature
+from typing import Any
 
 from topology.errors import DeclarationError
+from topology.printable import printable
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -15,6 +19,38 @@ def checked_name(what: str, name: object) -> str:
             f"{what} {name!r}: a name starts with a letter and has up to 100 of A–Z a–z 0–9 _ . -"
         )
     return name
+
+
+def listed(what: str, given: object, remedy: str) -> tuple[Any, ...]:
+    """What is given as one text or several values, as a tuple. Raises DeclarationError."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise DeclarationError(f"{what}={printable(repr(given))}): {remedy}")
+    return tuple(given)
+
+
+def one_argument(what: str, function: Callable[..., object], of: str) -> None:
+    """Raises DeclarationError for a function that cannot be called with one argument, or is async.
+
+    what: with its value, as it was given. of: what the argument is.
+    """
+    called = getattr(function, "__call__", None)  # noqa: B004
+    if iscoroutinefunction(function) or iscoroutinefunction(called):
+        raise DeclarationError(
+            f"{what}: it is async; it only looks at its {of}, so make it a plain function"
+        )
+    try:
+        arguments = signature(function)
+    except (TypeError, ValueError):
+        return  # written in C, it may have none
+    try:
+        arguments.bind(None)
+    except TypeError:
+        raise DeclarationError(
+            f"{what}: it cannot be called with one {of}, since its arguments are {arguments}; "
+            f"give it one, the {of}"
+        ) from None
 
 
 def checked_topic(topic: object) -> str:

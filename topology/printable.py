@@ -26,5 +26,14 @@ def printable(text: object, length: int = LENGTH) -> str:
     return found
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: it has no unpaired surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from topology.errors import DeclarationError
 from topology.event import Event
 from topology.fields import Field, Header, RecordKey, getter
+from topology.names import one_argument
 
 LOWEST = -(2**63) + 1
 """The lowest sequence of an order without a start: one below it still fits into 64 bits."""
@@ -73,8 +74,9 @@ def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contig
             f"contiguous(start={start!r}, step={step!r}): start - step must fit into 64 bits; "
             f"start at {step - 2**63} or above"
         )
-    if jump is not None and (isinstance(jump, bool) or not isinstance(jump, int) or jump < 1):
-        raise DeclarationError(f"contiguous(jump={jump!r}): jump must be an int of at least 1")
+    whole = isinstance(jump, int) and not isinstance(jump, bool)
+    if jump is not None and not (whole and 1 <= jump < 2**63):
+        raise DeclarationError(f"contiguous(jump={jump!r}): jump must be an int from 1 to 2^63 - 1")
     return Contiguous(start, step, jump)
 
 
@@ -92,6 +94,8 @@ def linked(previous: Field | Previous, first: Any = None) -> Linked:
             f"linked(previous={previous!r}): give a field path such as 'meta.previous', key(), "
             "header('name'), or a function of the event"
         )
+    else:
+        one_argument(f"linked(previous={previous!r})", previous, "event")
     return Linked(previous, first)
 
 

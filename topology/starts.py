@@ -78,9 +78,10 @@ def opened_by(*kinds: str) -> OpenedBy:
 
 def checked_kinds(what: str, kinds: Iterable[str]) -> tuple[str, ...]:
     """The kinds, at least one. Raises DeclarationError."""
-    found = tuple(kinds)
+    found = tuple(kinds) if isinstance(kinds, Iterable) else (kinds,)
     if not found or not all(isinstance(kind, str) and kind for kind in found):
-        raise DeclarationError(f"{what}{found!r}: name the kinds as texts, as in 'Placed'")
+        given = found if isinstance(kinds, Iterable) else kinds
+        raise DeclarationError(f"{what}{given!r}: name the kinds as texts, as in 'Placed'")
     return tuple(dict.fromkeys(found))
 
 
@@ -101,7 +102,9 @@ def checked_closing(
                 "stream; add it"
             )
         return None
-    kinds = checked_kinds("closes=", (closes,) if isinstance(closes, str) else closes)
+    kinds = checked_kinds(
+        f"view {view!r}: closes=", (closes,) if isinstance(closes, str) else closes
+    )
     if (
         isinstance(retention, bool)
         or not isinstance(retention, int | float)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from topology.command import Command, Refused, Result
 from topology.counts import saturated
 from topology.event import Event
+from topology.lane_names import ids_of
 from topology.on_late import RebuildStream
 from topology.printable import printable
 from topology.progress import Progress, last_of
@@ -15,6 +16,9 @@ from topology.store import Row
 from topology.unit import CommitUnit
 from topology.view_state import gone
 from topology.view_task import ViewTask
+
+NAMED = 10
+"""Streams that are named where a command may mean any of them."""
 
 
 def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
@@ -185,6 +189,12 @@ def _of(task: ViewTask, stream: str) -> str:
 def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     stream = command.stream
     assert stream
+    if not task.known(stream) and len(known := ids_of(task, stream)) > 1:
+        several = ", ".join(printable(each) for each in known[:NAMED])
+        raise Refused(
+            f"view {task.view.name} has {len(known)} streams that {printable(repr(stream))} may "
+            f"mean: {several}{', …' if len(known) > NAMED else ''}; name one of them"
+        )
     if not task.known(stream) and (command.everywhere or not command.force):
         raise Refused(
             f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "

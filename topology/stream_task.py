@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from topology.budget import Budget
 from topology.errors import Malformed
-from topology.event import Damaged, Draft, Event, Message
+from topology.event import Damaged, Draft, Event, Message, linked_event
+from topology.linking import lenient_link
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.printable import printable
 from topology.rows import POSITIONS
+from topology.sequences import Linked
 from topology.source import Source
 from topology.store import PartitionTable
 from topology.taken import Alarm, Taken, encode_taken
@@ -51,6 +53,8 @@ class StreamTask:
         self.taken = Taken() if taken is None else taken
         self.apart = apart
         self._alarm = Alarm()
+        sequence = source.sequence
+        self._link = lenient_link(sequence) if isinstance(sequence, Linked) else None
         self.views = {
             view.name: ViewTask(view, tables[view.name], now, budget)
             for view in topology.views_of(source)
@@ -76,7 +80,7 @@ class StreamTask:
             self.source.sequence.start,
             self.source.sequence.step,
         )
-        restore = not self.source.keyed
+        restore, link = not self.source.keyed, self._link
         events: list[Event] = []
         append = events.append
         for record in records:
@@ -99,6 +103,11 @@ class StreamTask:
             event = Draft(stream, sequence, kind, content, message, now)
             event.__class__ = Event
             append(event)  # type: ignore[arg-type]
+        if link is not None:
+            return [
+                linked_event(e.stream, e.sequence, e.kind, e.content, e.message, now, link(e))
+                for e in events
+            ]
         return events
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
@@ -106,6 +115,8 @@ class StreamTask:
         unit = CommitUnit(self.source.by_stream, self.partition, now=now)
         noted = CommitUnit(*unit.place) if self.apart else unit
         events = self.inspect(records, noted, now)
+        for task in self.views.values():
+            task.foresee(events)
         if records:
             taken = self.taken
             taken.read += len(records)
@@ -144,6 +155,7 @@ class StreamTask:
     def admit(self, name: str, task: ViewTask) -> None:
         """Take in a view that has read as far by itself: from here on it reads with the others."""
         self.views[name] = task
+        task.position = self.position
         positions = task.positions
         positions.input = None
         if positions.began is not None and positions.missed is None:

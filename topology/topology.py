@@ -12,7 +12,7 @@ from topology.errors import DeclarationError
 from topology.inspector import AnyInspector, resolved
 from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
-from topology.names import checked_name, checked_topic
+from topology.names import checked_name, checked_topic, listed
 from topology.on_full import check_full
 from topology.on_gap import check_ask
 from topology.policies import (
@@ -52,6 +52,11 @@ from topology.timeouts import checked_timeout, timed
 from topology.typed import AnyHandler, HandlerType
 from topology.view import View, handler_shape
 
+PARTITIONS = 100_000
+"""The most partitions of a source."""
+SLOTS = 1_000_000
+"""The most slots of a ring."""
+
 
 class Topology(SideTopics):
     """A named graph of sources and views; a runtime runs it, `describe()` shows it."""
@@ -82,9 +87,11 @@ class Topology(SideTopics):
         what to do with messages that the inspector does not know: 'pass', or 'topic' for
         `<topology>.unknown`.
         """
-        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        topics = listed("source(topic", topic, "name a topic, or a list of topics")
         if not topics:
             raise DeclarationError("source(topic=()): name at least one topic")
+        if len({*map(repr, topics)}) < len(topics):
+            raise DeclarationError(f"source(topic={topic!r}): name each topic once")
         for each in topics:
             checked_topic(each)
             for view in self._views.values():
@@ -102,13 +109,19 @@ class Topology(SideTopics):
         name = checked_name("source", topics[0] if name is None else name)
         if name in self._sources:
             raise DeclarationError(f"source {name!r} exists twice; give one of them a `name`")
+        if not isinstance(keyed, bool):
+            raise DeclarationError(f"source {name!r}: keyed={keyed!r}; use True or False")
         if keyed and len(topics) > 1:
             raise DeclarationError(
                 f"source {name!r}: keyed=True takes one topic; several are merged by re-keying, "
                 "so leave keyed out"
             )
-        if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-            raise DeclarationError(f"source {name!r}: partitions={partitions!r} must be at least 1")
+        whole = isinstance(partitions, int) and not isinstance(partitions, bool)
+        if not whole or not 1 <= partitions <= PARTITIONS:
+            raise DeclarationError(
+                f"source {name!r}: partitions={partitions!r} must be at least 1, "
+                f"{PARTITIONS} at most"
+            )
         if sequence is None:
             sequence = contiguous()
         if not isinstance(sequence, Contiguous | Linked | Monotonic):
@@ -187,8 +200,11 @@ class Topology(SideTopics):
                 f"view {name!r}: source {unknown!r} is not one of topology {self.name!r} "
                 f"(it has {known}); declare it with .source(…) first"
             )
-        if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
-            raise DeclarationError(f"view {name!r}: buffer={buffer!r}; a ring has at least 1 slot")
+        whole = isinstance(buffer, int) and not isinstance(buffer, bool)
+        if not whole or not 1 <= buffer <= SLOTS:
+            raise DeclarationError(
+                f"view {name!r}: buffer={buffer!r}; a ring has at least 1 slot, {SLOTS} at most"
+            )
         kinds = _checked_kinds(name, accepts)
         self._check_output(name)
         if isinstance(source.sequence, Monotonic):
@@ -334,6 +350,10 @@ class Topology(SideTopics):
 
         Raises DeclarationError for a source that is not there and for what is no inspector.
         """
+        if not isinstance(inspectors, Mapping):
+            raise DeclarationError(
+                f"with_inspectors({inspectors!r}): give source → inspector, as in {{'orders': …}}"
+            )
         for name in inspectors:
             if name not in self._sources:
                 known = ", ".join(map(repr, self._sources)) or "none"
@@ -361,12 +381,17 @@ def _checked_kinds(view: str, accepts: Iterable[str] | None) -> frozenset[str] |
         raise DeclarationError(
             f"view {view!r}: accepts={accepts!r} is one text; write {{{accepts!r}}}"
         )
-    kinds = frozenset(accepts) if isinstance(accepts, Iterable) else frozenset((None,))
+    kinds = tuple(accepts) if isinstance(accepts, Iterable) else (None,)
     if not all(isinstance(kind, str) for kind in kinds):
         raise DeclarationError(
             f"view {view!r}: accepts={accepts!r}; give the kinds as texts, as in {{'OUT', 'IN'}}"
         )
-    return kinds
+    if not kinds:
+        raise DeclarationError(
+            f"view {view!r}: accepts={accepts!r}: it would handle nothing; name its kinds, or "
+            "leave accepts out for all"
+        )
+    return frozenset(kinds)
 
 
 def _checked_monotonic(

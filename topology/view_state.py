@@ -65,6 +65,7 @@ class ViewState(Unloads):
         self._states: dict[str, bytes | None] = {}
         self._old_states: dict[str, bytes | None] = {}
         self.counts = decode_counts(table.get(COUNTS))
+        self.position = 0
         self.positions_row = table.get(POSITIONS)
         self.positions = decode_positions(self.positions_row)
         self.lateness = None if view.adaptive is None else decode_lateness(table.get(LATENESS))

@@ -29,6 +29,9 @@ from topology.view import View
 from topology.view_state import ViewState, is_parked
 from topology.view_tells import tell, tell_parked, why_full
 
+_NOTHING: tuple[list[Event] | None, list[Event]] = (None, [])
+"""No events, as a view with lanes has them."""
+
 
 class ViewTask(ViewState):
     """Runs a view over the events of one partition.
@@ -52,8 +55,7 @@ class ViewTask(ViewState):
             epoch_handling_of(view) if self.counts.rebuilt else handling_of(view)
         )
         self._horizon: int | None = None
-        self.position = 0
-        """The input offset that it is at, unless it is halted and was left behind there."""
+        self._split = _NOTHING
         self.closed = ClosedStreams(table)
         self._asking = asking_of(self)
         self._learned()
@@ -97,6 +99,14 @@ class ViewTask(ViewState):
         follows."""
         back = revive(self.view, records, now, self._foreign)
         return [event for event in back if not event.was_dead or self._redriven.take(event)]
+
+    def foresee(self, events: list[Event]) -> None:
+        """Take from events what decides their order, before the handler of any view has them.
+
+        It may change their content, which all views of a source share.
+        """
+        if self.view.split is not None:
+            self._split = events, self.view.split(events)
 
     def run(
         self,
@@ -147,7 +157,9 @@ class ViewTask(ViewState):
         counts = self.counts
         counts.received += len(events)
         if self.view.split is not None:
-            events = self.view.split(events)
+            seen, split = self._split
+            events = split if seen is events else self.view.split(events)
+            self._split = _NOTHING
         self._horizon = horizon
         if back:
             events = [*back, *events]
@@ -276,7 +288,7 @@ class ViewTask(ViewState):
 
     def note(self, unit: CommitUnit, rows: list[Row]) -> None:
         """Add rows to the unit, and the counts."""
-        rows.append((COUNTS, encode_counts(self.counts)))
+        rows.append((COUNTS, encode_counts(self.counts, self.position)))
         name = self.view.name
         unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows
 

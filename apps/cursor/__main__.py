@@ -17,6 +17,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy import inspect
+
 from apps.arguments import URL_HELP, Parser, broker, url
 from apps.cursor.feed import Feed
 from apps.cursor.interpret import Interpret, inspected, output_records, relayed
@@ -26,7 +28,9 @@ from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from apps.running import run_until_stopped, token
 from stores.cursor import Cursor, CursorError
 from stores.cursor_commands import counts, gaps, parked, redrive, unpark
+from stores.cursor_tables import STREAMS
 from stores.engines import open_engine
+from stores.urls import UrlError, existing, without_password
 from topology.printable import printable
 
 LATEST = 253_402_300_799
@@ -106,7 +110,11 @@ def _feed(options: argparse.Namespace) -> int:
 
 
 def _tell(options: argparse.Namespace) -> int:
-    cursor = Cursor(open_engine(options.store), options.cursor)
+    engine = open_engine(existing(options.store))
+    # A cursor's tables are made where they are not there, and would say that nothing is wrong.
+    if not inspect(engine).has_table(STREAMS.name):
+        raise UrlError(f"{without_password(options.store)!r} has no cursor: see that it is right")
+    cursor = Cursor(engine, options.cursor)
     match options.command:
         case "counts":
             print(counts(cursor))

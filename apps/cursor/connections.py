@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from apps.relay.seldom import Seldom
+
 logger = logging.getLogger(__name__)
 
 LINE = 8190
@@ -29,10 +31,13 @@ class Limits:
 def bounded(server: web.Server, limits: Limits) -> Callable[[], asyncio.Protocol]:
     """What makes the protocol of each connection of `server`."""
 
+    full = Seldom()
+
     def connection() -> asyncio.Protocol:
         if len(server.connections) < limits.connections:
             return server()
-        logger.warning("%d connections are open: one more is closed", limits.connections)
+        if full("connections"):
+            logger.warning("%d connections are open: more are closed", limits.connections)
         return _Closed()
 
     return connection

@@ -23,12 +23,15 @@ from stores.cursor_commands import gaps
 from stores.cursor_message import Gap, Message
 from stores.cursor_receive import Fenced
 from stores.cursor_rows import Partition, Read
+from stores.urls import said
 from topology.faust.records import raw
 
 logger = logging.getLogger(__name__)
 
 RECORDS = 5_000
 """Read and received at a time."""
+GAPS = 100
+"""Gaps that are looked at together, and about how many are asked for at a time."""
 VOID = ".void"
 """Behind a topic's name: where the relay says which of its messages are void."""
 
@@ -52,6 +55,10 @@ class Feed:
         self._ask = ask
         self._seen: dict[tuple[str, str, int], float] = {}
         """Gaps, and since when this process knows of them."""
+        self._shown: dict[tuple[str, str, int], float] = {}
+        """Those that have shown since it looked at the first one last."""
+        self._turn = 0
+        """How many gaps it has looked at since then."""
         self.ready = asyncio.Event()
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -71,7 +78,7 @@ class Feed:
                 await producer.start()
                 while True:
                     await asyncio.sleep(every)
-                    for gap in self._old(await asyncio.to_thread(gaps, self._cursor), every):
+                    for gap in await asyncio.to_thread(self._missing, every):
                         await producer.send_and_wait(*_request(gap))
             except (KafkaError, SQLAlchemyError, OSError) as error:
                 logger.warning("cursor %s: cannot ask for what is missing: %r", self._name, error)
@@ -80,12 +87,30 @@ class Feed:
                 with suppress(Exception):
                     await producer.stop()
 
+    def _missing(self, every: float) -> list[Gap]:
+        """What to ask for now: some of what is missing, and the next time what comes behind it."""
+        found: list[Gap] = []
+        while len(found) < GAPS:
+            page = gaps(self._cursor, GAPS, self._turn)
+            self._turn += len(page)
+            found += self._old(page, every)
+            if len(page) < GAPS:
+                # All were looked at; those that did not show are closed.
+                self._seen, self._shown, self._turn = self._shown, {}, 0
+                break
+        return found
+
     def _old(self, found: Sequence[Gap], every: float) -> list[Gap]:
         """Gaps that are open for so long, by the clock of this process: no other one is trusted."""
         now = time.monotonic()
-        seen = {(gap.topic, gap.stream, gap.first): gap for gap in found}
-        self._seen = {at: self._seen.get(at, now) for at in seen if at[0] in self._topics}
-        return [seen[at] for at, since in self._seen.items() if now - since >= every]
+        old: list[Gap] = []
+        for gap in found:
+            if gap.topic in self._topics:
+                at = gap.topic, gap.stream, gap.first
+                since = self._shown[at] = self._seen.get(at, now)
+                if now - since >= every:
+                    old.append(gap)
+        return old
 
     @property
     def _name(self) -> str:
@@ -98,8 +123,7 @@ class Feed:
             except Fenced as error:
                 logger.warning("%s", error)
             except (KafkaError, SQLAlchemyError, OSError) as error:
-                reason = str(getattr(error, "orig", None) or repr(error)).strip().splitlines()
-                logger.warning("cursor %s: %s; trying again", self._name, reason[:1])
+                logger.warning("cursor %s: %s; trying again", self._name, said(error))
             except Exception:
                 logger.exception("cursor %s: what was read cannot be received", self._name)
             if not stopped.is_set():

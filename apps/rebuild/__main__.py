@@ -16,7 +16,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, url
 from apps.kafka_options import OptionError, kafka_options, without_secrets
+from apps.open_sink import opened
 from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
-from stores.sink import OLD, Sink
-from stores.sinks import needs_spark, open_sink
+from stores.sink import OLD
 from stores.urls import without_password
 from topology.closest import closest
 from topology.rebuilding import CannotRebuild
@@ -191,7 +191,7 @@ def _stopping(spark: Any, stop: Event) -> Iterator[None]:
 
 
 def _drop(options: argparse.Namespace) -> int:
-    with _opened(options.store) as sink:
+    with opened(options.store) as sink:
         if options.side not in (there := sink.sides()):
             log.info("there is no side %s; there are: %s", options.side, ", ".join(there) or "none")
         sink.drop(options.side)
@@ -199,21 +199,10 @@ def _drop(options: argparse.Namespace) -> int:
 
 
 def _sides(options: argparse.Namespace) -> int:
-    with _opened(options.store) as sink:
+    with opened(options.store) as sink:
         for side in sink.sides():
             print(side)
     return 0
-
-
-@contextmanager
-def _opened(url: str) -> Iterator[Sink]:
-    """A read store, with Spark where that writes it."""
-    with ExitStack() as stack:
-        if needs_spark(url):
-            from apps.spark_session import spark_session
-
-            stack.enter_context(stopped_in_order(spark_session("rebuild", delta=True), Event()))
-        yield stack.enter_context(open_sink(url))
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from apps.arguments import URL_HELP, Parser, broker, url
+from apps.arguments import URL_HELP, Parser, broker, http_url, url
 from apps.kafka_login import kafka_login
 from apps.outcome import MISTAKES, cannot, log_to_stderr
 from apps.relay.http_link import HttpLink
@@ -34,6 +34,7 @@ from apps.running import run_until_stopped, token
 from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message_log import MessageLog
+from stores.urls import existing
 from topology.printable import printable
 
 logger = logging.getLogger("relay")
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     kafka.add_argument("--view", action="append", default=[], metavar="TOPOLOGY.VIEW",
                        help="its requests, by ask(), are told what is void")  # fmt: skip
     http.add_argument(
-        "--to", type=url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
+        "--to", type=http_url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
     )
     for name in ("--topic", "--stream", "--reason"):
         void.add_argument(name, required=True)
@@ -132,7 +133,7 @@ def _run(options: argparse.Namespace) -> int:
 def _void(options: argparse.Namespace) -> int:
     log = MessageLog(options.name, schema=options.schema)
     last = options.first if options.last is None else options.last
-    with open_engine(options.log).begin() as connection:
+    with open_engine(existing(options.log)).begin() as connection:
         deleted = log.declare_void(
             connection, options.topic, options.stream, options.first, last, options.reason
         )
@@ -143,7 +144,7 @@ def _void(options: argparse.Namespace) -> int:
 
 def _status(options: argparse.Namespace) -> int:
     log = MessageLog(options.name, schema=options.schema)
-    for line in status(open_engine(options.log), log, _lease(options)):
+    for line in status(open_engine(existing(options.log)), log, _lease(options)):
         print(line)
     return 0
 

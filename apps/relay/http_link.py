@@ -15,7 +15,7 @@ from apps.relay.acknowledgement import ANSWER_BYTES, Acknowledgement, acknowledg
 from apps.relay.link import Answer, Missing, Sent, Unavailable
 from apps.relay.wire import BATCH, encode
 from stores.message import Message
-from stores.urls import without_password
+from stores.urls import said, without_password
 from topology.printable import printable
 
 REQUEST_BYTES = 8 << 20
@@ -118,7 +118,8 @@ class HttpLink:
                 number = sum(void.last - void.first + 1 for void in voids)
                 return acknowledgement(answer, batch, messages, number)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise Unavailable(f"{self._shown} did not answer: {printable(repr(error))}") from error
+            told = printable(said(error, self._url), 400)
+            raise Unavailable(f"{self._shown} did not answer: {told}") from error
         except ValueError as error:
             raise Unavailable(f"{self._shown} did not acknowledge: {error}") from error
 

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from stores.urls import said
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -29,11 +31,5 @@ class Patience:
                 found: T = await thread(work)
                 return found
             except SQLAlchemyError as error:
-                logger.warning("relay %s: the log's database: %s", self.name, reason_of(error))
+                logger.warning("relay %s: the log's database: %s", self.name, said(error))
                 await asyncio.sleep(self.retry)
-
-
-def reason_of(error: SQLAlchemyError) -> str:
-    """The first line of what the database says."""
-    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

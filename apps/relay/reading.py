@@ -14,11 +14,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.relay.patience import reason_of
 from apps.relay.turn import Pace, Turn
 from stores.message import START, Page, Position
 from stores.message_bell import Bell
 from stores.message_log import MessageLog
+from stores.urls import said
 
 PAGE_BYTES = 16 << 20
 """Content that a page should have at most, as far as the one before tells."""
@@ -110,7 +110,7 @@ class Reader:
                     driver.text_factory = tolerant
             return self._log.read_after(self._connection, position, limit)
         except SQLAlchemyError as error:
-            self._away = reason_of(error)
+            self._away = said(error)
             self._close_connection()
             raise
 

@@ -21,6 +21,7 @@ from apps.demo.kafka import Kafka
 from apps.local.broker import Broker
 from apps.local.home import HOME
 from apps.local.postgres import Postgres
+from apps.local.process import tail
 from apps.soak.done import Done, Round, lasts, load, save, table
 from apps.soak.materializers import Materializer
 from apps.soak.views import PARTITIONS, TABLE, Views
@@ -49,7 +50,8 @@ def round_of(broker: str, home: Path, kind: str, seed: int, kills: int) -> Round
             materializer.start()
             materializer.catch_up()
             if (status := materializer.end(signal.SIGTERM)) != 0:
-                raise RuntimeError(f"it ended with {status}")
+                # 1 if it could not apply a record: all that are written here can be.
+                raise RuntimeError(f"it ended with {status}:\n{tail(materializer.log, 5)}")
             _check(url, views)
         except (RuntimeError, TimeoutError) as error:
             raise RuntimeError(f"seed {seed}, {kind}, after {dict(what)}: {error}") from error

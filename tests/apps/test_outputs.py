@@ -121,3 +121,11 @@ def test_code_that_ends_its_process_is_told(code: Code) -> None:
     with pytest.raises(DeclarationError, match="status 3"):
         _looked(deployed)
     deployed.close()
+
+
+def test_a_table_of_a_class_that_is_not_known_yet_is_told_and_does_not_end_it(code: Code) -> None:
+    with Deployed("vshop:shop", None) as deployed:
+        parts = PARTS.replace("BOARD = Table", "class Mine(Table): pass\nBOARD = Mine")
+        code.write("vshop_parts.py", parts % "")
+        with pytest.raises(DeclarationError, match=r"anew ended with status 0: .*Mine"):
+            _looked(deployed)

@@ -1,8 +1,6 @@
 """The exit status of every command: 0 done or well, 1 bad news, 2 it could not look or be given."""
 
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from aiokafka.errors import (
@@ -12,11 +10,11 @@ from aiokafka.errors import (
 )
 
 from apps.local.ports import HOST, free_port
-from tests.conftest import BrokerAddress
-from tests.faust.test_no_broker import APP
+from tests.faust import test_no_broker
 from tests.faust.worker import Worker
 from topology.faust.answering import Answering, _reason
 
+APP, PARTITIONS = test_no_broker.APP, test_no_broker.PARTITIONS
 COMMANDS = [
     "explain a", "gaps", "views", "parked", "commands", "suggest-timeouts", "audit",
     "skip a 4", "skip --all", "redrive a", "redrive --all --dry-run", "unpark a",
@@ -48,10 +46,7 @@ def ended(worker: Worker, lines: list[str], **environment: str) -> dict[str, tup
 
 
 @pytest.mark.integration
-def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(
-    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
-) -> None:
-    worker = Worker(broker.address, unique("nobody"), tmp_path, APP, partitions=1)
+def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(worker: Worker) -> None:
     nobody = f"{HOST}:{free_port()}"
     told = ended(worker, [*COMMANDS, "topics", "topics --create"], SEQUITUR_BROKER=nobody)
     for line, (status, out, err) in told.items():

@@ -2,21 +2,18 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka import Producer
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
 
 APP = """
 import os
-from topology import Inspector, Topology, Upsert, park, redeliver, skip
+from topology import Emit, Inspector, Topology, Upsert, park, redeliver, skip
 from topology.faust import compile
 
 prefix = os.environ["PREFIX"]
@@ -32,6 +29,7 @@ def board(event, state):
     if event.kind == "Boom":
         raise ValueError("boom")
     yield Upsert("board", key={"id": event.stream}, values={"seq": event.sequence, **state})
+    yield Emit(prefix + ".elsewhere", event.stream, {"seq": event.sequence})
 
 @topology.view("careful", of=source, accepts={"Ok", "Boom"}, error=park(), buffer=2,
                full=redeliver(delay=0.3))
@@ -42,15 +40,6 @@ def careful(event):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("audit"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def event(stream: str, seq: int, kind: str = "Ok") -> tuple[bytes, bytes]:

@@ -1,9 +1,12 @@
 """A look at a side topic is bounded, begins with what is newest, and says what it did not see."""
 
 import asyncio
+import io
 import time
 from collections.abc import AsyncIterator, Callable
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from aiokafka import TopicPartition
 from topology.event import Message, Record
 from topology.faust.looks import durable
 from topology.faust.looks.durable import Durable, Span, Tail
+from topology.faust.looks.ticker import Ticker
 
 
 class Topic(Durable):
@@ -20,7 +24,6 @@ class Topic(Durable):
     def __init__(self, first: int, end: int, look: int | None, tick: float = 0.0) -> None:
         self._look = durable.LOOK if look is None else look
         self._seconds = durable.SECONDS if look is None else float("inf")
-        self._tell = None
         self._there = Span(first, end)
         self._tick = tick
         self.clock = 0.0
@@ -82,3 +85,20 @@ def test_what_is_before_the_least_is_not_looked_at_and_not_said() -> None:
     found = looked(Topic(0, 50_000, None), least=49_000)
     assert (found.looked, found.cut) == (1000, None)
     assert looked(Topic(60, 60, None), least=49_000) == Tail([], 0, None)
+
+
+async def test_a_long_look_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read_range(*_: Any, **__: Any) -> AsyncIterator[list[Record]]:
+        for offset in (109, 149, 199):  # of some offsets there is no record
+            yield [Record("shop.dead", 0, offset, b"", None)]
+
+    out, clock = io.StringIO(), partial(next, count(0, 60))
+    monkeypatch.setattr(durable, "read_range", read_range)
+    monkeypatch.setattr(durable, "Ticker", partial(Ticker, out=out, clock=clock))
+    look: Any = object.__new__(Durable)
+    look._started = SimpleNamespace(assign=lambda _: None)
+    found = [r.offset async for r in look.records(TopicPartition("shop.dead", 0), 100, 200)]
+    assert found == [109, 149, 199]
+    first, *_, last = out.getvalue().splitlines()
+    assert first.startswith("reading shop.dead: 10 of 100 offsets, 10%, about ")
+    assert last.startswith("reading shop.dead: 100 of 100 offsets, 100%")

@@ -1,13 +1,10 @@
 """The looks on a running topology never say that all is well over what lies somewhere else."""
 
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.conftest import BrokerAddress
 from tests.faust.test_looks import Looks, event, until
 from tests.faust.worker import Worker
 
@@ -33,15 +30,6 @@ def board(event):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("true"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def test_what_is_dead_failed_malformed_or_unread_is_found(

@@ -2,28 +2,20 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from tests.conftest import BrokerAddress
+from tests.faust import test_operator
 from tests.faust.test_looks import until
-from tests.faust.test_operator import APP, event
+from tests.faust.test_operator import event
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
 
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("many"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
+APP = test_operator.APP
 
 
 class Told:

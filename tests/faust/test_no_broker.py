@@ -4,19 +4,17 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import orjson
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
 from apps.local.ports import HOST, free_port
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 from topology.faust import patience
 
+PARTITIONS = 1
 APP = """
 import os
 from topology import Inspector, Topology, Upsert
@@ -87,15 +85,6 @@ class Door:
         self._socket.close()
 
 
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("early"), tmp_path, APP, partitions=1)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
-
-
 def waits(worker: Worker) -> bool:
     """Whether the worker says that it waits, within a minute; the log begins anew."""
     log = worker.folder / "log"
@@ -127,10 +116,7 @@ def test_a_worker_waits_for_its_broker_or_for_sigterm(worker: Worker) -> None:
         door.close()
 
 
-def test_an_audit_without_a_broker_is_one_line_and_no_violation(
-    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
-) -> None:
-    worker = Worker(broker.address, unique("nobroker"), tmp_path, APP, partitions=1)
+def test_an_audit_without_a_broker_is_one_line_and_no_violation(worker: Worker) -> None:
     nobody = f"{HOST}:{free_port()}"
     told = worker.run("audit", SEQUITUR_BROKER=f"kafka://{nobody}")
     assert told.returncode == 2, told.stdout + told.stderr

@@ -1,13 +1,12 @@
 """Policies and commands on a running worker: what is set aside, and what brings it back."""
 
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.conftest import BrokerAddress
+from tests.faust.test_looks import until
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -40,15 +39,6 @@ def patient(event):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("operator"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def event(stream: str, seq: int, kind: str = "Ok") -> tuple[bytes, bytes]:
@@ -122,7 +112,7 @@ def test_what_the_ring_has_no_room_for_comes_again(worker: Worker, tmp_path: Pat
     mended.touch()
     worker.start(MENDED=str(mended))
     worker.send(*(event("a", seq) for seq in (2, 3, 4, 5, 9, 8, 7, 6)))
-    assert worker.wait("careful.redeliver", worker.count("careful.redeliver")) is not None
+    until(lambda: worker.count("careful.redeliver") >= 5)
     worker.send(event("b", 1))
     worker.wait("careful-out", 1)
     worker.end(signal.SIGKILL)

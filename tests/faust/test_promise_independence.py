@@ -2,14 +2,12 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka import Message
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -46,16 +44,6 @@ app = compile(topology, group=prefix, session_timeout=6)
 """
 
 STREAMS, EACH = 10, 20
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("apart"), tmp_path, APP)
-    made.environment = {}
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def send(worker: Worker, first: int, last: int) -> None:

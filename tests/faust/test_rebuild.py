@@ -2,15 +2,13 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -46,15 +44,6 @@ app = compile(topology, group=prefix, session_timeout=6)
 """
 STREAMS = [f"s{n}" for n in range(12)]
 LAST = 40
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("rebuild"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def event(stream: str, n: int) -> tuple[bytes, bytes]:

@@ -3,15 +3,13 @@
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 from confluent_kafka import Producer
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -56,18 +54,9 @@ Bodies = list[dict[str, Any]]
 
 
 @pytest.fixture
-def worker(
-    broker: BrokerAddress,
-    create_topics: Callable[[dict[str, int]], None],
-    unique: Callable[[str], str],
-    tmp_path: Path,
-) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("sequences"), tmp_path, APP)
-    create_topics({f"{made.prefix}.{name}": 2 for name in ("pages", "places")})
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
+def worker(worker: Worker, create_topics: Callable[[dict[str, int]], None]) -> Worker:
+    create_topics({f"{worker.prefix}.{name}": 2 for name in ("pages", "places")})
+    return worker
 
 
 def send(worker: Worker, topic: str, *bodies: dict[str, Any]) -> None:

@@ -101,25 +101,6 @@ def test_a_view_with_lanes_has_streams_of_its_own() -> None:
     ]  # fmt: skip
 
 
-def test_reading_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks: list[tuple[str, int]] = []
-
-    class Told:
-        def __init__(self, what: str, total: int) -> None:
-            ticks.append((what, total))
-
-        def add(self, done: int) -> None:
-            ticks.append(("", done))
-
-        def end(self) -> None:
-            pass
-
-    monkeypatch.setattr(recorded, "Ticker", Told)
-    read(FakeDurable([("a", n, n) for n in range(1, 5001)]), limit=10_000)
-    assert ticks[0] == ("suggest-timeouts, reading", 5000)
-    assert sum(done for what, done in ticks[1:]) == 5000
-
-
 @pytest.mark.parametrize(
     ("keyed", "config", "words"),
     [

@@ -2,14 +2,11 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka import Message
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -35,15 +32,6 @@ def board(event, state):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("worker"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def event(stream: str, seq: object, kind: str = "Ok") -> tuple[bytes, bytes]:

@@ -56,6 +56,12 @@ class Worker:
         self.process = None
         return status
 
+    def kill(self) -> None:
+        """Whatever it is doing, if it runs."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
     def send(self, *messages: tuple[bytes | None, bytes | None]) -> None:
         producer = Producer({"bootstrap.servers": self.broker, "partitioner": "murmur2_random"})
         for key, value in messages:

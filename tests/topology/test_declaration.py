@@ -6,13 +6,28 @@ from typing import Any
 import pytest
 
 from topology import (
+    CloudEvents,
+    Debezium,
+    DebeziumTransactions,
     DeclarationError,
     Event,
+    Headers,
     Inspector,
     Source,
     Table,
     Topology,
+    adaptive,
+    ask,
     contiguous,
+    decimal,
+    earliest_seen,
+    header,
+    linked,
+    monotonic,
+    opened_by,
+    rebuild_stream,
+    redeliver,
+    retry,
     skip,
     spill,
     wait,
@@ -201,3 +216,109 @@ def test_a_view_whose_output_would_be_a_source_s_topic() -> None:
     movements = topology.source("flights.movements", inspector=INSPECTOR)
     text = mistake(topology.view, "movements", of=movements, handler=handler)
     assert "flights.movements" in text
+
+
+ODD: list[Any] = [
+    5, 1.5, float("nan"), float("inf"), -1, True, b"x", "", {}, [], [None], [[1]], object(), int,
+    2**70, lambda: None,
+]  # fmt: skip
+"""Values that most arguments do not take; those that one does take are left out for it."""
+
+NUMBERS = [5, 1.5]
+FINE: dict[str, list[Any]] = {
+    "buffer": [5], "retention": NUMBERS, "timeout": NUMBERS, "topics": [5, 2**70], "lane": [int],
+    "emits": [{}, []], "tables": ["", {}, []], "partitions": [5], "keyed": [True],
+    "start": [5, -1], "step": [5], "jump": [5], "settle": NUMBERS, "after": NUMBERS,
+    "every": NUMBERS, "at_least": NUMBERS, "delay": NUMBERS, "limit": [5, 1.5], "times": [5],
+    "backoff": NUMBERS, "columns": [{}], "precision": [5], "scale": [],  "by_table": [True],
+    "previous": [int], "inspectors": [{}],
+}  # fmt: skip
+
+
+def view(**options: Any) -> None:
+    topology, orders = shop()
+    topology.view(**{"name": "b", "of": orders, "handler": handler, **options})
+
+
+def source(**options: Any) -> None:
+    Topology("shop").source(**{"topic": "orders", "inspector": INSPECTOR, **options})
+
+
+DECLARED: list[tuple[Callable[..., Any], dict[str, Any], list[str]]] = [
+    (
+        view, {},
+        ["accepts", "buffer", "gap", "full", "late", "error", "tables", "start", "closes",
+         "reopen", "lane", "timeout", "emits", "topics", "of", "name", "handler"],
+    ),
+    (view, {"closes": "End"}, ["retention"]),
+    (source, {}, ["topic", "inspector", "sequence", "name", "keyed", "partitions", "unknown"]),
+    (Topology, {}, ["name"]),
+    (Topology("shop").with_inspectors, {}, ["inspectors"]),
+    (contiguous, {}, ["step", "jump"]),
+    (linked, {}, ["previous"]),
+    (monotonic, {}, ["settle"]),
+    (skip, {}, ["after"]),
+    (adaptive, {}, ["wrong_skip"]),
+    (ask, {"source": "orders"}, ["source", "after", "every"]),
+    (redeliver, {}, ["delay"]),
+    (rebuild_stream, {}, ["limit"]),
+    (retry, {"times": 1, "backoff": 1}, ["times", "backoff", "then"]),
+    (earliest_seen, {}, ["after"]),
+    (opened_by, {}, ["kinds"]),
+    (Table, {"name": "t", "key": {"k": int}, "columns": {}}, ["name", "key", "columns"]),
+    (decimal, {"precision": 5, "scale": 2}, ["precision"]),
+    (header, {}, ["name"]),
+    (Inspector, {"stream": "id", "sequence": "n"},
+     ["stream", "sequence", "kind", "sequence_type", "stream_type"]),
+    (CloudEvents, {"stream": "id"}, ["stream", "sequence", "kind", "datacontenttype"]),
+    (Headers, {"stream": "id", "sequence": "n"}, ["stream", "sequence", "kind", "body"]),
+    (Debezium, {}, ["version", "sequence"]),
+    (DebeziumTransactions, {}, ["by_table"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("declare", "base", "argument"),
+    [(declare, base, name) for declare, base, names in DECLARED for name in names],
+    ids=[f"{call.__name__}-{name}" for call, _, names in DECLARED for name in names],
+)
+def test_no_argument_of_a_wrong_type_is_taken_or_ends_in_anything_but_a_declaration_error(
+    declare: Callable[..., Any], base: dict[str, Any], argument: str
+) -> None:
+    fine = FINE.get(argument, [])
+    if declare is rebuild_stream:
+        fine = [5]
+    if declare is opened_by:
+        given: Callable[[Any], Any] = opened_by
+    else:
+
+        def given(value: Any) -> Any:
+            return declare(**{**base, argument: value})
+
+    # 1 is True, and 5 is 5.0.
+    odd = [v for v in ODD if not any(v.__class__ is f.__class__ and v == f for f in fine)]
+    for value in odd:
+        with pytest.raises(DeclarationError):
+            given(value)
+
+
+def test_a_wrong_argument_is_named_with_its_remedy() -> None:
+    topology, orders = shop()
+    board: dict[str, Any] = {"name": "b", "of": orders, "handler": handler}
+    views: list[tuple[dict[str, Any], str]] = [
+        ({"closes": 5, "retention": 1}, "view 'b': closes=5: name the kinds as texts"),
+        ({"tables": Table("t", {"k": int}, {})}, "give a list of Table(name"),
+        ({"accepts": set()}, "it would handle nothing; name its kinds, or leave accepts out"),
+        ({"accepts": [[1]]}, "give the kinds as texts"),
+        ({"lane": lambda: 1}, "cannot be called with one event"),
+        ({"buffer": 2**70}, "1000000 at most"),
+    ]
+    for options, words in views:
+        assert words in mistake(topology.view, **board, **options)
+    sources: list[tuple[dict[str, Any], str]] = [
+        ({"topic": 5}, "source(topic=5): name a topic, or a list of topics"),
+        ({"topic": ["a", "a"]}, "name each topic once"),
+        ({"topic": "a", "keyed": "no"}, "keyed='no'; use True or False"),
+    ]
+    for options, words in sources:
+        assert words in mistake(topology.source, inspector=INSPECTOR, **options)

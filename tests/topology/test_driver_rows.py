@@ -16,6 +16,7 @@ from topology import (
     TopologyTestDriver,
     Upsert,
     park,
+    redeliver,
     retry,
     skip,
 )
@@ -173,3 +174,20 @@ def test_a_row_of_a_copy_of_a_record_is_not_applied_again() -> None:
     driver.pipe("orders", ORDER)
     driver.pipe("orders", ORDER)
     assert driver.table("t") == {(1, "a"): {**KEY, "n": 1}}
+
+
+def test_a_row_that_redriving_brings_about_is_told_at_once() -> None:
+    def handler(event: Event) -> list[Upsert]:
+        return [upsert(n="three" if event.sequence == 3 else 1)]
+
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR)
+    full = redeliver(delay=1, limit=2)
+    topology.view("board", of=orders, handler=handler, tables=[T], buffer=2, full=full)
+    driver = TopologyTestDriver(topology)
+    for sequence in (2, 3, 1):
+        driver.pipe("orders", ORDER | {"sequence": sequence})
+        driver.advance(1000)
+    assert (driver.counts("board").dead, driver.last("board", "a")) == (1, 2)
+    with pytest.raises(DeadRow, match="'three' is no int"):
+        driver.redrive_dead("board")

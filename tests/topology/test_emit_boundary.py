@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.topology.handled import driver_of, failure, order, run
+from tests.topology.partition import INSPECTOR
 from topology import (
     DeclarationError,
     Delete,
@@ -19,8 +21,17 @@ from topology import (
     Upsert,
 )
 from topology.emitting import Emitting
+from topology.testing import DeadRow
 
 SIZE = 1_000_000
+
+
+def deep(levels: int) -> Any:
+    """A list in a list in a list, …"""
+    found: Any = 1
+    for _ in range(levels):
+        found = [found]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -234,25 +245,102 @@ def test_views_with_the_same_topics_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ({"a": object()}, "Type is not JSON serializable: object"),
-        ({1, 2}, "Type is not JSON serializable: set"),
-        (2**65, "Integer exceeds 64-bit range"),
+        (
+            {"a": object()},
+            "a cannot be written as JSON: Type is not JSON serializable: object; give t",
+        ),
+        (
+            {1, 2},
+            "the value cannot be written as JSON: Type is not JSON serializable: set; give a list",
+        ),
+        (2**65, "the value cannot be written as JSON: Integer exceeds 64-bit range; give a text"),
+        (
+            {"lines": [{"price": Decimal("9.5")}]},
+            "lines[0].price cannot be written as JSON: Type is not JSON serializable: "
+            "decimal.Decimal; give str(…) of it",
+        ),
+        ({"a": [1, b"x"]}, "a[1] cannot be written as JSON: Type is not JSON serializable: bytes"),
+        ({"a": {("x", 1): 2}}, "a cannot be written as JSON: Dict key must a type serializable"),
+        (
+            {"a": deep(3000)},
+            "a cannot be written as JSON: Recursion limit reached; keep it flatter",
+        ),
+        ({"a\x1b": 2**70}, r"a\x1b cannot be written as JSON: Integer exceeds"),
     ],
 )
-def test_a_message_that_cannot_be_written_is_named_by_its_topic(value: Any, reason: str) -> None:
+def test_a_message_that_cannot_be_written_says_where_why_and_what_to_give(
+    value: Any, reason: str
+) -> None:
     error = failure(run(lambda event: [Emit("log", "k", value)]))
-    assert f"Emit(topic='log'): the value cannot be written as JSON: {reason}" in error
-    assert "; give texts" in error
+    assert f"Emit(topic='log'): {reason}" in error
 
 
-@pytest.mark.parametrize("value", [b"x", {1: 2}, 2**65, "\ud800", [object()]])
-def test_a_state_that_cannot_be_written_says_which_key(value: Any) -> None:
+@pytest.mark.parametrize(
+    "value", [{1: "a", "1": "b"}, [{"x": {1: "a", "1": "b"}}]], ids=["outer", "inner"]
+)
+def test_a_message_whose_keys_are_one_in_json_loses_no_value_without_a_word(value: Any) -> None:
+    error = failure(run(lambda event: [Emit("log", "k", value)]))
+    assert "Emit(topic='log'): the keys 1 and '1' are one in JSON; name each by a text" in error
+
+
+def test_a_message_may_have_keys_that_are_no_texts() -> None:
+    driver = run(lambda event: [Emit("log", "k", {1: "a", "b": {2: "c"}})])
+    assert driver.read("log")[0].value == b'{"1":"a","b":{"2":"c"}}'
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "remedy"),
+    [
+        (b"x", "total", "give a text, as Base64 is one"),
+        ({1: 2}, "total", "name each value by a text"),
+        (2**65, "total", "give a text"),
+        ("\ud800", "total", "leave the surrogates out"),
+        ([object()], "total[0]", "give texts"),
+        (deep(3000), "total", "keep it flatter"),
+        (10**5000, "total", "give a text"),
+    ],
+    ids=range(7),
+)
+def test_a_state_that_cannot_be_written_says_where_why_and_what_to_keep(
+    value: Any, where: str, remedy: str
+) -> None:
     def handler(event: Event, state: dict[str, Any]) -> None:
         state |= {"fine": 1, "total": value}
 
     error = failure(run(handler))
-    assert "the stream's state: total: it cannot be written as JSON: " in error
-    assert "; keep texts" in error
+    assert f"the stream's state: {where} cannot be written as JSON: " in error
+    assert f"; {remedy}" in error
+
+
+def test_a_state_names_the_key_that_is_no_text() -> None:
+    def handler(event: Event, state: dict[Any, Any]) -> None:
+        state[5] = 1
+
+    error = failure(run(handler))
+    assert "the stream's state: the value cannot be written as JSON: Dict key must be str" in error
+    assert "; name each value by a text, not by 5" in error
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        (10**5000, "yield a Decimal where the column is of Decimal, or a text"),
+        (2**64, "yield a Decimal where the column is of Decimal, or a text"),
+        (deep(3000), "keep it flatter"),
+        ({1, 2}, "give a list"),
+        ([{"x": "\ud800"}], "leave the surrogates out"),
+    ],
+    ids=range(5),
+)
+def test_a_row_change_that_cannot_be_written_says_what_to_yield_and_the_driver_is_red(
+    value: Any, remedy: str
+) -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR)
+    topology.view("board", of=orders, handler=lambda event: [Upsert("t", {"k": 1}, {"v": value})])
+    with pytest.raises(DeadRow, match="table 't': column 'v': ") as red:
+        TopologyTestDriver(topology).pipe("orders", order(1))
+    assert f"; {remedy}" in str(red.value)
 
 
 def test_headers_may_be_a_list() -> None:

@@ -77,6 +77,33 @@ def test_state_that_json_cannot_hold_fails_its_event(value: Any) -> None:
     assert [value["sequence"] for value in driver.read_json("shop.board")] == [1, 3]
 
 
-@pytest.mark.parametrize("result", [5, Upsert("t", {"id": 1}, {})], ids=["int", "upsert"])
-def test_a_handler_that_returns_something_else_fails_its_event(result: Any) -> None:
-    assert "not iterable" in failure(run(lambda event: result))
+@pytest.mark.parametrize(
+    ("result", "what"),
+    [
+        (5, "a value of type int"),
+        (True, "a value of type bool"),
+        ("text", "a value of type str"),
+        (b"text", "a value of type bytes"),
+        ({"a": 1}, "a value of type dict"),
+        (Upsert("t", {"id": 1}, {}), "one Upsert"),
+        (Delete("t", {"id": 1}), "one Delete"),
+        (Emit("log", None, {}), "one Emit"),
+    ],
+)
+@pytest.mark.parametrize("timeout", [None, 5])
+def test_a_handler_that_returns_something_else_is_told_what_to_return(
+    result: Any, what: str, timeout: float | None
+) -> None:
+    async def awaited(event: Event) -> Any:
+        return result
+
+    for handler in (lambda event: result, awaited):
+        error = failure(run(handler, timeout=timeout))
+        assert f"HandlerError: the handler returned {what}; yield each Upsert, Delete" in error
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_told_to_be_async() -> None:
+    async def work(event: Event) -> None:
+        """Has nothing to say."""
+
+    assert "declare it with `async def`" in failure(run(lambda event: work(event)))

@@ -76,7 +76,7 @@ class AsynchronousCall:
 @pytest.mark.parametrize(
     ("inspector", "words"),
     [
-        (lambda: None, r"cannot be called as inspector\(message\).*arguments are \(\)"),
+        (lambda: None, r"cannot be called with one message.*arguments are \(\)"),
         (lambda message, other: None, r"arguments are \(message, other\); give it one"),
         (asynchronous, "it is async.*plain function"),
         (AsynchronousCall(), "it is async.*plain function"),

@@ -126,7 +126,9 @@ def test_a_limit_that_is_none_is_refused(timeout: Any) -> None:
 
 
 @pytest.mark.parametrize("policies", [{"timeout": 0.001}, {}])
-def test_a_handler_that_blocks_is_told_of_by_name_while_it_does(policies: Any) -> None:
+def test_a_handler_that_blocks_is_told_of_by_name_while_it_does(
+    policies: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[Blocked] = []
     twice, back = threading.Event(), threading.Event()
 
@@ -140,6 +142,8 @@ def test_a_handler_that_blocks_is_told_of_by_name_while_it_does(policies: Any) -
     def sleeps_in_here(event: Event) -> None:
         if event.sequence == 2:
             assert twice.wait(60)
+            # A clock that is set meanwhile makes it neither longer nor shorter.
+            monkeypatch.setattr("time.time", lambda: 0.0)
 
     topology = Topology("shop")
     orders = topology.source("orders", inspector=Inspector("id", "n"), keyed=True)
@@ -158,6 +162,7 @@ def test_a_handler_that_blocks_is_told_of_by_name_while_it_does(policies: Any) -
     assert "sleeps_in_here" in first.stack
     assert second.seconds >= 2 * first.seconds
     assert (last.name, last.sequence, last.who) == ("unblocked", 2, "here/1")
+    assert last.seconds >= second.seconds
     key, value, headers = first.record()
     assert (key, headers) == (b"a", [("view", b"board")])
     assert orjson.loads(value)["timeout"] == policies.get("timeout")

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-GOOD = """
-from collections.abc import AsyncIterator, Iterator
-from typing import TypedDict
-
-from topology import Delete, Emit, Event, Inspector, Output, State, Topology, Upsert, skip
-
+DECLARED = """
 
 class Order(TypedDict):
     id: str
@@ -26,6 +21,17 @@ class Totals(TypedDict, total=False):
 shop = Topology("shop")
 orders = shop.source("orders", inspector=Inspector(stream="id", sequence="n"))
 
+"""
+GOOD = (
+    """
+from collections.abc import AsyncIterator, Iterator
+from typing import TypedDict
+
+from topology import Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+
+"""
+    + DECLARED
+    + """
 
 @shop.view("totals", of=orders, gap=skip(after=60))
 def totals(event: Event[Order], state: State[Totals]) -> Iterator[Output]:
@@ -55,30 +61,20 @@ def quiet(event: Event[Order]) -> None: ...
 
 shop.view("quiet", of=orders, handler=quiet)
 shop.view("short", of=orders, handler=lambda event: [Emit("log", event.stream, None)])
-checked: list[Output] = plain(Event("a", 1, None, {}, orders_message), {})
-""".replace("orders_message", "Record('orders', 0, 0, None, b'')").replace(
-    "Output, State", "Output, Record, State"
+checked: list[Output] = plain(Event("a", 1, None, {}, Record("orders", 0, 0, None, b"")), {})
+"""
 )
 
-BAD = """
+BAD = (
+    """
 from collections.abc import Iterator
 from typing import TypedDict
 
 from topology import Event, Inspector, Output, State, Topology, Upsert
 
-
-class Order(TypedDict):
-    id: str
-    amount: float
-
-
-class Totals(TypedDict, total=False):
-    paid: float
-
-
-shop = Topology("shop")
-orders = shop.source("orders", inspector=Inspector(stream="id", sequence="n"))
-
+"""
+    + DECLARED
+    + """
 
 @shop.view("one", of=orders)
 def one(event: Event[Order], state: State[Totals]) -> Iterator[Output]:
@@ -106,6 +102,7 @@ def four(event: str) -> None: ...
 
 shop.view("five", of=orders, handler=lambda event: 5)  # arg-type
 """
+)
 
 
 @pytest.fixture(scope="module")

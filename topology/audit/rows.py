@@ -17,6 +17,7 @@ class StateRows:
 
     def __init__(self) -> None:
         self.counts: Counts | None = None
+        self.counts_row: bytes | None = None
         self.counted: Place | None = None
         self.positions = Positions()
         self.streams: dict[str, int | Progress] = {}
@@ -42,6 +43,7 @@ class StateRows:
             self.redriven.add(split_redriven_key(key))
         elif key == COUNTS:
             self.counts, self.counted = decode_counts(value), place_of(record)
+            self.counts_row = value
         elif key == POSITIONS:
             self.positions = decode_positions(value)
 

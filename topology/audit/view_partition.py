@@ -14,6 +14,7 @@ from topology.audit.sequences import NONE, Sequences
 from topology.audit.sides import NOTHING, Sides, header
 from topology.audit.stream import Proof, Stream
 from topology.audit.tally import Tally
+from topology.counts import left_behind
 from topology.dead import dead_at
 from topology.event import Message
 from topology.handling_epochs import EPOCH
@@ -64,6 +65,8 @@ class ViewPartition:
     def position(self, group: int, first: int) -> int:
         """The input offset up to which the view has processed. group: that of the group."""
         own = first if self.rows.counts is None else self.rows.positions.input
+        if own is None:
+            own = left_behind(self.rows.counts_row, group)
         self.end = group if own is None else own
         return self.end
 

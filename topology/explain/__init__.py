@@ -7,7 +7,6 @@ from topology.explain.account import Account, account
 from topology.explain.around import Around, Arrival, Away, SetAside
 from topology.explain.fold import (
     Fold,
-    lanes_of,
     of_counts,
     of_lanes,
     of_stream,
@@ -49,7 +48,6 @@ __all__ = [
     "brought",
     "came_apart",
     "came_since",
-    "lanes_of",
     "ledger_text",
     "missing",
     "of_counts",

@@ -6,7 +6,7 @@ from topology.explain.around import Around, Blocked, SetAside
 from topology.explain.passed import ranges_of
 from topology.explain.standing import Standing
 from topology.explain.times import lasting
-from topology.explain.words import events, messages, numbered, spelled
+from topology.explain.words import events, messages, not_read, numbered, spelled
 from topology.on_error import Retry
 from topology.printable import printable
 from topology.progress import Progress
@@ -25,7 +25,7 @@ def causes(standing: Standing, around: Around) -> list[str]:
     if told:
         found.append(told)
     if around.unread and standing.situation != "unread":
-        found.append(f"{messages(around.unread)} of the stream are not read yet")
+        found.append(not_read(around.unread))
     if standing.passed.ahead and standing.situation != "dead":
         found.append(_dead(standing))
     found += without(standing)
@@ -122,7 +122,7 @@ def _cause(standing: Standing, around: Around) -> str | None:
         case "settling":
             return f"{events(standing.waiting)} wait until lower ones can have come"
         case "unread":
-            return f"{messages(around.unread)} of the stream are not read yet"
+            return not_read(around.unread)
         case "forgotten":
             return (
                 f"{messages(around.read)} of it were read, and the view knows nothing of it: it "

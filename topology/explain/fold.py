@@ -12,7 +12,6 @@ from topology.rows import (
     progress_key,
     split_buffer_key,
 )
-from topology.store import PartitionTable
 
 BYTES = 64 << 20
 """Bytes of waiting events that are kept; of what comes beyond, all but the bodies is."""
@@ -65,12 +64,6 @@ def of_lanes(stream: str) -> Wanted:
         return key in _OWN or key.startswith(starts)
 
     return wanted
-
-
-def lanes_of(table: PartitionTable, stream: str) -> list[str]:
-    """The lanes of a stream that a table of such rows has, as the view's streams."""
-    start = progress_key(joined_lane(stream, ""))
-    return [key[1:].decode() for key, _ in table.scan(start, start + b"\xff")]
 
 
 def of_waiting(key: bytes, value: bytes) -> bool:

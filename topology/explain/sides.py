@@ -152,7 +152,7 @@ def _dead(record: Message) -> Iterable[SetAside]:
 
 
 def _failed(record: Message) -> Iterable[SetAside]:
-    report = _json(record)
+    report = body_of(record)
     sequence, done = report.get("sequence"), str(report.get("done"))
     if isinstance(sequence, int) and not done.startswith(_HELD):
         why, healed = str(report.get("error")), done == HEALED
@@ -162,7 +162,7 @@ def _failed(record: Message) -> Iterable[SetAside]:
 def _failures(records: Iterable[Message]) -> dict[int, str]:
     found: dict[int, str] = {}
     for record in records:
-        report = _json(record)
+        report = body_of(record)
         if isinstance(report.get("sequence"), int):
             found[report["sequence"]] = str(report.get("error"))
     return found
@@ -183,7 +183,7 @@ def _blocked(records: Iterable[Message], now: int) -> Blocked | None:
     """The handler that blocks still: it is told again and again; a killed worker tells no end."""
     last: dict[str, Any] = {}
     for record in records:
-        body = _json(record)
+        body = body_of(record)
         if body.get("name") in ("blocked", "unblocked"):
             last = body
     try:
@@ -200,7 +200,7 @@ def _blocked(records: Iterable[Message], now: int) -> Blocked | None:
 def requested(view: View, records: Iterable[Message]) -> Iterable[Request]:
     """What a view asked a relay for, of the records of the topic that the relay reads."""
     for record in records:
-        body = _json(record)
+        body = body_of(record)
         first, last = body.get("first"), body.get("last")
         if body.get("view") == view.name and isinstance(first, int) and isinstance(last, int):
             yield Request(first, last, record.timestamp)
@@ -232,7 +232,8 @@ def _number(value: bytes | None) -> int | None:
         return None
 
 
-def _json(record: Message) -> dict[str, Any]:
+def body_of(record: Message) -> dict[str, Any]:
+    """The JSON object that a record is, empty for what somebody else wrote there."""
     try:
         found = orjson.loads(record.value or b"{}")
     except orjson.JSONDecodeError:

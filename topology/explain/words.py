@@ -27,6 +27,10 @@ def messages(number: int) -> str:
     return f"{number} message" if number == 1 else f"{number} messages"
 
 
+def not_read(number: int) -> str:
+    return f"{messages(number)} of the stream {'is' if number == 1 else 'are'} not read yet"
+
+
 def events(number: int) -> str:
     return f"{number} event" if number == 1 else f"{number} events"
 

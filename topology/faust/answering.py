@@ -57,10 +57,6 @@ class Answering(AppCommand):
             print("\n".join(printable(line, WIDE) for line in text.split("\n")))
         sys.stdout.flush()
 
-    def progress(self, text: str) -> None:
-        """Say how far it is, on standard error."""
-        print(text, file=sys.stderr, flush=True)
-
     @property
     def start(self) -> str:
         """What a command line for this app begins with."""

@@ -12,7 +12,7 @@ from stores.row_changes import uncollected
 from topology.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.audit.received import event_of
 from topology.faust.answering import CannotTell
-from topology.faust.kafka import missing_topics, plain_consumer, read_range
+from topology.faust.kafka import connected_consumer, missing_topics, partitions_of, read_range
 from topology.faust.looks.ticker import Ticker
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.operate import named
@@ -46,8 +46,7 @@ async def audit(
             named("view", name, engine.topology.views, engine.topology.name)
         except KeyError as error:
             raise CannotAudit(error.args[0]) from None
-    consumer = plain_consumer(app, max_partition_fetch_bytes=1 << 20)
-    await consumer.start()
+    consumer = await connected_consumer(app, max_partition_fetch_bytes=1 << 20)
     try:
         found = await _Look.begin(app, consumer)
         cut, changelogs = await found.settle(patience)
@@ -106,8 +105,7 @@ class _Look:
             )
         for topic in (*_topics(topology), *engine.changelogs.values()):
             if topic not in missing:
-                await consumer._client._wait_on_metadata(topic)
-                look.partitions[topic] = len(consumer.partitions_for_topic(topic) or ())
+                look.partitions[topic] = len(await partitions_of(consumer, topic))
         return look
 
     async def settle(self, patience: float) -> tuple[Cut, Mapping[TopicPartition, int]]:
@@ -196,8 +194,8 @@ async def _compare(consumer: AIOKafkaConsumer, made: Audit, cut: Cut) -> None:
     ticker = Ticker("audit --contents", _records(found.topics, cut))
     await _feed(consumer, found.feed, found.topics, cut, ticker)
     ticker.end()
-    there = {t: len(consumer.partitions_for_topic(t) or ()) for t in await consumer.topics()}
-    sent = [TopicPartition(t, n) for t in found.sent_to for n in range(there.get(t, 0))]
+    there = found.sent_to & await consumer.topics()
+    sent = [TopicPartition(t, n) for t in there for n in await partitions_of(consumer, t)]
     firsts, ends = await consumer.beginning_offsets(sent), await consumer.end_offsets(sent)
     begun = {tp: first for tp, first in firsts.items() if first}
     ticker = Ticker("audit --contents, messages", sum(ends.values()) - sum(firsts.values()))

@@ -6,7 +6,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from topology.faust.clock import wall
-from topology.faust.kafka import plain_consumer
+from topology.faust.kafka import connected_consumer, partitions_of
 from topology.faust.offsets import Offsets
 from topology.source import Source
 
@@ -26,13 +26,9 @@ class Barriers:
     async def start(self) -> None:
         """Connect, if that was not done before."""
         if self._committed is None:
-            consumer = plain_consumer(self._app)
-            await consumer.start()
-            self._committed = consumer
+            self._committed = await connected_consumer(self._app)
         if self._all is None:
-            consumer = plain_consumer(self._app, isolation_level="read_uncommitted")
-            await consumer.start()
-            self._all = consumer
+            self._all = await connected_consumer(self._app, isolation_level="read_uncommitted")
 
     async def begin(self, source: Source, partition: int) -> tuple[int, int]:
         """(wall clock in ms now, offset of the by-stream partition behind all that came by now)."""
@@ -43,7 +39,7 @@ class Barriers:
             inputs = [
                 TopicPartition(topic, number)
                 for topic in source.topics
-                for number in await self._partitions(topic)
+                for number in await partitions_of(self._committed, topic)
             ]
             ends = await self._committed.end_offsets(inputs)
             behind = {tp: end for tp, end in ends.items() if end > 0}
@@ -63,11 +59,6 @@ class Barriers:
         assert self._all is not None
         end: int = (await self._all.end_offsets([partition]))[partition]
         return end
-
-    async def _partitions(self, topic: str) -> set[int]:
-        assert self._committed is not None
-        await self._committed._client._wait_on_metadata(topic)
-        return set(self._committed.partitions_for_topic(topic) or ())
 
     def clients(self) -> list[AIOKafkaConsumer]:
         """The clients to stop; it has none from then on."""

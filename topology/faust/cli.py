@@ -64,7 +64,7 @@ class Operator(Answering):
         choice = Choice(command.view, seconds_of(older_than or "0"), reason, limit)
         found = await many(
             self.app, command.name, choice, force=command.force, dry_run=command.dry_run,
-            seconds=timeout, lives=lives, tell=self.progress,
+            seconds=timeout, lives=lives,
         )  # fmt: skip
         self.answer(str(found), found.as_dict(), as_json)
         if found.unanswered:

@@ -134,8 +134,8 @@ async def _look(
 
 async def _send(app: Any, view: View, chosen: list[Dead], now: int) -> None:
     producer = AIOKafkaProducer(**connection(app), acks="all", enable_idempotence=True)
-    await producer.start()
     try:
+        await producer.start()
         for dead in chosen:
             key, value, timestamp, headers = put_back(dead, now)
             await producer.send(

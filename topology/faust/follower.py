@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from topology.faust.kafka import plain_consumer
+from topology.faust.kafka import connected_consumer
 from topology.faust.reader import FETCH_WAIT
 
 Partition = tuple[str, int]
@@ -29,10 +29,9 @@ class Follower:
 
     async def _start(self, app: Any, start: Mapping[Partition, int]) -> AIOKafkaConsumer:
         # Kafka withholds nothing that is committed while it waits for more.
-        consumer = plain_consumer(
+        consumer = await connected_consumer(
             app, fetch_max_wait_ms=FETCH_WAIT, max_partition_fetch_bytes=4 << 20
         )
-        await consumer.start()
         consumer.assign([TopicPartition(*at) for at in start])
         for at, offset in start.items():
             consumer.seek(TopicPartition(*at), offset)

@@ -42,6 +42,24 @@ def plain_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
     return AIOKafkaConsumer(**connection(app), **{**defaults, **settings})
 
 
+async def connected_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
+    """A `plain_consumer` that is connected. Raises KafkaError; then, as when it is cancelled,
+    nothing of it is left open."""
+    consumer = plain_consumer(app, **settings)
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
+
+
+async def partitions_of(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
+    """The numbers of the partitions of a topic that exists."""
+    await consumer._client._wait_on_metadata(topic)
+    return set(consumer.partitions_for_topic(topic) or ())
+
+
 async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> None:
     """Create the topics that do not exist. Existing ones are left as they are.
 

@@ -1,7 +1,7 @@
 """One command for many streams: which ones, what would be done, and what was."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topology.command import Command, Result
@@ -10,6 +10,7 @@ from topology.explain.parked import Aside
 from topology.faust.answering import CannotTell
 from topology.faust.looks.gaps import gaps
 from topology.faust.looks.parked import parked
+from topology.faust.looks.ticker import Ticker
 from topology.faust.operate import ANSWER, LIVES, Orders, view_of
 from topology.printable import printable
 
@@ -19,8 +20,6 @@ LIMIT = 1000
 """Streams that one command is for at most, unless told otherwise."""
 SHOWN = 50
 """Streams of which it is told one by one what came of it."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,54 +109,47 @@ class Many:
 
 async def many(
     app: Any, name: str, choice: Choice, *, force: bool = False, dry_run: bool = False,
-    seconds: float = ANSWER, lives: float = LIVES, tell: Tell = lambda text: None,
+    seconds: float = ANSWER, lives: float = LIVES,
 ) -> Many:  # fmt: skip
     """Give a command for each stream that is chosen; each has an audit record of its own.
 
-    name: 'skip' of what is missing in front of streams, 'redrive' or 'unpark' of parked ones. tell:
-    is told how far it is. Raises as `operate` does, and CannotTell for a choice without sense.
+    name: 'skip' of what is missing in front of streams, 'redrive' or 'unpark' of parked ones.
+    Raises as `operate` does, and CannotTell for a choice without sense.
     """
     if choice.view:
         view_of(app, choice.view)
-    commands, unseen = await _chosen(app, name, choice, tell)
+    commands, unseen = await _chosen(app, name, choice)
     made = Many(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
-    commands = [_as(each, force, dry_run) for each in commands[: choice.limit]]
+    commands = [replace(each, force=force, dry_run=dry_run) for each in commands[: choice.limit]]
     if not commands:
         return made
     names = {each.view for each in commands}
+    ticker = Ticker(name, len(commands), unit="streams")
     async with Orders(app, [app.engine.topology.views[view] for view in sorted(names)]) as orders:
         for at in range(0, len(commands), AT_ONCE):
             answers = await orders.give(commands[at : at + AT_ONCE], seconds=seconds, lives=lives)
             made.results += zip(orders.last, answers, strict=True)
-            if len(commands) > AT_ONCE:
-                tell(f"{name}: {len(made.results)} of {len(commands)} streams")
+            ticker.add(len(answers))
             if not any(answers):
                 # Nobody is there: what is left would wait as well, and expire.
                 made.results += [(each, None) for each in commands[at + AT_ONCE :]]
                 break
+    ticker.end()
     return made
 
 
-def _as(command: Command, force: bool, dry_run: bool) -> Command:
-    return Command(
-        command.name, command.view, command.stream, command.sequence, force=force, dry_run=dry_run
-    )
-
-
-async def _chosen(
-    app: Any, name: str, choice: Choice, tell: Tell
-) -> tuple[list[Command], list[str]]:
+async def _chosen(app: Any, name: str, choice: Choice) -> tuple[list[Command], list[str]]:
     """The commands, the oldest stream's first, and what was not looked at."""
     if name == "skip":
         if choice.reason:
             raise CannotTell("--reason is of streams that failed: redrive or unpark them")
-        ledger = await gaps(app, view=choice.view, limit=1 << 62, tell=tell)
+        ledger = await gaps(app, view=choice.view, limit=1 << 62)
         old = [g for g in ledger.gaps if ledger.now - g.since >= choice.older_than * 1000]
         views = app.engine.topology.views
         found = [(g, up_to(g, views[g.view].ordering.step)) for g in old]
         commands = [Command(name, g.view, g.stream, at) for g, at in found if at is not None]
         return commands, ledger.unseen
-    aside: Aside = await parked(app, view=choice.view, tell=tell)
+    aside: Aside = await parked(app, view=choice.view)
     mine = aside.older(choice.older_than, choice.reason)
     unseen = mine.unseen if choice.reason else []
     return [Command(name, one.view, one.stream) for one in mine.streams], unseen

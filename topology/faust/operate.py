@@ -7,19 +7,19 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.command import Command, Result, encode_command
+from topology.explain.sides import body_of
 from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
+from topology.lane_names import readings
 from topology.lanes import split_lane
 from topology.topology import Topology
 from topology.view import View
@@ -41,14 +41,26 @@ async def operate(
 ) -> Result:
     """Give a command to a view and wait for what comes of it.
 
-    lives: seconds after which it is not carried out any more, 0 for never. Raises KeyError for a
-    view that is not there, NoAnswer where no worker answers in time.
+    lives: seconds after which it is not carried out any more, 0 for never. In a view with lanes the
+    stream is looked for in all ways in which its name may be read. Raises KeyError for a view that
+    is not there, NoAnswer where no worker answers in time.
     """
-    async with Orders(app, [view_of(app, command.view)]) as orders:
-        (result,) = await orders.give([command], seconds=seconds, lives=lives)
-    if result is None:
-        raise NoAnswer(orders.unanswered(command, seconds, lives))
-    return result
+    view = view_of(app, command.view)
+    names = readings(view, command.stream) if command.stream else [command.stream]
+    meant = [replace(command, stream=name) for name in names]
+    if command.force and len(names) > 1:
+        # A stream that is not known is made only if none is, whatever its name may mean.
+        meant = [*(replace(each, everywhere=True) for each in meant), meant[0]]
+    found: list[Result] = []
+    async with Orders(app, [view]) as orders:
+        for each in meant:
+            (result,) = await orders.give([each], seconds=seconds, lives=lives)
+            if result is None:
+                raise NoAnswer(orders.unanswered(each, seconds, lives))
+            if not _has_none(result):
+                return result
+            found.append(result)
+    return found[0]
 
 
 class Orders:
@@ -84,12 +96,7 @@ class Orders:
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def give(
@@ -108,7 +115,7 @@ class Orders:
                 stream=stream,
                 id=uuid4().hex,
                 who=me if command.who == "unknown" else command.who,
-                everywhere=stream is not None and len(partitions) > 1,
+                everywhere=command.everywhere or (stream is not None and len(partitions) > 1),
                 given=now,
                 expires=now + round(lives * 1000) if lives else 0,
             )
@@ -146,8 +153,8 @@ class Orders:
         while left and time.monotonic() < until:
             for records in (await self._consumer.getmany(timeout_ms=500)).values():
                 for record in records:
-                    body = orjson.loads(record.value)
-                    if body.get("id") in wanted:
+                    body = body_of(record)
+                    if str(body.get("id")) in wanted:
                         result = Result(
                             body["done"], body["message"], body["facts"], body.get("outcome", "")
                         )
@@ -159,6 +166,11 @@ def view_of(app: Any, name: str) -> View:
     """The view of that name; the only one if the name is empty. Raises KeyError."""
     topology: Topology = app.engine.topology
     return named("view", name, topology.views, topology.name)
+
+
+def views_of(app: Any, name: str) -> list[View]:
+    """The view of that name; all if the name is empty. Raises KeyError."""
+    return [view_of(app, name)] if name else list(app.engine.topology.views.values())
 
 
 def named(what: str, name: str, found: Mapping[str, T], topology: str) -> T:
@@ -185,11 +197,16 @@ def partitions_of(view: View, stream: str | None) -> list[int]:
     return [DefaultPartitioner()(own.encode(), every, every)]
 
 
+def _has_none(result: Result) -> bool:
+    """Whether a command found no such stream."""
+    return not result.done and "has no stream" in result.message
+
+
 def _best(results: list[Result]) -> Result:
     """The answer that counts, of those of all partitions: what was done, else what is refused."""
     done = [result for result in results if result.done]
     new = [result for result in done if not result.facts.get("already")]
-    knew = [result for result in results if "has no stream" not in result.message]
+    knew = [result for result in results if not _has_none(result)]
     return (new or done or knew or results)[0]
 
 

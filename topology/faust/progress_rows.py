@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.faust.kafka import plain_consumer
+from topology.faust.kafka import connected_consumer
 from topology.faust.reader import FETCH_WAIT
 from topology.faust.snapshot import Spans
 from topology.rows import progress_key, without_state
@@ -49,10 +49,9 @@ async def _read(
                     spans[at] = span
     if not spans:
         return found
-    consumer = plain_consumer(
+    consumer = await connected_consumer(
         app, fetch_max_wait_ms=FETCH_WAIT, max_partition_fetch_bytes=FETCH_BYTES
     )
-    await consumer.start()
     try:
         consumer.assign(list(spans))
         for at, (first, _) in spans.items():

@@ -6,7 +6,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from topology.event import Message
-from topology.faust.kafka import plain_consumer
+from topology.faust.kafka import connected_consumer
 from topology.faust.settings import Settings
 
 FETCH_WAIT = 10
@@ -30,13 +30,11 @@ class Reader:
     async def start(self) -> None:
         """Connect, if that was not done before."""
         if self._started is None:
-            consumer = plain_consumer(
+            self._started = await connected_consumer(
                 self._app,
                 max_partition_fetch_bytes=self._settings.fetch_bytes,
                 fetch_max_wait_ms=self._wait,
             )
-            await consumer.start()
-            self._started = consumer
 
     @property
     def _consumer(self) -> AIOKafkaConsumer:

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from mode import get_logger
 
-from topology.faust.kafka import plain_consumer, read_range
+from topology.faust.kafka import connected_consumer, read_range
 from topology.history import Histories, History
 from topology.view_task import ViewTask
 
@@ -98,8 +98,7 @@ class Rebuilds:
                 histories = Histories(self._task, self._task.rebuilds)
 
     async def _read_all(self, histories: Histories, position: int) -> Histories:
-        consumer = plain_consumer(self._app, max_partition_fetch_bytes=1 << 20)
-        await consumer.start()
+        consumer = await connected_consumer(self._app, max_partition_fetch_bytes=1 << 20)
         try:
             both = [self._input, self._output]
             consumer.assign(both)

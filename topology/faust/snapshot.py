@@ -10,6 +10,7 @@ were noted.
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from topology.faust.clock import wall
-from topology.faust.kafka import connection, plain_consumer
+from topology.faust.kafka import connected_consumer, connection
 from topology.view import View
 
 Spans = dict[str, dict[int, tuple[int, int]]]
@@ -76,11 +77,11 @@ async def snapshot(app: Any, views: Iterable[View], history: Iterable[str]) -> S
     outputs = [tp for view in views for tp in partitions[view.output]]
     changelogs = [tp for name in names.values() for tp in partitions[name]]
     inputs = [tp for topic in history for tp in partitions[topic]]
-    committed = plain_consumer(app)
-    everything = plain_consumer(app, isolation_level="read_uncommitted")
-    await committed.start()
-    try:
-        await everything.start()
+    async with AsyncExitStack() as stack:
+        committed = await connected_consumer(app)
+        stack.push_async_callback(committed.stop)
+        everything = await connected_consumer(app, isolation_level="read_uncommitted")
+        stack.push_async_callback(everything.stop)
         at = wall()
         ends = await committed.end_offsets(outputs)
         there = await everything.end_offsets(changelogs)
@@ -89,8 +90,6 @@ async def snapshot(app: Any, views: Iterable[View], history: Iterable[str]) -> S
         spans = {tp: (firsts[tp], known[tp]) for tp in changelogs}
         found = await committed.end_offsets([*inputs, *outputs])
         spans |= {tp: (firsts[tp], found[tp]) for tp in (*inputs, *outputs)}
-    finally:
-        await asyncio.gather(committed.stop(), everything.stop())
     back = 0 if engine.settings.guarantee == "exactly_once" else BACK
     starts: dict[str, dict[int, int]] = {}
     for tp in outputs:

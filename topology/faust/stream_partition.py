@@ -4,7 +4,9 @@ Views that read together share a batch and a commit unit. A view reads apart
 
 - if its handler is awaited, since its time is not its own: the others do not wait for it;
 - while it is halted, and after that until it has caught up with the others;
-- if it is new, and the others are under way: it begins at the beginning.
+- if it is new, and the others are under way: it begins at the beginning;
+- if workers without it, of another version of the topology, have had the partition since: it goes
+  on where it stood.
 
 Its position is a row of its own table. When it has caught up it reads with the others again.
 """
@@ -18,6 +20,7 @@ from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.budget import Budget
+from topology.counts import left_behind
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
@@ -52,7 +55,6 @@ class StreamPartition(Partition):
         self._leaving: set[asyncio.Task[None]] = set()
         self._beside: dict[str, Beside] = {}
         self._rebuilds: dict[str, Rebuilds] = {}
-        self._budget = Budget(shared.settings.waiting_bytes)
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
@@ -91,9 +93,12 @@ class StreamPartition(Partition):
         """The position of a view that reads apart, None for one that reads with the others."""
         positions = decode_positions(table.get(POSITIONS))
         if positions.input is None:
-            if table.get(COUNTS) is None:
+            if (counts := table.get(COUNTS)) is None:
                 # It has not seen anything yet.
                 return first if start > first or view not in self._together else None
+            missed = left_behind(counts, start)
+            if missed is not None:
+                return behind(self.source, missed, first)
             return None if view in self._together else start
         position = behind(self.source, positions.input, first)
         if view in self._together and positions.halted is None and position == start:

@@ -20,7 +20,7 @@ from topology.faust.disk.in_step import (
     written_too_late,
 )
 from topology.faust.disk.writing import write
-from topology.faust.kafka import connection, plain_consumer, read_range
+from topology.faust.kafka import connected_consumer, read_range
 from topology.foreign_rows import foreign
 from topology.printable import printable
 from topology.view import View
@@ -58,8 +58,7 @@ class Tables:
         still add to the changelog.
         """
         tables = {view.name: await self.opened(view.name, partition) for view in views}
-        consumer = plain_consumer(self.app, max_partition_fetch_bytes=8 << 20)
-        await consumer.start()
+        consumer = await connected_consumer(self.app, max_partition_fetch_bytes=8 << 20)
         try:
             for view in views:
                 changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
@@ -154,7 +153,7 @@ class Tables:
         """How long a changelog keeps deletions (ms), as it said in the last minute."""
         asked, kept = self._deletions.get(topic, (float("-inf"), 0.0))
         if time.monotonic() - asked > ASKED:
-            kept = await deletions_kept(connection(self.app), topic)
+            kept = await deletions_kept(self.app, topic)
             self._deletions[topic] = time.monotonic(), kept
         return kept
 

@@ -9,6 +9,7 @@ from topology.event import Message
 from topology.fields import RecordKey
 from topology.inspector import Found, Inspect, Normalised, kind_text
 from topology.inspectors.cloudevents_message import cloudevent, is_json
+from topology.names import listed
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
@@ -45,7 +46,8 @@ class CloudEvents(Normalised):
         stream_type: StreamTypes = "auto",
         datacontenttype: str = "application/json",
     ) -> None:
-        names = (stream,) if isinstance(stream, str | RecordKey) else tuple(stream)
+        given = (stream,) if isinstance(stream, RecordKey) else stream
+        names = listed("CloudEvents(stream", given, "name an attribute, key(), or several of them")
         if not names:
             raise DeclarationError("CloudEvents(stream=()): name at least one attribute")
         self.stream = tuple(

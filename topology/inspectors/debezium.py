@@ -8,6 +8,7 @@ from topology.fields import Field, getter
 from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, Change, change_of, column, key_values
 from topology.inspectors.debezium_position import position
+from topology.names import listed
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
@@ -42,7 +43,9 @@ class Debezium(Normalised):
         sequence_type: SequenceType = "auto",
         stream_type: StreamTypes = "auto",
     ) -> None:
-        names = (stream,) if isinstance(stream, str) else tuple(stream or ())
+        names = listed(
+            "Debezium(stream", () if stream is None else stream, "name columns of the row"
+        )
         if stream is not None and not all(isinstance(n, str) and n for n in names or (None,)):
             raise DeclarationError(
                 f"Debezium(stream={stream!r}): name columns of the row, "

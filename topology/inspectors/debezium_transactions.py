@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from topology.errors import Malformed
+from topology.errors import DeclarationError, Malformed
 from topology.event import Message
 from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, change_of
@@ -23,6 +23,10 @@ class DebeziumTransactions(Normalised):
     """
 
     def __init__(self, *, by_table: bool = False) -> None:
+        if not isinstance(by_table, bool):
+            raise DeclarationError(
+                f"DebeziumTransactions(by_table={by_table!r}): use True or False"
+            )
         self.by_table = by_table
         self.stream_ids = StreamIds(fields=4 if by_table else 2)
 

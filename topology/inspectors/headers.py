@@ -8,6 +8,7 @@ from topology.event import Message
 from topology.fields import Getter, RecordKey, getter, header
 from topology.inspector import Found, Inspect, Normalised, kind_text
 from topology.inspectors.lazy import LazyJson
+from topology.names import listed
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,
@@ -37,7 +38,8 @@ class Headers(Normalised):
         sequence_type: SequenceType = "auto",
         stream_type: StreamTypes = "auto",
     ) -> None:
-        names = (stream,) if isinstance(stream, str | RecordKey) else tuple(stream)
+        given = (stream,) if isinstance(stream, RecordKey) else stream
+        names = listed("Headers(stream", given, "name a header, key(), or several of them")
         if not names:
             raise DeclarationError("Headers(stream=()): name at least one header")
         if body not in ("bytes", "json"):

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -17,21 +18,28 @@ from topology.dead import Choice, dead_at, find, put_back
 from topology.event import Event, Record
 from topology.explain import Account
 from topology.history import Histories
+from topology.lane_names import ids_of, lanes_told, readings
 from topology.lanes import split_lane
+from topology.printable import printable
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
+from topology.testing import given
 from topology.testing.driver_audit import audit
 from topology.testing.driver_explain import explain
 from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
+from topology.testing.unchanged import ChangedContent, watching
 from topology.timeouts import Clock
 from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
+
+FED = 100_000
+"""Messages that may arrive because of one step of a test: handlers may send to their own source."""
 
 
 class TopologyTestDriver:
@@ -44,7 +52,8 @@ class TopologyTestDriver:
 
     store: whose rules hold for rows, "sqlite", "postgresql" or "delta"; "any" for a row that all of
     them take. strict: what would be dead there raises DeadRow, an AssertionError, from whatever
-    brought it about, once that is done; otherwise it is in `dead_rows`.
+    brought it about, once that is done; otherwise it is in `dead_rows`. So does ChangedContent,
+    where a handler changes `event.content`.
     """
 
     def __init__(
@@ -55,11 +64,16 @@ class TopologyTestDriver:
         store: Store = "any",
         strict: bool = True,
     ) -> None:
+        if not isinstance(topology, Topology):
+            raise TypeError(f"TopologyTestDriver({printable(repr(topology))}): give a Topology")
         self.topology = topology
         self.now = now
         self.strict = strict
         self._kept = Kept(topology, store)
         self._told = 0
+        self._changed: list[str] = []
+        self._fed: dict[str, int] = defaultdict(int)
+        """Source topic → how far it is read."""
         self._read: dict[str, int] = defaultdict(int)
         self._missed: dict[str, list[Record]] = defaultdict(list)
         """View → the records that came while it was halted."""
@@ -78,11 +92,23 @@ class TopologyTestDriver:
             known: dict[str, Any] = {}
             if before is not None:
                 known = {"position": before[name].position, "taken": before[name].taken}
-            made[name] = StreamTask(self.topology, source, 0, self._kept.stores, **known)
+            made[name] = StreamTask(
+                self.topology, source, 0, self._kept.stores, now=self.now, **known
+            )
             for view, task in made[name].views.items():
+                task.view = replace(task.view, handler=watching(task.view, self._changed.append))
                 if missed := self._missed[view]:
                     task.position = missed[0].offset
         return made
+
+    @property
+    def now(self) -> int:
+        """The clock (ms). To set it is to set a worker's clock, forward or back."""
+        return self._now
+
+    @now.setter
+    def now(self, to: int) -> None:
+        self._now = given.moment("now", to)
 
     def pipe(
         self,
@@ -96,29 +122,19 @@ class TopologyTestDriver:
         """Let one message arrive on a source topic.
 
         value: bytes as they are, None, or anything that JSON can write. timestamp: ms, the driver's
-        clock unless given. Raises KeyError for a topic that is no source's.
+        clock unless given. Raises KeyError for a topic that is no source's, ValueError for what
+        Kafka would not take.
         """
-        source = self._by_topic.get(topic)
-        if source is None:
+        if topic not in self._by_topic:
             known = ", ".join(map(repr, self._by_topic))
             raise KeyError(
                 f"topic {topic!r} is no source of {self.topology.name!r}; it has {known}"
             )
-        if value is not None and not isinstance(value, bytes):
-            value = orjson.dumps(value)
-        if isinstance(key, str):
-            key = key.encode()
-        at = self.now if timestamp is None else timestamp
-        record = self._kept.append(topic, key, value, headers, at)
-        if not source.keyed:
-            before = len(self._kept.topics[source.by_stream])
-            self._kept.commit(self._rekeyed[topic].process([record], self.now))
-            records = self._kept.topics[source.by_stream][before:]
-        else:
-            records = [record]
-        if records:
-            self._step(source, records)
-        self._check_rows()
+        at = self.now if timestamp is None else given.stamp("timestamp", timestamp)
+        body, names = given.value_bytes(value), given.checked_headers(headers)
+        self._kept.append(topic, given.key_bytes(key), body, names, at)
+        self._feed()
+        self._check()
 
     @contextmanager
     def slow(self, seconds: float) -> Iterator[None]:
@@ -126,7 +142,7 @@ class TopologyTestDriver:
 
         Only a view with a time limit is measured: `with driver.slow(10): driver.pipe(…)`.
         """
-        before, times = Clock.now, count(0.0, seconds)
+        before, times = Clock.now, count(0.0, given.seconds("seconds", seconds))
         Clock.now = lambda: next(times)
         try:
             yield
@@ -135,15 +151,17 @@ class TopologyTestDriver:
 
     def advance(self, seconds: float) -> None:
         """Move the clock. What is due by then is done when it is due, one thing after the other:
-        events come again, retries are made, gaps are given up."""
-        end = self.now + round(seconds * 1000)
+        events come again, retries are made, gaps are given up. Raises ValueError for what is no
+        number of seconds."""
+        end = given.moment("now", self.now + round(given.seconds("seconds", seconds) * 1000))
         while (next_due := min(map(self._due, self._tasks.values()), default=float("inf"))) <= end:
             self.now = max(self.now, int(next_due))
             for task in self._tasks.values():
                 if self._due(task) <= self.now:
                     self._step(task.source, [], self.now)
+            self._feed()
         self.now = end
-        self._check_rows()
+        self._check()
 
     def command(
         self,
@@ -169,7 +187,8 @@ class TopologyTestDriver:
         self._close(self._tasks[task.view.of.name], unit)
         if not task.halted:
             self._catch_up(task)
-        self._check_rows()
+        self._feed()
+        self._check()
         return results[0]
 
     def redrive_dead(
@@ -188,11 +207,12 @@ class TopologyTestDriver:
         """
         task, topics = self._view(view), self._kept.topics
         declared = task.view
-        before = self.now - round(older_than * 1000)
+        before = self.now - round(given.seconds("older_than", older_than) * 1000)
         done = {split_redriven_key(key) for key, _ in task.table.scan(*REDRIVEN)}
         waiting = topics[declared.redeliver_topic][task.positions.redelivered :]
         done |= {at for record in waiting if (at := dead_at(record)) is not None}
-        choice = Choice(stream, reason, before)
+        named = None if stream is None else given.stream("stream", stream)
+        choice = Choice(named, reason, before)
         found = find(declared, topics[declared.dead_topic], choice, done)
         if not dry_run:
             for dead in found.chosen:
@@ -200,6 +220,8 @@ class TopologyTestDriver:
                 self._kept.append(declared.redeliver_topic, key, value, headers, timestamp)
             if not task.halted:
                 self._step(declared.of, [])
+                self._feed()
+        self._check()
         return found.streams
 
     def read(self, topic: str) -> list[Record]:
@@ -225,10 +247,15 @@ class TopologyTestDriver:
         """The records of output topics that the read store would have put aside, with reasons."""
         return list(self._kept.read_store.dead)
 
-    def _check_rows(self) -> None:
-        """Raise DeadRow if what was just done made rows that no read store would have."""
+    def _check(self) -> None:
+        """Raise DeadRow if what was just done made rows that no read store would have, and
+        ChangedContent if a handler changed what other views see."""
         new = self._kept.refused[self._told :]
         self._told += len(new)
+        changed = self._changed[:]
+        self._changed.clear()
+        if changed and self.strict:
+            raise ChangedContent(changed[0])
         if new and self.strict:
             more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
             raise DeadRow(
@@ -264,8 +291,17 @@ class TopologyTestDriver:
         return self._view(view).halted
 
     def explain(self, view: str, stream: str) -> Account:
-        """Why a stream is where it is, as `faust explain` says it: `assert found.well`."""
-        task, missed, stream = self._view(view), self._missed[view], self._id(view, stream)
+        """Why a stream is where it is, as `faust explain` says it: `assert found.well`.
+
+        In a view with lanes: of the lane that is named, as `stream|lane`; else of the first one
+        that is not well, if any is not.
+        """
+        ids = self._ids(view, stream)
+        accounts = [self._account(view, each) for each in ids]
+        return next((each for each in accounts if not each.well), accounts[0])
+
+    def _account(self, view: str, stream: str) -> Account:
+        task, missed = self._view(view), self._missed[view]
         inspected = self._tasks[task.view.of.name].inspect(missed, CommitUnit("", 0), self.now)
         own = stream if task.view.split is None else split_lane(stream)[0]
         unread = sum(1 for event in inspected if event.stream == own)
@@ -283,7 +319,25 @@ class TopologyTestDriver:
         return audit(self._kept, self._tasks, self._rekeyed, self._missed, contents=contents)
 
     def _id(self, view: str, stream: str) -> str:
-        return self._view(view).view.stream_id(stream)
+        """A stream as the view knows it. Raises ValueError for one with several lanes."""
+        ids = self._ids(view, stream)
+        if len(ids) > 1:
+            raise ValueError(
+                f"stream {printable(stream)!r} has {len(ids)} lanes in view {view!r}: "
+                f"{', '.join(map(printable, ids))}; name one of them"
+            )
+        return ids[0]
+
+    def _ids(self, view: str, stream: str) -> list[str]:
+        """The stream, or all its lanes, as the view knows them; one at least."""
+        task, text = self._view(view), given.stream("stream", stream)
+        declared, topics = task.view, self._kept.topics
+        found = {*ids_of(task, text)}
+        if declared.split is not None and not task.known(text):
+            sides = [*topics[declared.dead_topic], *topics[declared.errors_topic]]
+            for own in (split_lane(r)[0] for r in readings(declared, text) if "|" not in r):
+                found |= lanes_told(declared, own, sides)
+        return sorted(found) or [declared.stream_id(text)]
 
     def _view(self, name: str) -> ViewTask:
         view = self.topology.views.get(name)
@@ -304,6 +358,32 @@ class TopologyTestDriver:
         found = [task.due]
         found += [self._away(view).next(self.now) for view in task.views.values()]
         return min(found)
+
+    def _feed(self) -> None:
+        """Let arrive what is in the source topics: what was piped, and what handlers sent there."""
+        left, behind = FED, True
+        while behind:
+            behind = False
+            for topic, source in self._by_topic.items():
+                records = self._kept.topics[topic]
+                if self._fed[topic] < len(records):
+                    self._fed[topic] += 1
+                    self._arrive(source, records[self._fed[topic] - 1])
+                    behind, left = True, left - 1
+                    if not left:
+                        raise RuntimeError(
+                            f"handlers have sent {FED} messages to source topics because of one "
+                            f"step, the last to {topic!r}: does that end?"
+                        )
+
+    def _arrive(self, source: Source, record: Record) -> None:
+        records = [record]
+        if not source.keyed:
+            before = len(self._kept.topics[source.by_stream])
+            self._kept.commit(self._rekeyed[record.topic].process(records, self.now))
+            records = self._kept.topics[source.by_stream][before:]
+        if records:
+            self._step(source, records)
 
     def _step(self, source: Source, records: list[Record], horizon: int | None = None) -> None:
         """Let all views of a source take records, those that are halted when they are resumed."""
@@ -358,6 +438,8 @@ class TopologyTestDriver:
         """Go on with what a command let go, and with what came while the view was halted."""
         task = self._tasks[view.view.of.name]
         task.admit(view.view.name, view)
+        if missed := self._missed[view.view.name]:
+            view.position = missed[0].offset
         self._close(task, CommitUnit(task.source.by_stream, 0, now=self.now))
         self._finish([view])
         missed, self._missed[view.view.name] = self._missed[view.view.name], []

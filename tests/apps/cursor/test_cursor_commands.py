@@ -52,3 +52,18 @@ def test_a_database_of_another_kind_is_refused_without_its_password(
     said = caplog.text
     assert "use sqlite:///FILE or postgresql://" in said
     assert "secret" not in said
+
+
+@pytest.mark.parametrize("command", ["counts", "gaps", "parked"])
+def test_a_look_at_what_is_no_cursor_is_not_all_well(
+    command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A path with a slip of the pen, or another service's database: it made a cursor there, and
+    said that nothing was missing."""
+    file = tmp_path / "warehous.sqlite"
+    assert main([command, "--store", f"sqlite:///{file}"]) == 2
+    assert "there is no such file" in caplog.text
+    assert not file.exists()
+    file.touch()
+    assert main([command, "--store", f"sqlite:///{file}"]) == 2
+    assert "has no cursor" in caplog.text

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from apps.cursor.feed import Feed
 from apps.cursor.interpret import inspected, interpreted, output_records, relayed
 from apps.relay.records import headers_of
 from stores.cursor import Cursor, Message
@@ -150,3 +151,27 @@ def test_a_cursor_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
     assert receive((1, 1), (0, 10), (1, 3)) == 2
     assert done(engine) == ["a2", "a5", "a9"]
     engine.dispose()
+
+
+def test_the_gaps_behind_the_first_hundred_are_asked_for_as_well(tmp_path: Path) -> None:
+    cursor = Cursor(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    streams = [f"s{number:03}" for number in range(250)]
+    cursor.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
+    feed = Feed(cursor, {"orders": relayed("orders")}, {}, ask=1)
+    assert [gap.stream for gap in feed._missing(0)] == streams[:100]
+    assert [gap.stream for gap in feed._missing(0)] == streams[100:200]
+    assert [gap.stream for gap in feed._missing(0)] == streams[200:]
+    assert [gap.stream for gap in feed._missing(0)] == streams[:100], "and again"
+
+
+def test_a_gap_is_not_asked_for_before_its_time_whatever_is_in_front_of_it(tmp_path: Path) -> None:
+    cursor = Cursor(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    streams = [f"s{number:03}" for number in range(150)]
+    cursor.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
+    feed = Feed(cursor, {"orders": relayed("orders")}, {}, ask=1)
+    for _ in range(3):
+        assert feed._missing(3600) == []
+    assert len(feed._seen) == 150, "since when each is known is not forgotten from page to page"
+    cursor.receive([Message("orders", stream, 1, None, b"x") for stream in streams[:140]])
+    assert feed._missing(3600) == []
+    assert {stream for _, stream, _ in feed._seen} == set(streams[140:])

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from apps.rebuild import job as jobs
-from apps.rebuild.__main__ import status
+from apps.rebuild.__main__ import main, status
 from apps.rebuild.job import Job, Switch
 from apps.rebuild.plan import Plan, Request, WorkFolder
 from stores.sinks import open_sink
@@ -49,3 +49,12 @@ def test_it_ends_with_bad_news(
 def test_tables_that_differ_are_bad_news_unless_nobody_wanted_to_switch(tmp_path: Path) -> None:
     found = [status(job_of(tmp_path, "", switch), False) for switch in ("same", "no")]
     assert found == [1, 0]
+
+
+@pytest.mark.parametrize("command", [["sides"], ["drop", "--side", "old"]])
+def test_a_store_that_is_not_there_is_not_made_by_looking_at_it(
+    command: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "red.db"
+    assert main([*command, "--store", f"sqlite:///{file}"]) == 2
+    assert not file.exists()

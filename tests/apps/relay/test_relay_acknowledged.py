@@ -2,22 +2,22 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 
-from apps.local.ports import HOST, free_port
+from apps.relay.__main__ import main
 from apps.relay.acknowledgement import acknowledgement
 from apps.relay.http_link import HttpLink
 from apps.relay.link import Unavailable
 from apps.relay.wire import BATCH, decode
 from stores.message import Message
+from tests.apps.relay.parts import TOKEN, serving
 
-TOKEN = "a-token-for-tests-0123456789"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -28,17 +28,10 @@ def message(n: int, stream: str = "a", content: bytes = b"{}") -> Message:
 MESSAGES = [message(1), message(2), message(3)]
 
 
-@asynccontextmanager
-async def answering(handler: Handler) -> AsyncIterator[str]:
+def answering(handler: Handler) -> AbstractAsyncContextManager[str]:
     app = web.Application(client_max_size=32 << 20)
     app.router.add_route("*", "/{any:.*}", handler)
-    runner, port = web.AppRunner(app, access_log=None), free_port()
-    await runner.setup()
-    await web.TCPSite(runner, HOST, port).start()
-    try:
-        yield f"http://{HOST}:{port}"
-    finally:
-        await runner.cleanup()
+    return serving(app)
 
 
 def good(batch: str | None, **changed: Any) -> dict[str, Any]:
@@ -210,3 +203,32 @@ def test_the_same_message_twice_in_a_batch_is_accounted_for_twice() -> None:
     """Two who miss it asked for it: a batch may have it twice."""
     body = orjson.dumps(good("b", stored=1, duplicates=1))
     assert acknowledgement(body, "b", [message(1), message(1)]).refused == frozenset()
+
+
+NO_URLS = [
+    "http://me:secret@[bad",
+    "http://me:sec/secret@h:1",
+    "ftp://me:secret@h",
+    "http://me:secret@h:99999",
+    "me:secret@h",
+]
+
+
+@pytest.mark.parametrize("url", [*NO_URLS, "localhost:7070", "http://h:port", "http://:7070"])
+def test_a_relay_does_not_begin_with_a_url_that_is_none(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was tried again for ever."""
+    with pytest.raises(SystemExit) as ended:
+        main(["http", "--log", "sqlite:///orders.sqlite", "--to", url])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "--to: write http://HOST:PORT" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("url", NO_URLS)
+async def test_a_url_that_is_none_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(Unavailable) as told:
+        await send(url)
+    assert "secret" not in str(told.value)

@@ -1,8 +1,5 @@
 """Who misses messages is told what the log knows, a bounded part at a time."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine
 
@@ -10,21 +7,12 @@ from apps.relay import answers
 from apps.relay.__main__ import main
 from apps.relay.answers import Answering
 from apps.relay.link import Missing
-from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message import Draft
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
 
 GUID = "0b0c7a4e-6d6e-4a5c-9a5e-1f1d2c3b4a59"
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_engine(f"sqlite:///{tmp_path}/orders.sqlite")
-    MessageLog().create(engine)
-    yield engine
-    engine.dispose()
 
 
 def keep(engine: Engine, stream: str, number: int, content: bytes = b"x") -> Kept:

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from stores.lease import Lease
 from stores.message import Draft
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 from topology import Inspector, Topology, TopologyTestDriver, ask
 from topology.command import decode_command
@@ -46,15 +44,6 @@ def board(event):
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("ask"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def lose(engine: Engine, log: MessageLog, topic: str) -> None:

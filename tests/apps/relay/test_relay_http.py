@@ -1,9 +1,8 @@
 """The relay over HTTP: from a log to a cursor, at least once and in order, whatever is away."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +24,15 @@ from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message import Draft, Message
 from stores.message_log import MessageLog
+from tests.apps.relay.parts import TOKEN, running, serving, until
 from tests.contracts.cursor.parts import consume, done, make_table, named
 
-TOKEN = "a-token-for-tests-0123456789"
 PACE = Pace(page=50, poll=0.05, ask=0.1, retry=0.05)
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_engine(f"sqlite:///{tmp_path}/orders.sqlite")
-    yield engine
-    engine.dispose()
+def source(engine: Engine) -> Engine:
+    return engine
 
 
 @pytest.fixture
@@ -47,10 +44,8 @@ def target(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def log(source: Engine) -> MessageLog:
-    log = MessageLog()
-    log.create(source)
-    return log
+def log() -> MessageLog:
+    return MessageLog()
 
 
 def append(engine: Engine, log: MessageLog, sequences: Sequence[int], stream: str = "a") -> None:
@@ -64,40 +59,19 @@ def rest(engine: Engine, log: MessageLog) -> int:
         return len(log.read_after(connection, limit=100_000).messages)
 
 
-@asynccontextmanager
-async def served(cursor: Cursor, port: int, wrap: Any = None) -> AsyncIterator[str]:
+def served(cursor: Cursor, port: int, wrap: Any = None) -> AbstractAsyncContextManager[str]:
     app = application(cursor, TOKEN)
     if wrap is not None:
         app.middlewares.append(wrap)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, HOST, port).start()
-    try:
-        yield f"http://{HOST}:{port}"
-    finally:
-        await runner.cleanup()
+    return serving(app, port)
 
 
-@asynccontextmanager
-async def relaying(
+def relaying(
     source: Engine, log: MessageLog, url: str, name: str = "one", **more: Any
-) -> AsyncIterator[Relay]:
+) -> AbstractAsyncContextManager[Relay]:
     link = more.pop("link", None) or HttpLink("orders", url, TOKEN, acknowledged=2)
     lease = Lease(source, "relay orders", name, more.pop("seconds", 2.0))
-    relay, stopped = Relay(source, log, link, lease, pace=PACE, **more), asyncio.Event()
-    task = asyncio.create_task(relay.run(stopped))
-    try:
-        yield relay
-    finally:
-        stopped.set()
-        await task
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        await asyncio.sleep(0.02)
+    return running(Relay(source, log, link, lease, pace=PACE, **more))
 
 
 async def test_what_is_captured_is_delivered_and_deleted(
@@ -248,15 +222,15 @@ async def test_of_two_relays_one_leads_and_the_other_takes_over(
 ) -> None:
     cursor = Cursor(target)
     async with served(cursor, free_port()) as url:
-        async with relaying(source, log, url, "one") as one:
+        async with relaying(source, log, url, "one", seconds=60.0) as one:
             await until(one.leading.is_set)
             async with relaying(source, log, url, "two") as two:
                 append(source, log, range(1, 6))
                 await until(lambda: rest(source, log) == 0)
                 assert not two.leading.is_set()
-        async with relaying(source, log, url, "three") as three:
+        async with relaying(source, log, url, "three", seconds=60.0) as three:
             # The first one let go when it ended, so nobody waits for its lease.
-            await until(three.leading.is_set, 1.5)
+            await until(three.leading.is_set)
             append(source, log, range(6, 9))
             await until(lambda: rest(source, log) == 0)
     assert consume(cursor) == named("a", range(1, 9))

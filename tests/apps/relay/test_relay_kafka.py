@@ -25,6 +25,7 @@ from stores.lease import Lease
 from stores.message import Draft, Message
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
+from tests.apps.relay.parts import until
 from tests.contracts.cursor.parts import consume, make_table, named
 from topology.command import decode_command
 from topology.fields import key
@@ -85,12 +86,6 @@ class Running:
             task.cancel()
         for task in done:
             task.result()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 async def test_from_a_log_over_kafka_into_a_cursor(

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,10 +25,10 @@ from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from apps.relay.outstanding import Outstanding
 from apps.relay.relay import Relay
 from apps.relay.turn import Pace
-from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message import Draft, Message
 from stores.message_log import MessageLog
+from tests.apps.relay.parts import running, until
 
 
 def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b"x") -> Message:
@@ -209,24 +208,10 @@ class Refusing:
         return Sent(refused, reason="no room", topics=topics)
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_engine(f"sqlite:///{tmp_path}/orders.sqlite")
-    MessageLog().create(engine)
-    yield engine
-    engine.dispose()
-
-
 def append(engine: Engine, topic: str, numbers: Iterable[int], streams: str = "abc") -> None:
     with engine.begin() as connection:
         drafts = [Draft(topic, stream, None, b"%d" % n) for n in numbers for stream in streams]
         MessageLog().append_many(connection, drafts)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def in_order(taken: Sequence[Message]) -> dict[tuple[str, str], list[int]]:
@@ -248,10 +233,8 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
     append(engine, "good", range(50))
     pace = Pace(page=40, poll=0.02, retry=0.02)
     relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"), pace=pace)
-    stopped = asyncio.Event()
     with caplog.at_level(logging.INFO):
-        running = asyncio.create_task(relay.run(stopped))
-        try:
+        async with running(relay):
             await until(lambda: relay.moved.deleted == 150)
             append(engine, "good", range(50, 60))
             append(engine, "bad", range(200, 210))
@@ -260,9 +243,6 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
             await until(lambda: link.calls > calls + 5)
             link.topics = set()
             await until(lambda: relay.moved.deleted == 180 + 630)
-        finally:
-            stopped.set()
-            await running
     for stream in "abc":
         assert in_order(link.taken)["bad", stream] == list(range(1, 211))
         assert in_order(link.taken)["good", stream] == list(range(1, 61))
@@ -283,13 +263,8 @@ async def test_a_damaged_row_holds_back_its_stream_alone(engine: Engine) -> None
             connection.execute(text(sql.replace("content = NULL, ", "content = 7, ")))
     link = Refusing()
     relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"))
-    stopped = asyncio.Event()
-    running = asyncio.create_task(relay.run(stopped))
-    try:
+    async with running(relay):
         await until(lambda: relay.moved.deleted == 7)
-    finally:
-        stopped.set()
-        await running
     assert in_order(link.taken) == {("orders", "a"): [1, 2], ("orders", "c"): [1, 2, 3, 4, 5]}
 
 

@@ -5,13 +5,13 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, select, update
 
 from stores.cursor import Cursor, Message, Read
 from stores.cursor_commands import counts, gaps
 from stores.cursor_message import Gap
 from stores.cursor_receive import Fenced
-from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS
+from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS
 from tests.contracts.cursor.parts import consume, done, make_table, message, named
 
 
@@ -202,3 +202,38 @@ class Receiving:
         assert (found.stored, found.duplicates) == (2, 2)
         assert consume(cursor) == ["a2", "a7"]
         assert cursor.receive([message(7, epoch=1), message(99)]).stored == 0
+
+    def test_the_dead_do_not_grow_for_ever_and_stay_counted(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "3")
+        one, other = Cursor(engine, "one"), Cursor(engine, "other")
+        other.receive([], malformed=[("of the other", b"x")])
+        for number in range(5):
+            one.receive([], malformed=[(f"{number} a", b"x"), (f"{number} b", None)])
+        assert (counts(one).dead, counts(one).dead_removed) == (10, 7)
+        assert (counts(other).dead, counts(other).dead_removed) == (1, 0)
+        with engine.connect() as connection:
+            kept = select(DEAD.c.cursor, DEAD.c.reason).order_by(DEAD.c.id)
+            assert [tuple(row) for row in connection.execute(kept)] == [
+                ("other", "of the other"), ("one", "3 b"), ("one", "4 a"), ("one", "4 b"),
+            ]  # fmt: skip
+
+    def test_the_dead_are_kept_for_as_many_days_as_said(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SEQUITUR_DEAD_DAYS", "2")
+        cursor = Cursor(engine)
+        cursor.receive([], malformed=[("old", b"x"), ("new", b"x")])
+        with engine.begin() as connection:
+            aged = update(DEAD).where(DEAD.c.reason == "old")
+            connection.execute(aged.values(at=DEAD.c.at - 3 * 86_400_000))
+        cursor.receive([], malformed=[("newer", b"x")])
+        assert (counts(cursor).dead, counts(cursor).dead_removed) == (3, 1)
+
+    def test_gaps_are_told_page_by_page(self, engine: Engine) -> None:
+        cursor = Cursor(engine)
+        cursor.receive([message(2, f"s{number:03}") for number in range(25)])
+        pages = [gaps(cursor, 10, skip) for skip in (0, 10, 20, 30)]
+        assert [len(page) for page in pages] == [10, 10, 5, 0]
+        assert len({gap.stream for page in pages for gap in page}) == 25

@@ -2,8 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import orjson
 import pytest
@@ -11,7 +10,6 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from confluent_kafka.cimpl import NewTopic
 from pydantic import ValidationError
 
-from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 from topology import Inspector, Topology
 from topology.faust import Settings
@@ -81,15 +79,6 @@ def test_what_is_wrong_with_a_topic_is_told_with_what_helps() -> None:
     text = shapes_text([_shape(source, None, {}), _shape(of_own, 3, right)])
     assert "missing     4 partitions  source topic" in text
     assert "wrong       3 partitions  kept 7 days: the topology says 4" in text
-
-
-@pytest.fixture
-def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(broker.address, unique("needs"), tmp_path, APP)
-    yield made
-    if made.process is not None:
-        made.process.kill()
-        made.process.wait()
 
 
 def until(done: Callable[[], bool]) -> None:

@@ -69,6 +69,8 @@ def test_a_stream_whose_messages_are_not_read_yet() -> None:
     assert (found.situation, found.lag) == ("unread", 39)
     assert found.causes == ("2 messages of the stream are not read yet",)
     assert "39 offsets" in found.next[0].what
+    alone = explained(driver, unread=1, position=1, end=40)
+    assert alone.causes == ("1 message of the stream is not read yet",)
 
 
 def test_a_stream_that_waits_says_for_what_and_since_when() -> None:

@@ -6,13 +6,13 @@ from tests.topology.handled import driver_of
 from topology import Event
 from topology.explain import (
     Fold,
-    lanes_of,
     of_counts,
     of_lanes,
     of_stream,
     of_waiting,
     waiting_rows,
 )
+from topology.lane_names import lanes_of
 from topology.rows import COUNTS, buffer_key, decode_message, progress_key
 
 

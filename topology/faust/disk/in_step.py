@@ -6,14 +6,12 @@ the time with its offset, and is rebuilt where that is too long ago, or not plau
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 from mode import get_logger
 
+from topology.faust.broker.shapes import configs
 from topology.store import PartitionTable, Row
 
 logger = get_logger(__name__)
@@ -52,23 +50,15 @@ def written_too_late(noted: int | None, written: int, kept: float) -> bool:
     return noted is not None and written - noted > kept * MARGIN
 
 
-async def deletions_kept(connection: Mapping[str, Any], topic: str) -> float:
+async def deletions_kept(app: Any, topic: str) -> float:
     """How long a topic keeps deletions after they are written (ms), as its settings say."""
-    admin = AIOKafkaAdminClient(**connection)
-    await admin.start()
     try:
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-        for answer in await admin.describe_configs([resource]):
-            for code, _, _, _, entries in answer.resources:
-                found = {} if code else {entry[0]: entry[1] for entry in entries}
-                if "compact" not in found.get("cleanup.policy", "compact"):
-                    return math.inf
-                if "delete.retention.ms" in found:
-                    return int(found["delete.retention.ms"])
+        found = (await configs(app, [topic])).get(topic, {})
     except KafkaError as error:
         if error.retriable:
             raise
         logger.info("taking deletions of %s to be kept for a day: %r", topic, error)
-    finally:
-        await admin.close()
-    return DEFAULT
+        return DEFAULT
+    if "compact" not in found.get("cleanup.policy", "compact"):
+        return math.inf
+    return int(found.get("delete.retention.ms", DEFAULT))

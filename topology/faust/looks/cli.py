@@ -53,9 +53,7 @@ def register_looks(app: Any) -> None:
 
         The exit status is 1 unless all is well with it in all of the views.
         """
-        accounts = await explain_stream(
-            self.app, stream, view, command=self.start, look=look, tell=self.progress
-        )
+        accounts = await explain_stream(self.app, stream, view, command=self.start, look=look)
         self.answer("\n\n".join(map(account_text, accounts)), accounts, as_json)
         known = [account for account in accounts if account.situation != "unknown"]
         if not known or not all(account.well for account in known):
@@ -77,7 +75,7 @@ def register_looks(app: Any) -> None:
 
         The exit status is 1 if something is, or if something else is not well.
         """
-        ledger = await ledger_of(self.app, view=view, limit=limit, look=look, tell=self.progress)
+        ledger = await ledger_of(self.app, view=view, limit=limit, look=look)
         self.answer(ledger_text(ledger), ledger, as_json)
         if ledger.streams or _bad(ledger.troubles, allow):
             raise SystemExit(1)
@@ -118,7 +116,7 @@ def register_looks(app: Any) -> None:
     ) -> None:  # fmt: skip
         """List the parked streams, the oldest first; the exit status is 1 if there is one."""
         old = seconds_of(older_than)
-        every = await parked_of(self.app, view=view, look=look, tell=self.progress)
+        every = await parked_of(self.app, view=view, look=look)
         found = every.older(old, reason)
         self.answer(parked_text(found, limit), found, as_json)
         if found.streams:

@@ -3,14 +3,14 @@
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import orjson
 from aiokafka import TopicPartition
 
 from topology.command import decode_command
 from topology.explain.fold import of_counts
+from topology.explain.sides import body_of
 from topology.explain.told import WAITS, Told, answered, merged, waits
 from topology.faust.looks.durable import Durable
-from topology.faust.operate import view_of
+from topology.faust.operate import views_of
 from topology.view import View
 
 LIMIT = 50
@@ -31,7 +31,7 @@ async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
     view: only this one's. Raises KeyError for a view that is not there, NotThere where no worker
     has run yet.
     """
-    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
+    views = views_of(app, view)
     names = {each.name for each in views}
     async with Durable(app) as durable:
         found: list[Told] = []
@@ -43,8 +43,8 @@ async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
         if tail.cut:
             unseen.append(tail.cut)
         for record in tail.records:
-            with suppress(orjson.JSONDecodeError, KeyError, TypeError):
-                told = answered(orjson.loads(record.value or b""))
+            with suppress(KeyError):
+                told = answered(body_of(record))
                 if told.view in names:
                     found.append(told)
         every = merged(found)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -11,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
 from stores.memory import MemoryTable
+from topology.counts import left_behind
 from topology.event import Message
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
@@ -18,9 +18,11 @@ from topology.explain.words import lately
 from topology.faust.answering import CannotTell
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range
+from topology.faust.looks.ticker import Ticker
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
 from topology.redelivery import Redelivered, not_before, revive
+from topology.rows import COUNTS
 from topology.source import Source
 from topology.topology import Topology
 from topology.view import View
@@ -30,8 +32,6 @@ LOOK, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
 FIRST = 5_000
 """Offsets of the first part of these; each part is twice the one before."""
-TELL = 2.0
-"""Seconds after which it is said how far a look is."""
 WAIT = 20
 """Milliseconds until it is looked again whether a partition is read to its end."""
 
@@ -67,19 +67,12 @@ class Group(NamedTuple):
 class Durable:
     """What there is of an app's topology, read partition by partition."""
 
-    def __init__(
-        self,
-        app: Any,
-        *,
-        look: int | None = None,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, app: Any, *, look: int | None = None) -> None:
         """look: offsets at the end of a topic to look at, however long it takes; else as many as
-        can be in SECONDS, LOOK at most. tell: is told how far it is, where that takes long.
+        can be in SECONDS, LOOK at most. How far a long look is goes to standard error.
         """
         self.app = app
         self._look, self._seconds = (LOOK, SECONDS) if look is None else (look, float("inf"))
-        self._tell = tell
         self._stack = AsyncExitStack()
         self.topology: Topology = app.engine.topology
         self._group: str = app.conf.id
@@ -105,12 +98,7 @@ class Durable:
         self._started = consumer
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     @property
@@ -170,13 +158,16 @@ class Durable:
         if start >= end:
             return
         self._consumer.assign([partition])
-        told = time.monotonic()
-        async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
-            for record in records:
-                yield record
-            if self._tell is not None and records and time.monotonic() - told > TELL:
-                told, done = time.monotonic(), records[-1].offset + 1 - start
-                self._tell(f"read {done / (end - start):.0%} of {partition.topic}")
+        ticker = Ticker(f"reading {partition.topic}", end - start, unit="offsets")
+        try:
+            async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
+                for record in records:
+                    yield record
+                if records:
+                    start, before = records[-1].offset + 1, start
+                    ticker.add(start - before)
+        finally:
+            ticker.end()
 
     async def end_of(
         self,
@@ -211,6 +202,9 @@ class Durable:
     async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
         """A view in one partition, made of the rows of its changelog that are wanted."""
         changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
+        source = TopicPartition(view.of.by_stream, partition)
+        # Before the rows, which are at least as far then.
+        group = (await self.committed([source])).get(source)
         span = (await self.span([changelog]))[changelog]
         fold = Fold(wanted)
         async for record in self.records(changelog, span.first, span.end):
@@ -219,7 +213,10 @@ class Durable:
         table = MemoryTable()
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
         table.write(sorted(rows.items()))
-        return ViewTask(view, table)
+        task = ViewTask(view, table)
+        if group is not None and task.positions.input is None:
+            task.positions.input = left_behind(table.get(COUNTS), group.offset)
+        return task
 
     async def away(
         self, task: ViewTask, partition: int, stream: str | None = None

@@ -5,15 +5,16 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
-from topology.explain import Account, Around, account, lanes_of, of_lanes, of_stream
+from topology.explain import Account, Around, account, of_lanes, of_stream
 from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
 from topology.faust.kafka import partition_count
 from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
-from topology.faust.operate import view_of
-from topology.lanes import joined_lane, split_lane
+from topology.faust.operate import views_of
+from topology.lane_names import lanes_of, lanes_told, readings
+from topology.lanes import split_lane
 from topology.on_gap import Ask
 from topology.progress import Progress, last_of
 from topology.rows import redriven_key
@@ -26,17 +27,17 @@ ASKED = 20_000
 
 async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
-    look: int | None = None, tell: Any = None,
+    look: int | None = None,
 ) -> list[Account]:  # fmt: skip
     """Why a stream is where it is, in one view or in all; nothing is stopped for it.
 
     A view with lanes has an account for each lane of the stream, or the one of a lane that is
-    named as in its output records (`3|EUR`).
-    command: what the command lines that would help begin with. look, tell: as of Durable. Raises
+    named (`3|EUR`).
+    command: what the command lines that would help begin with. look: as of Durable. Raises
     KeyError for a view that is not there, NotThere where no worker has run yet.
     """
-    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
-    async with Durable(app, look=look, tell=tell) as durable:
+    views = views_of(app, view)
+    async with Durable(app, look=look) as durable:
         group, found = await durable.group(), []
         looks: dict[str, _Look] = {}
 
@@ -47,11 +48,14 @@ async def explain(
 
         for each in views:
             accounts: list[Account] = []
-            if each.split is not None and "|" in stream:
-                # One lane, as the view and its commands name it.
-                lane = each.stream_id(stream)
-                lanes = await look_for(split_lane(lane)[0]).at(each)
-                accounts = [one for one in lanes if one.stream == lane]
+            for reading in readings(each, stream):
+                own = reading if each.split is None else split_lane(reading)[0]
+                accounts = await look_for(own).at(each)
+                if each.split is not None and "|" in reading:
+                    # One lane, as the view and its commands name it.
+                    accounts = [one for one in accounts if one.stream == reading]
+                if any(one.situation != "unknown" for one in accounts):
+                    break
             found += accounts or await look_for(each.of.stream_id(stream)).at(each)
         return found
 
@@ -101,14 +105,9 @@ class _Look:
         """The stream as the view knows it: its lanes, where it has lanes."""
         if task.view.split is None:
             return [self._stream] if task.known(self._stream) else []
-        sides, start = await self._sides(), joined_lane(self._stream, "")
-        told = {
-            (record.key or b"").decode()
-            for record in (*sides.dead, *sides.errors)
-            if ("view", task.view.name.encode()) in record.headers
-        }
-        known = lanes_of(task.table, self._stream)
-        return sorted({*known, *(lane for lane in told if lane.startswith(start))})
+        sides = await self._sides()
+        told = lanes_told(task.view, self._stream, (*sides.dead, *sides.errors))
+        return sorted({*lanes_of(task.table, self._stream), *told})
 
     async def _sides(self) -> Sides:
         """What the side topics have that may be of the stream."""

@@ -12,23 +12,21 @@ from topology.explain.passed import by_hand
 from topology.explain.sides import dead_of
 from topology.explain.trouble import troubles
 from topology.faust.looks.durable import Durable
-from topology.faust.operate import view_of
+from topology.faust.operate import views_of
 from topology.view_task import ViewTask
 
 LIMIT = 50
 """Gaps that are listed unless told otherwise."""
 
 
-async def gaps(
-    app: Any, *, view: str = "", limit: int = LIMIT, look: int | None = None, tell: Any = None
-) -> Ledger:
+async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, look: int | None = None) -> Ledger:
     """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
 
-    look, tell: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
     worker has run yet.
     """
-    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
-    async with Durable(app, look=look, tell=tell) as durable:
+    views = views_of(app, view)
+    async with Durable(app, look=look) as durable:
         ledger, group = Ledger(durable.now, limit), await durable.group()
         dead: dict[str, dict[str, set[int]]] | None = None
         for each in views:

@@ -123,9 +123,7 @@ class Inputs:
             return self._raw(view, record, stream)
         if record.key != self._stream.encode():
             return None
-        with suppress(Malformed):
-            return self._raw(view, original(record), stream)
-        return None
+        return self._raw(view, original(record), stream)
 
     def _raw(self, view: View, message: Message, stream: str) -> int | None:
         """The same of a message as its source had it."""

@@ -5,20 +5,20 @@ from typing import Any
 from topology.explain.fold import of_waiting
 from topology.explain.parked import Aside, Parked, parked_of, reason_of
 from topology.faust.looks.durable import Durable
-from topology.faust.operate import view_of
+from topology.faust.operate import views_of
 
 LIMIT = 50
 """Streams that are listed unless told otherwise."""
 
 
-async def parked(app: Any, *, view: str = "", look: int | None = None, tell: Any = None) -> Aside:
+async def parked(app: Any, *, view: str = "", look: int | None = None) -> Aside:
     """What is parked in all views, or in one, the oldest first, each with the failure's reason.
 
-    look, tell: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
     worker has run yet.
     """
-    views = [view_of(app, view)] if view else list(app.engine.topology.views.values())
-    async with Durable(app, look=look, tell=tell) as durable:
+    views = views_of(app, view)
+    async with Durable(app, look=look) as durable:
         found: list[Parked] = []
         for each in views:
             for number in range(each.of.partitions):

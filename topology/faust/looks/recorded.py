@@ -1,6 +1,6 @@
 """Reads what is recorded of a source: which events arrived when, partition by partition."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from topology.event import Event, Message
 from topology.explain.recorded import Recorded
 from topology.faust.broker.shapes import configs
 from topology.faust.looks.durable import Durable
-from topology.faust.looks.ticker import Ticker
 from topology.origin import original
 from topology.sequencer import Ordering
 from topology.sequences import Contiguous
@@ -19,8 +18,6 @@ from topology.source import Source
 from topology.view import View
 
 STAMP = "message.timestamp.type"
-EVERY = 1000
-"""Offsets from one word about the reading to the next."""
 
 
 class Reading:
@@ -41,16 +38,13 @@ class Reading:
             TopicPartition(source.by_stream, number) for number in range(source.partitions)
         )
         kinds = {kind for view in self.views for kind in view.ordering.opens | view.ordering.closes}
-        total = sum(min(each, span.end - span.first) for span in spans.values())
-        ticker = Ticker("suggest-timeouts, reading", total)
         for partition, span in spans.items():
             self.whole = self.whole and span.end <= each and span.first == 0
             part = Recorded(kinds, 1 + len(self._split))
             start = max(span.first, span.end - each)
             records = durable.records(partition, start, span.end)
-            await self._take(part, _told(records, start, ticker.add), durable.now)
+            await self._take(part, records, durable.now)
             self.parts.append(part)
-        ticker.end()
 
     async def _take(self, part: Recorded, records: AsyncIterator[Message], now: int) -> None:
         source, sequence, latest = self.source, self.source.sequence, 0
@@ -95,14 +89,3 @@ class Reading:
             f"{kind}; {self._earlier:,} of them are earlier than one before. Set it to "
             "LogAppendTime for what comes from now on"
         )
-
-
-async def _told(
-    records: AsyncIterator[Message], start: int, tell: Callable[[int], None]
-) -> AsyncIterator[Message]:
-    """The records, and a word now and then on how many offsets are behind."""
-    async for record in records:
-        yield record
-        if record.offset + 1 - start >= EVERY:
-            tell(record.offset + 1 - start)
-            start = record.offset + 1

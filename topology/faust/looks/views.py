@@ -123,7 +123,7 @@ async def _sample(durable: Durable, source: Source) -> str | None:
     tail = await durable.end_of(durable.topology.malformed_topic, mine, most=SAMPLED)
     if not tail.records:
         return None
-    message, reason = original(tail.records[-1]), dict(tail.records[-1].headers).get(REASON, b"")
+    message, reason = original(tail.records[-1]), dict(tail.records[-1].headers).get(REASON) or b""
     place = f"{message.topic}/{message.partition} offset {message.offset}"
     return f"{place}: {reason.decode('utf-8', 'replace')}"
 

@@ -32,8 +32,8 @@ def teller(app: Any) -> Any:
 async def _write(app: Any, view: View, blocked: Blocked) -> None:
     key, value, headers = blocked.record()
     producer = AIOKafkaProducer(**connection(app), acks="all")
-    await producer.start()
     try:
+        await producer.start()
         await producer.send_and_wait(
             view.audit_topic, value, key=key, headers=headers, timestamp_ms=blocked.when
         )

@@ -94,21 +94,21 @@ class Watchdog:
     def look(self) -> None:
         """See what the thread is doing, and tell of it if it has been for too long."""
         now = time.monotonic()
-        frame, found = _handled(sys._current_frames().get(self._watched))
-        event = found.get("event")
+        inner = sys._current_frames().get(self._watched)
+        outer = _handling(inner)
+        known: Mapping[str, Any] = {} if outer is None else outer.f_locals
+        event, seconds = known.get("event"), round(now - self._since, 3)
         if event is not self._event:
             self._event, self._since, self._next = event, now, 0.0
             if self._told is not None:
                 view, blocked = self._told
                 self._told = None
                 when = int(time.time() * 1000)
-                seconds = (when - blocked.since) / 1000
                 self._say(view, replace(blocked, name="unblocked", when=when, seconds=seconds))
             return
-        if event is None or frame is None:
+        if event is None or inner is None or outer is None:
             return
-        seconds = now - self._since
-        busy: View = found["self"].view
+        busy: View = known["self"].view
         limit = busy.timeout or self._long
         # Twice as long each time: what blocks for a day is told of some fifteen times.
         if seconds < max(limit, self._next):
@@ -121,10 +121,10 @@ class Watchdog:
             event.sequence,
             when,
             when - int(seconds * 1000),
-            round(seconds, 3),
+            seconds,
             busy.timeout,
             self._who,
-            _stack(frame, found["_frame"]),
+            _stack(inner, outer),
         )
         self._told = busy, blocked
         self._say(busy, blocked)
@@ -147,15 +147,11 @@ class Watchdog:
         self._tell(view, blocked)
 
 
-def _handled(frame: FrameType | None) -> tuple[FrameType | None, Mapping[str, Any]]:
-    """(the innermost frame, what the handling of an event knows) of a thread in a handler."""
-    at = frame
-    while at is not None:
-        if at.f_code in _HANDLING:
-            known = at.f_locals
-            return frame, {"event": known.get("event"), "self": known.get("self"), "_frame": at}
-        at = at.f_back
-    return None, {}
+def _handling(frame: FrameType | None) -> FrameType | None:
+    """The frame in which a thread, whose innermost one is `frame`, handles an event, if it does."""
+    while frame is not None and frame.f_code not in _HANDLING:
+        frame = frame.f_back
+    return frame
 
 
 def _stack(frame: FrameType, outer: FrameType) -> str:
