@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """name: of the relay. retry: seconds until it is tried again. told: what the log says by now."""
+    """name: of the relay. retry: seconds until it is tried again. told: of the log."""
 
     name: str
     retry: float
