@@ -1,6 +1,6 @@
 """Which topics a view may send messages to: not the topology's own, and not one for each event."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from topology.errors import DeclarationError, HandlerError
 from topology.names import checked_topic
@@ -29,13 +29,18 @@ class Emitting:
         self.view = view
         self.declared = frozenset(declared)
         self.limit = limit
+        self.refused: dict[tuple[str, int], str] = {}
+        """(stream, sequence) → why Kafka refused what that event sent; it fails once for that."""
         self._own = own
         self._named: set[str] = set()
         self._alike = {alike(topic): topic for topic in self.declared}
 
-    def admit(self, topic: str) -> None:
-        """A message is to be sent to a topic. Raises HandlerError if it must not be."""
-        if topic in self._named:
+    def admit(self, topic: str, more: Collection[str] = ()) -> None:
+        """A message is to be sent to a topic. Raises HandlerError if it must not be.
+
+        more: the topics that the same event has named so far. They count from when it succeeds.
+        """
+        if topic in self._named or topic in more:
             return
         if (use := self._own(topic)) is not None:
             raise HandlerError(
@@ -45,20 +50,25 @@ class Emitting:
         if internal(topic):
             raise HandlerError(f"Emit(topic={topic!r}): {INTERNAL}")
         # Kafka makes no topic whose name differs from another's in '.' and '_' only.
-        if (other := self._alike.get(alike(topic), topic)) != topic:
+        others = {alike(each): each for each in more} | self._alike
+        if (other := others.get(alike(topic), topic)) != topic:
             raise HandlerError(
                 f"Emit(topic={topic!r}): the view sends to {other!r} already, and Kafka takes the "
                 "two names for one; name another topic"
             )
-        if topic not in self.declared and len(self._named - self.declared) >= self.limit:
+        if topic not in self.declared and len({*self._named, *more} - self.declared) >= self.limit:
             raise HandlerError(
                 f"Emit(topic={topic!r}): view {self.view!r} has named {self.limit} topics already, "
                 "as if they came from data; put what differs into the key or a header, or declare "
                 f"the topics: view(…, emits=[{topic!r}, …]), or how many there may be: "
                 "view(…, topics=…)"
             )
-        self._named.add(topic)
-        self._alike[alike(topic)] = topic
+
+    def name(self, topics: Iterable[str]) -> None:
+        """An event that sends to topics, each admitted, has been handled."""
+        for topic in topics:
+            self._named.add(topic)
+            self._alike[alike(topic)] = topic
 
 
 def checked_emitting(

@@ -69,6 +69,9 @@ class Handling:
         self.view_header = ("view", view.name.encode())
         self.outputs: list[Out] = []
         self.topics: set[str] = set()
+        self.named: set[str] = set()
+        self.sent = unit.sent
+        self.refused = view.emitting.refused
 
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
@@ -136,6 +139,8 @@ class Handling:
         """Take over what the handler yields for one event, all of it or nothing."""
         changes: list[Upsert | Delete] = []
         emits: list[tuple[dict[str, list[Out]], str, Out]] = []
+        if self.named:
+            self.named = set()
         few, size = FEW, 0
         if items.__class__ not in _PLAIN:
             items = each_of(items)
@@ -176,8 +181,14 @@ class Handling:
             if len(value) > OUTPUT_LIMIT:
                 raise _too_large("the event's row changes", value)
             self.say(event, event.stream, changes, value)
-        for outputs, topic, out in emits:
-            outputs[topic].append(out)
+        if emits:
+            if self.named:
+                self.view.emitting.name(self.named)
+                self.topics |= self.named
+            sent, name, stream, sequence = self.sent, self.view.name, event.stream, event.sequence
+            for outputs, topic, out in emits:
+                outputs[topic].append(out)
+                sent.append((topic, out, name, stream, sequence))
         if state is not None:
             self.states[event.stream] = state
 
@@ -189,10 +200,13 @@ class Handling:
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         """(which of the unit's outputs, topic, record) of a message."""
         key, value = item.key, item.value
+        if self.refused and (why := self.refused.pop((event.stream, event.sequence), None)):
+            raise HandlerError(why)
         if item.topic not in self.topics or item.headers:
             check_message(item)
-            self.view.emitting.admit(item.topic)
-            self.topics.add(item.topic)
+            if item.topic not in self.topics:
+                self.view.emitting.admit(item.topic, self.named)
+                self.named.add(item.topic)
         if key is event.message.key and self.view.of.keyed:
             colocated = key is not None
         else:

@@ -265,6 +265,7 @@ class _Rebuild:
                 there[topic] += records
         if outputs:
             unit.colocated[self.task.view.output] += outputs
+        unit.sent += own.sent
         unit.reports += own.reports
         number = self.progress.epoch
         self._report(

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from topology.budget import Budget
 from topology.errors import Malformed
-from topology.event import Damaged, Draft, Event, Message, linked_event
-from topology.linking import lenient_link
+from topology.event import Damaged, Draft, Event, Message
+from topology.linking import link_of, with_links
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.printable import printable
 from topology.rows import POSITIONS
-from topology.sequences import Linked
 from topology.source import Source
 from topology.store import PartitionTable
 from topology.taken import Alarm, Taken, encode_taken
@@ -53,8 +52,7 @@ class StreamTask:
         self.taken = Taken() if taken is None else taken
         self.apart = apart
         self._alarm = Alarm()
-        sequence = source.sequence
-        self._link = lenient_link(sequence) if isinstance(sequence, Linked) else None
+        self._link = link_of(source.sequence)
         self.views = {
             view.name: ViewTask(view, tables[view.name], now, budget)
             for view in topology.views_of(source)
@@ -80,7 +78,7 @@ class StreamTask:
             self.source.sequence.start,
             self.source.sequence.step,
         )
-        restore, link = not self.source.keyed, self._link
+        restore = not self.source.keyed
         events: list[Event] = []
         append = events.append
         for record in records:
@@ -103,12 +101,7 @@ class StreamTask:
             event = Draft(stream, sequence, kind, content, message, now)
             event.__class__ = Event
             append(event)  # type: ignore[arg-type]
-        if link is not None:
-            return [
-                linked_event(e.stream, e.sequence, e.kind, e.content, e.message, now, link(e))
-                for e in events
-            ]
-        return events
+        return with_links(events, self._link)
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
         """Open a unit with a batch of this partition's records, read at `now` (ms)."""

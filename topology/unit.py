@@ -13,6 +13,10 @@ Out = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]
 """A record to write: key, value, timestamp in ms, headers; a plain tuple, as there are so many."""
 
 
+SentBy = tuple[str, Out, str, str, int]
+"""A message of a handler: topic, record; view, stream and sequence of the event that sends it."""
+
+
 @dataclass(slots=True)
 class CommitUnit:
     """Outputs, rows and the input offset of one step, for one input partition.
@@ -20,7 +24,8 @@ class CommitUnit:
     next_offset: the input offset to commit, None if the step took no input. taken: goes with that
     offset, see `topology.taken`. colocated: topic →
     records for the partition of the same number as the input's. keyed: topic → records whose key
-    decides the partition. rows: view → changed rows, for its changelog and its table. reports: what
+    decides the partition. sent: who sent which of these, for messages of handlers. rows: view →
+    changed rows, for its changelog and its table. reports: what
     is worth a line in the log. malformed, unknown: messages that became no event. now: the wall
     clock of the step (ms), by which retries are due, and the time that is stamped on records: Kafka
     deletes by it.
@@ -31,6 +36,7 @@ class CommitUnit:
     next_offset: int | None = None
     colocated: dict[str, list[Out]] = field(default_factory=lambda: defaultdict(list))
     keyed: dict[str, list[Out]] = field(default_factory=lambda: defaultdict(list))
+    sent: list[SentBy] = field(default_factory=list)
     rows: dict[str, list[Row]] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
     malformed: int = 0

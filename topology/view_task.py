@@ -100,13 +100,14 @@ class ViewTask(ViewState):
         back = revive(self.view, records, now, self._foreign)
         return [event for event in back if not event.was_dead or self._redriven.take(event)]
 
-    def foresee(self, events: list[Event]) -> None:
-        """Take from events what decides their order, before the handler of any view has them.
+    def foresee(self, events: list[Event], split: list[Event] | None = None) -> None:
+        """Take the lanes of the events of the next step, before any view's handler has them.
 
-        It may change their content, which all views of a source share.
+        It may change their content, which all views of a source share. split: the same events with
+        their lanes, where they are known already.
         """
         if self.view.split is not None:
-            self._split = events, self.view.split(events)
+            self._split = events, self.view.split(events) if split is None else split
 
     def run(
         self,

@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -43,16 +44,9 @@ SHAPES = (
 )
 
 
-def workload(
-    events: int,
-    streams: int,
-    seed: int,
-    late: float = 0.2,
-    twice: float = 0.1,
-    reach: int = 30,
-) -> Workload:
-    """`events` distinct events; a share arrives late, a share twice, none is lost."""
-    return shaped(events, Shape("", streams, late, twice, reach), seed)
+def workload(events: int, streams: int, seed: int, **disorder: Any) -> Workload:
+    """`events` distinct events, none is lost. disorder: of a Shape."""
+    return shaped(events, Shape("", streams, **disorder), seed)
 
 
 def shaped(events: int, shape: Shape, seed: int) -> Workload:

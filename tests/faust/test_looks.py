@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import signal
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -91,13 +90,6 @@ class Looks:
         return self._run(timeouts, "in", limit=limit, candidates=candidates)
 
 
-def until(true: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.5)
-
-
 def corrupted(worker: Worker, view: str, counts: dict[str, int]) -> None:
     """A row of counts as no worker would write it."""
     producer = Producer({"bootstrap.servers": worker.broker})
@@ -116,7 +108,7 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     worker.send(event("a", 30), event("c", 1), (b"x", b"nonsense"), event("c", 1))
     worker.wait("careful-out", 3)
     worker.wait("patient-out", 3)
-    until(lambda: worker.count("careful.redeliver") == 1)
+    worker.wait_until(lambda: worker.count("careful.redeliver") == 1)
 
     a = looks.explain("a", "careful")
     assert (a.situation, a.last, a.waits) == ("waiting", 1, (3,))
@@ -164,13 +156,13 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
         assert worker.run(*line[3:]).returncode == 0, line
     worker.wait("careful-out", 6)
     worker.send(event("a", 2))
-    until(lambda: worker.count("late") == 1)
+    worker.wait_until(lambda: worker.count("late") == 1)
     late = looks.explain("a", "careful")
     assert (late.last, late.late[0].sequence, late.situation) == (4, 2, "redelivering")
 
     assert worker.end(signal.SIGTERM) == 0
     worker.send(event("c", 3))
-    until(lambda: looks.explain("c", "careful").owner is None)
+    worker.wait_until(lambda: looks.explain("c", "careful").owner is None)
     gone = looks.explain("c", "careful")
     assert (gone.last, gone.unkeyed) == (2, 1)
     assert gone.remedies[0].command == "faust -A app worker"
@@ -203,7 +195,7 @@ def test_a_view_that_was_added_after_retention_adds_up(
     worker.wait("apart-out", left)
     worker.send(event("a", 2), event("z", 1))
     worker.wait("patient-out", 10)
-    until(
+    worker.wait_until(
         lambda: (
             [view.counts.received for view in looks.views().views] == [10, 10, left + 2, left + 2]
         )

@@ -5,7 +5,7 @@ import signal
 import orjson
 import pytest
 
-from tests.faust.test_looks import Looks, event, until
+from tests.faust.test_looks import Looks, event
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -78,7 +78,7 @@ def test_what_is_dead_failed_malformed_or_unread_is_found(
 
     assert worker.end(signal.SIGTERM) == 0
     worker.send(event("well", 2), event("b", 2))
-    until(lambda: looks.explain("well", "board").owner is None)
+    worker.wait_until(lambda: looks.explain("well", "board").owner is None)
     unread = looks.explain("well", "board")
     assert (unread.situation, unread.unread, unread.unkeyed) == ("unread", 1, 2)
     assert unread.newest is not None

@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from tests.faust import test_operator
-from tests.faust.test_looks import until
 from tests.faust.test_operator import event
 from tests.faust.worker import Worker
 
@@ -110,7 +109,7 @@ def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(
     time.sleep(1)
 
     worker.start(MENDED=str(mended))
-    until(lambda: all(e["state"] != "waits" for e in told.json(0, "commands")))
+    worker.wait_until(lambda: all(e["state"] != "waits" for e in told.json(0, "commands")))
     worker.send(event("a", 1), event("b", 1))
     worker.wait("careful-out", 3)
     worker.wait("patient-out", 2)

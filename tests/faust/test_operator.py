@@ -6,7 +6,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.faust.test_looks import until
 from tests.faust.worker import Worker
 
 pytestmark = pytest.mark.integration
@@ -112,7 +111,7 @@ def test_what_the_ring_has_no_room_for_comes_again(worker: Worker, tmp_path: Pat
     mended.touch()
     worker.start(MENDED=str(mended))
     worker.send(*(event("a", seq) for seq in (2, 3, 4, 5, 9, 8, 7, 6)))
-    until(lambda: worker.count("careful.redeliver") >= 5)
+    worker.wait_until(lambda: worker.count("careful.redeliver") >= 5)
     worker.send(event("b", 1))
     worker.wait("careful-out", 1)
     worker.end(signal.SIGKILL)

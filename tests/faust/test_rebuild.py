@@ -1,8 +1,6 @@
 """late=rebuild_stream() on the real broker, with kills in between."""
 
 import signal
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -82,13 +80,6 @@ def holds(worker: Worker, view: str, numbers: range) -> bool:
     return store(worker, view) == wanted(numbers)
 
 
-def until(true: Callable[[], bool], worker: Worker) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end, (worker.folder / "log").read_text()[-4000:]
-        time.sleep(0.5)
-
-
 def test_late_events_are_put_in_their_place_over_kills(worker: Worker) -> None:
     worker.start()
     late = (2, 3, 17, 30)
@@ -104,7 +95,7 @@ def test_late_events_are_put_in_their_place_over_kills(worker: Worker) -> None:
     worker.send(*(event(stream, LAST) for stream in STREAMS))
     numbers = range(1, LAST + 1)
     for view in ("plain", "awaited"):
-        until(partial(holds, worker, view, numbers), worker)
+        worker.wait_until(partial(holds, worker, view, numbers))
 
     # A view that may not read so much again says so, and goes on.
     records = worker.wait("late", len(STREAMS) * len(late))

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Message, Producer
@@ -78,6 +79,13 @@ class Worker:
     def count(self, topic: str) -> int:
         """How many records a topic has, 0 if it is not there."""
         return len(self.records(topic))
+
+    def wait_until(self, true: Callable[[], bool], seconds: float = 60) -> None:
+        """Wait until it is so."""
+        end = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < end, (self.folder / "log").read_text()[-4000:]
+            time.sleep(0.3)
 
     def wait(self, topic: str, count: int, seconds: float = 60) -> list[Message]:
         """The records of a topic, once there are so many."""

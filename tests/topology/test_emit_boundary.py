@@ -1,6 +1,7 @@
 """What Kafka or a read store would refuse, or change in silence, fails its event before that."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -147,9 +148,20 @@ def test_a_hundred_topics_are_enough_unless_more_are_declared() -> None:
     emitting = Emitting("v")
     for number in range(100):
         emitting.admit(f"t{number}")
+        emitting.name([f"t{number}"])
         emitting.admit(f"t{number}")
     with pytest.raises(TypeError, match="named 100 topics"):
         emitting.admit("t100")
+
+
+def test_the_topics_of_an_event_that_failed_do_not_count() -> None:
+    def handler(event: Event) -> Iterator[Emit]:
+        for number in range(150 if event.sequence == 1 else 3):
+            yield Emit(f"e{event.sequence}-{number}", "k", {})
+
+    driver = run(handler, 2)
+    assert (driver.counts("board").processed, driver.counts("board").failed) == (1, 1)
+    assert len(driver.read("e2-2")) == 1
 
 
 def test_two_names_that_kafka_takes_for_one_are_refused() -> None:

@@ -15,13 +15,13 @@ from topology.view import View
 
 
 class _Again(Handling):
-    """said: events with the value of their output record. sent: events with the messages that they
+    """said: events with the value of their output record. messages: events with those that they
     yield, by topic. broken: events whose handler fails, with the error."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.said: list[tuple[Event, bytes]] = []
-        self.sent: list[tuple[Event, dict[str, list[Out]]]] = []
+        self.messages: list[tuple[Event, dict[str, list[Out]]]] = []
         self.broken: list[tuple[Event, BaseException]] = []
 
     def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
@@ -31,7 +31,7 @@ class _Again(Handling):
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         _, topic, out = super().emitted(event, item)
         own: dict[str, list[Out]] = defaultdict(list)
-        self.sent.append((event, own))
+        self.messages.append((event, own))
         return own, topic, out
 
     def fail(self, event: Event, error: BaseException) -> bool:

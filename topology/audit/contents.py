@@ -174,7 +174,7 @@ class Contents:
                 self._compare(each, key, value, found, place)
             else:
                 each.made[key] = value
-        for event, sent in handling.sent:
+        for event, sent in handling.messages:
             for topic, messages in sent.items():
                 wanted = self._sent.setdefault(topic, {})
                 for message in messages:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import TopicPartition
+from aiokafka.errors import TopicAuthorizationFailedError
 from mode import get_logger
 
 from stores.view_stores import open_store
@@ -13,7 +14,7 @@ from topology.faust.barrier import Barriers
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.broker.shapes import wait_for
 from topology.faust.broker.topics import Topic, given, needed, own
-from topology.faust.kafka import connection, create_topics, partition_count
+from topology.faust.kafka import CannotMake, connection, create_topics, partition_count
 from topology.faust.offsets import Offsets
 from topology.faust.partition import Partition
 from topology.faust.partitions import Partitions
@@ -162,8 +163,14 @@ class Engine:
         found = await partition_count(self.app, topic)
         if found is None:
             logger.info("making topic %s with %d partitions", topic, partitions)
-            await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
+            try:
+                await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
+            except RuntimeError as error:
+                # Handlers name topics, and a handler's mistake stops no worker.
+                raise CannotMake(str(error)) from None
             found = partitions
+        if not found:
+            raise TopicAuthorizationFailedError(f"topic {topic!r} may not be looked at")
         return found
 
     async def _close_tables(self, mine: list[TopicPartition]) -> None:

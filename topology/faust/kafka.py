@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 from mode import get_logger
 
@@ -28,6 +28,10 @@ def connection(app: Any) -> dict[str, Any]:
         "request_timeout_ms": 40_000,
         **credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context),
     }
+
+
+class CannotMake(KafkaError):  # type: ignore[misc]
+    """A topic cannot be made."""
 
 
 def plain_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:

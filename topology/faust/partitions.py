@@ -18,6 +18,8 @@ class Partitions:
         self._counts: dict[str, int] = {}
         self._by_key: dict[tuple[int, bytes], int] = {}
         self._turn = 0
+        self.limits: dict[str, int] = {}
+        """Topic → bytes of a record batch, of those that are known to take no larger ones."""
 
     async def count(self, topic: str, wanted: int) -> int:
         """How many partitions a topic has; one that a handler names first is made with `wanted`."""

@@ -12,6 +12,7 @@ from mode import get_logger
 from topology.event import Message
 from topology.faust.clock import wall
 from topology.faust.reader import Reader
+from topology.faust.refused import REFUSALS, Refusals
 from topology.faust.steps import Step
 from topology.faust.writer import Writer
 from topology.printable import printable
@@ -51,7 +52,8 @@ class Runner:
     """Runs one partition until it is told to stop, or fails.
 
     source: the input partition. taken: the offset behind what is read and in hand. view: the one
-    view that it runs apart from the others, empty where it runs what reads together.
+    view that it runs apart from the others, empty where it runs what reads together. refusals: find
+    what handlers sent that Kafka refuses.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Runner:
         reader: Reader,
         start: int,
         view: str = "",
+        refusals: Refusals | None = None,
     ) -> None:
         self.source = source
         self.step = step
@@ -69,6 +72,7 @@ class Runner:
         self.view = view
         self.taken = start
         self._reader = reader
+        self._refusals = refusals
         self._committed = start
         self._stopping = False
         self._waiting = False
@@ -176,7 +180,12 @@ class Runner:
     async def _commit(self, unit: CommitUnit) -> None:
         if not unit:
             return
-        ends = await self.writer.commit(unit, self.source)
+        try:
+            ends = await self.writer.commit(unit, self.source)
+        except REFUSALS as error:
+            if self._refusals is not None:
+                await self._refusals.note(unit, error)
+            raise
         if unit.next_offset is not None:
             self._committed = unit.next_offset
         await self.step.committed(unit, ends)

@@ -11,6 +11,7 @@ from topology.faust.kafka import connection
 from topology.faust.offsets import Offsets
 from topology.faust.partitions import Partitions
 from topology.faust.reader import Reader
+from topology.faust.refused import Refusals
 from topology.faust.settings import Settings
 from topology.faust.tables import Tables
 from topology.faust.writer import AcknowledgedWriter, TransactionalWriter, Writer
@@ -53,6 +54,10 @@ class Shared:
         return TransactionalWriter(
             self.group, source, connection(self.app), self.changelogs, self.partitions, view
         )
+
+    def refusals(self, source: TopicPartition) -> Refusals:
+        """What finds the messages of a partition's handlers that Kafka refuses."""
+        return Refusals(self.app, self.group, source, self.partitions, self.topology.views)
 
     async def reader(self, view: str) -> Reader:
         """The reader of a view that reads apart."""

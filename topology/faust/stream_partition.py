@@ -109,7 +109,9 @@ class StreamPartition(Partition):
         step = self._step(tables, start, taken, apart=False)
         for name, task in step.task.views.items():
             step.task.admit(name, task)
-        return Runner(self.source, step, writer, self._shared.together, start)
+        shared = self._shared
+        refusals = shared.refusals(self.source)
+        return Runner(self.source, step, writer, shared.together, start, refusals=refusals)
 
     async def _apart(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
         step = self._step({view.name: table}, start, None, apart=True)
@@ -119,7 +121,8 @@ class StreamPartition(Partition):
 
     async def _run_apart(self, view: View, step: StreamStep, start: int, writer: Writer) -> Runner:
         reader = await self._shared.reader(view.name)
-        runner = Runner(self.source, step, writer, reader, start, view.name)
+        refusals = self._shared.refusals(self.source)
+        runner = Runner(self.source, step, writer, reader, start, view.name, refusals)
         logger.info("view %s reads %s apart, from offset %d", view.name, self.source, start)
         if view in self._together:
             runner.caught_up = lambda: self._caught_up(runner)

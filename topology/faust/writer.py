@@ -88,6 +88,8 @@ class _Packer:
 
     async def _pack(self, topic: str, partition: int, records: Iterable[Out]) -> list[Sent]:
         producer, sent = self.producer, []
+        if topic in self.partitions.limits:
+            return await self._pack_small(topic, partition, records)
         batch = producer.create_batch()
         # The builder behind the public `append` takes positional arguments and checks nothing
         # twice; this line runs more often than any other that talks to Kafka.
@@ -98,6 +100,21 @@ class _Packer:
                 batch = producer.create_batch()
                 append, at = batch._builder.append, 0
                 append(at, timestamp, key, value, headers)
+            at += 1
+        if at:
+            sent.append(await self._send(batch, topic, partition, at))
+        return sent
+
+    async def _pack_small(self, topic: str, partition: int, records: Iterable[Out]) -> list[Sent]:
+        """The same for a topic that takes small batches only."""
+        limit, sent = self.partitions.limits[topic], []
+        batch, at = self.producer.create_batch(), 0
+        for key, value, timestamp, headers in records:
+            size = batch._builder.size_in_bytes(at, timestamp, key, value, headers)
+            if at and batch._builder.size() + size > limit:
+                sent.append(await self._send(batch, topic, partition, at))
+                batch, at = self.producer.create_batch(), 0
+            batch._builder.append(at, timestamp, key, value, headers)
             at += 1
         if at:
             sent.append(await self._send(batch, topic, partition, at))

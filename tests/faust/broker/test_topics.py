@@ -2,7 +2,6 @@
 
 import signal
 import time
-from collections.abc import Callable
 
 import orjson
 import pytest
@@ -81,24 +80,17 @@ def test_what_is_wrong_with_a_topic_is_told_with_what_helps() -> None:
     assert "wrong       3 partitions  kept 7 days: the topology says 4" in text
 
 
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.3)
-
-
 @pytest.mark.integration
 def test_a_worker_without_its_source_topics_waits_for_them_or_for_sigterm(worker: Worker) -> None:
     log = worker.folder / "log"
     worker.start()
-    until(lambda: "waiting for source topics" in log.read_text())
+    worker.wait_until(lambda: "waiting for source topics" in log.read_text())
     assert worker.end(signal.SIGTERM) == 0
     assert "Traceback" not in log.read_text()
 
     log.unlink()
     worker.start()
-    until(lambda: "waiting for source topics" in log.read_text())
+    worker.wait_until(lambda: "waiting for source topics" in log.read_text())
     time.sleep(5)
     told = [line for line in log.read_text().splitlines() if "waiting for source topics" in line]
     assert len(told) == 1
@@ -107,7 +99,7 @@ def test_a_worker_without_its_source_topics_waits_for_them_or_for_sigterm(worker
     admin = AdminClient({"bootstrap.servers": worker.broker})
     orders = NewTopic(f"{worker.prefix}.orders", 5, 1)
     admin.create_topics([orders])[f"{worker.prefix}.orders"].result()
-    until(lambda: "Worker ready" in log.read_text())
+    worker.wait_until(lambda: "Worker ready" in log.read_text())
     assert worker.end(signal.SIGTERM) == 0
 
 
@@ -137,7 +129,7 @@ def test_a_command_makes_what_a_topology_needs(worker: Worker) -> None:
     again = worker.run("topics")
     assert (again.returncode, again.stdout.count(" there ")) == (0, len(there() - before)), again
     worker.start()
-    until(lambda: "Worker ready" in (worker.folder / "log").read_text())
+    worker.wait_until(lambda: "Worker ready" in (worker.folder / "log").read_text())
     assert worker.end(signal.SIGTERM) == 0
 
     away = worker.run("topics", SEQUITUR_BROKER="127.0.0.1:1")
