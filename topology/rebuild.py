@@ -59,13 +59,12 @@ async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUn
 
 
 class _Again(EpochHandling):
-    """first: the events that were never handled before. failed: the sequences of those that failed
-    before, and stay failed if they do again."""
+    """first: the events that were never handled before. failed_before: the sequences that failed
+    before, and stay failed if they do again. again: those of them that do."""
 
     first: Collection[Event] = ()
     failed_before: Collection[int] = ()
     again: set[int]
-    """Of these, those that fail again."""
     number = 0
 
     def epoch(self, stream: str) -> int:
