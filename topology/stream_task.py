@@ -124,8 +124,9 @@ class StreamTask:
     def move(self, position: int, unit: CommitUnit) -> None:
         """All before an input offset is read: say so in the unit that makes it so."""
         self.position = position
-        for task in self.views.values():
-            task.position = position
+        for view in self.views.values():
+            if view.positions.halted is None:
+                view.position = position
         if not self.apart:
             unit.next_offset = position
             unit.taken = encode_taken(self.taken)

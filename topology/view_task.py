@@ -218,7 +218,7 @@ class ViewTask(ViewState):
         if handling.without and isinstance(self.view.late, RebuildStream):
             note_failed(result.changed, handling.without)
         if late and isinstance(self.view.late, RebuildStream):
-            late, asked = self.late_events.take(result, self.view.late.limit)
+            late, asked = self.late_events.take(result, self.view.late.limit, self.ordering.step)
         tell(self.view, result, late, unit)
         self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its
@@ -244,7 +244,6 @@ class ViewTask(ViewState):
         counts.waiting += len(result.buffered) - len(result.released)
         if result.skipped:
             counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
-        counts.skipped += result.given_up
         if result.impossible:
             counts.dead += len(result.impossible)
             set_aside(self.view, result.impossible, self.ordering.jump, unit)
