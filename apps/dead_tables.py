@@ -19,7 +19,7 @@ from apps.open_sink import opened
 from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from stores.dead import DAY
 from stores.sink import Sink
-from topology.printable import printable
+from topology.model.printable import printable
 
 log = logging.getLogger("dead_tables")
 

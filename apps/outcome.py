@@ -16,8 +16,8 @@ from stores.message import MessageLogError
 from stores.sink import StoreError
 from stores.two_phase_log import TwoPhaseError
 from stores.urls import UrlError, said, without_secrets
-from topology.dotted import extra_of
-from topology.errors import DeclarationError
+from topology.model.dotted import extra_of
+from topology.model.errors import DeclarationError
 
 DONE = 0
 """What was asked for is done; a process that was told to stop has stopped in order."""

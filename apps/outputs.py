@@ -13,9 +13,9 @@ from typing import NamedTuple, Self
 
 from apps.kafka_options import OptionError
 from topology import DeclarationError, Table, Topology
-from topology.dotted import find
-from topology.errors import described
-from topology.names import checked_topic
+from topology.model.dotted import find
+from topology.model.errors import described
+from topology.model.names import checked_topic
 
 Files = Mapping[str, tuple[int, int] | None]
 """File → when it was changed (ns) and how large it is; None where it is not there."""

@@ -16,7 +16,7 @@ inferred gets one from its first value that is not null. Values are fitted to th
 | `object` | anything | as it is, what is nested as JSON |
 
 `Number` is inferred from a number; `object` is a type of a table that was made by hand. How row
-changes say what JSON has no type for is in `topology.column_types`. What is fitted is of one Python
+changes say what JSON has no type for is in `topology.model.column_types`. What is fitted is of one Python
 type per kind, the same for every store.
 """
 
@@ -28,7 +28,7 @@ from typing import Any
 
 import orjson
 
-from topology.column_types import (
+from topology.model.column_types import (
     ColumnType,
     Digits,
     read_bytes,
@@ -36,7 +36,7 @@ from topology.column_types import (
     read_datetime,
     read_decimal,
 )
-from topology.printable import printable
+from topology.model.printable import printable
 
 NAME_BYTES = 63
 """The longest name that every store takes: PostgreSQL's limit."""

@@ -10,7 +10,7 @@ from stores.cursor_dead import bury, dead_counts
 from stores.cursor_message import CursorError, Gap, Parked, shown
 from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS
 from stores.dialect import begin_writing
-from topology.printable import printable
+from topology.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from topology.printable import printable
+from topology.model.printable import printable
 
 HIGHEST = 2**63 - 1
 """The highest sequence there is."""

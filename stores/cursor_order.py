@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from stores.cursor_message import Message
-from topology.event import Event, Record
+from topology.model.event import Event, Record
 from topology.progress import Progress, last_of
 from topology.sequencer import Ordering, step
 from topology.timers import Timers

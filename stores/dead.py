@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from stores.sink import StoreError
-from topology.printable import printable
+from topology.model.printable import printable
 
 ROWS, DAYS = "SEQUITUR_DEAD_ROWS", "SEQUITUR_DEAD_DAYS"
 DEFAULT_ROWS = 10_000

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from stores.columns import Kind
 from stores.delta_rows import DELETE, RESET, Bounds, Plan
 from stores.schema import TableState
-from topology.column_types import Digits
+from topology.model.column_types import Digits
 
 _MADE: Mapping[Kind, str] = {datetime: "timestamp_micros({})", date: "date_from_unix_date({})"}
 """What makes a moment and a day of the number that a batch has of them."""

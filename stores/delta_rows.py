@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from stores.columns import JsonArray, JsonObject, Kind, Number, read
 from stores.row_changes import Key, Rows, Values
 from stores.schema import TableState
-from topology.column_types import Digits
+from topology.model.column_types import Digits
 
 UPSERT, DELETE, RESET = 0, 1, 2
 """What a row is there for. RESET: the row is deleted and its values are set."""

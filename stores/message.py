@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from topology.printable import printable
+from topology.model.printable import printable
 
 MAX_CONTENT = 1_000_000
 """Bytes of a message's content; Kafka's own limit of a record is a little above."""

@@ -19,7 +19,7 @@ from stores.message_read import Reading
 from stores.message_tables import MessageTables
 from stores.message_voids import Voids
 from stores.statement import Statement
-from topology.printable import printable
+from topology.model.printable import printable
 
 MAX_RANGE = 100_000
 """Sequences that one look at a stream's range takes in."""

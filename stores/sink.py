@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from topology.column_types import ColumnType
+from topology.model.column_types import ColumnType
 
 if TYPE_CHECKING:
     from stores.dead import DeadCount, Keep, Kept

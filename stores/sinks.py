@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stores.sink import DeclaredTable, Sink, StoreError
 from stores.urls import UrlError, read_url, require, without_password
-from topology.closest import closest
+from topology.model.closest import closest
 
 KINDS = (
     "sqlite:///FILE, postgresql://USER:PASSWORD@HOST:PORT/DATABASE, delta:///FOLDER, or @FILE for "

@@ -9,7 +9,7 @@ from stores.columns import Kind
 from stores.reduction import Mark, Stream
 from stores.schema import Limits, TableState
 from stores.sink import StoreError
-from topology.column_types import Digits
+from topology.model.column_types import Digits
 
 
 class DataRefused(StoreError):

@@ -20,7 +20,7 @@ from stores.reduction import Mark, Stream
 from stores.schema import NO_LIMITS, Limits, TableState
 from stores.sink import StoreError
 from stores.sql_database import DataRefused, listed, quoted
-from topology.column_types import Digits, as_text
+from topology.model.column_types import Digits, as_text
 
 BUSY_SECONDS = 30.0
 """How long to wait for another writer."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from stores.urls import UrlError, read_url, require, said, without_password
 from stores.view_table import Store, TableError
-from topology.closest import closest
-from topology.dotted import load
-from topology.errors import DeclarationError
+from topology.model.closest import closest
+from topology.model.dotted import load
+from topology.model.errors import DeclarationError
 
 KINDS = (
     "rocksdb, rocksdb:///FOLDER, files, files:///FOLDER, sqlite:///FILE, "

@@ -2,12 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from topology.changes import Delete, Emit, Output, Upsert
-from topology.column_types import decimal
-from topology.counts import Counts
 from topology.describe import Description
-from topology.errors import DeclarationError, HandlerError, Malformed
-from topology.event import Event, Message, Record
 from topology.fields import header, key
 from topology.inspector import Inspected
 from topology.inspectors import (
@@ -18,6 +13,13 @@ from topology.inspectors import (
     Inspector,
     first_of,
 )
+from topology.model.changes import Delete, Emit, Output, Upsert
+from topology.model.column_types import decimal
+from topology.model.counts import Counts
+from topology.model.errors import DeclarationError, HandlerError, Malformed
+from topology.model.event import Event, Message, Record
+from topology.model.table import Table
+from topology.model.typed import State
 from topology.policies import (
     adaptive,
     advance,
@@ -36,9 +38,7 @@ from topology.sequences import contiguous, linked, monotonic
 from topology.source import Source
 from topology.starts import earliest_seen, first, opened_by
 from topology.suggest import Suggestion, suggest_timeouts
-from topology.table import Table
 from topology.topology import Topology
-from topology.typed import State
 from topology.view import View
 
 if TYPE_CHECKING:

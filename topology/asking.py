@@ -5,7 +5,7 @@ from itertools import islice
 
 import orjson
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.on_gap import Ask
 from topology.progress import Progress
 from topology.timers import Timers

@@ -4,7 +4,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 
-from topology.event import Message
+from topology.model.event import Message
 from topology.progress import Progress, last_of
 from topology.redelivery import not_before, sequence_of, stream_of
 from topology.view_task import ViewTask

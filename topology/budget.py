@@ -6,7 +6,7 @@ that were worked on longest ago have rows only, which are read when it is their 
 
 from weakref import ref
 
-from topology.event import Event
+from topology.model.event import Event
 
 EVENT = 1500
 """Bytes that a waiting event takes beside its body, which is there twice: as bytes and decoded."""

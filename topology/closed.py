@@ -5,9 +5,9 @@ import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from topology.model.partition_table import PartitionTable, Row
 from topology.progress import Progress
 from topology.rows import progress_key
-from topology.store import PartitionTable, Row
 
 CLOSED = (b"d", b"e")
 """The key range of closed streams, by when their rows are dropped."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from topology.errors import described
-from topology.printable import is_unicode, printable
+from topology.model.errors import described
+from topology.model.printable import is_unicode, printable
 
 SIZE = 256 << 10
 """Bytes of a record that can be a command."""

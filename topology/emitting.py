@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from topology.errors import DeclarationError, HandlerError
-from topology.names import checked_topic
+from topology.model.errors import DeclarationError, HandlerError
+from topology.model.names import checked_topic
 
 TOPICS = 100
 """Topics that a view may name in one worker besides those that it declares."""

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from topology.errors import DeclarationError
+from topology.model.errors import DeclarationError
 from topology.topology import Topology
 
 PREFIX = "SEQUITUR_INSPECTOR_"

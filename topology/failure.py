@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from topology.errors import described
-from topology.event import Event
+from topology.model.errors import described
+from topology.model.event import Event
+from topology.model.printable import printable
 from topology.on_error import Halt, OnError, Park, Retry
-from topology.printable import printable
 from topology.unit import CommitUnit
 from topology.view import View
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from topology.errors import DeclarationError, Malformed
-from topology.event import Message
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Message
 
 Getter = Callable[[Any, Message], Any]
 """(decoded body, message) → value; raises Malformed where there is none."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from topology.counts import decode_counts
-from topology.errors import described
 from topology.lateness import BINS, decode_lateness
+from topology.model.counts import decode_counts
+from topology.model.errors import described
 from topology.positions import decode_positions
 from topology.progress import Progress
 from topology.rows import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from topology.changes import (
+from topology.failure import Failure, log_failure, outcome
+from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
     Emit,
@@ -20,12 +21,11 @@ from topology.changes import (
     each_of,
     text_bytes,
 )
-from topology.column_types import OPTIONS, TEXT_KEYS, alike_keys, encoded
-from topology.errors import HandlerError
-from topology.event import Event
-from topology.failure import Failure, log_failure, outcome
+from topology.model.column_types import OPTIONS, TEXT_KEYS, alike_keys, encoded
+from topology.model.errors import HandlerError
+from topology.model.event import Event
+from topology.model.unwritable import unwritable
 from topology.unit import NO_HEADERS, CommitUnit, Out
-from topology.unwritable import unwritable
 from topology.view import View
 
 OUTPUT_LIMIT = 1_000_000

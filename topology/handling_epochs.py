@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from topology.changes import Delete, Upsert
-from topology.event import Event
 from topology.handling import Handling
 from topology.handling_lanes import LaneHandling
+from topology.model.changes import Delete, Upsert
+from topology.model.event import Event
 from topology.progress import Progress
 from topology.view import View
 

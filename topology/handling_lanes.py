@@ -2,10 +2,10 @@
 
 import orjson
 
-from topology.changes import Delete, Emit, Upsert
-from topology.event import Event
 from topology.handling import Handling
 from topology.lanes import shown, split_lane
+from topology.model.changes import Delete, Emit, Upsert
+from topology.model.event import Event
 from topology.unit import Out
 from topology.view import View
 

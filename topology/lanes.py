@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from topology.errors import DeclarationError, Malformed
-from topology.event import Draft, Event, LinkedEvent, event_of, linked_event
 from topology.fields import Field, Header, RecordKey, getter
-from topology.names import one_argument
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Draft, Event, LinkedEvent, event_of, linked_event
+from topology.model.names import one_argument
 from topology.normalise import stream_id
 
 Lane = Field | Callable[[Event], Any]

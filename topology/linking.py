@@ -5,8 +5,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from topology.errors import DeclarationError, Malformed, described
-from topology.event import Damaged, Event, LinkedEvent, Message, linked_event
 from topology.fields import Header, RecordKey, getter
 from topology.inspector import (
     Compiles,
@@ -16,6 +14,8 @@ from topology.inspector import (
     Normalised,
     compile_inspector,
 )
+from topology.model.errors import DeclarationError, Malformed, described
+from topology.model.event import Damaged, Event, LinkedEvent, Message, linked_event
 from topology.normalise import sequence_number
 from topology.sequences import Contiguous, Linked, Sequence
 

@@ -5,8 +5,8 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from topology.errors import DeclarationError, Malformed
-from topology.printable import printable
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.printable import printable
 
 SequenceType = Literal["auto", "number", "timestamp", "revision"]
 

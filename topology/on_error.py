@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from topology.errors import DeclarationError
+from topology.model.errors import DeclarationError
 
 RETRIES = 1_000
 """The most retries of one event."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from topology.errors import DeclarationError
+from topology.model.errors import DeclarationError
 from topology.on_error import Halt
 from topology.on_gap import Gap, Skip
 

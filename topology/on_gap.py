@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topology.errors import DeclarationError
+from topology.model.errors import DeclarationError
 from topology.sequences import Contiguous, Sequence
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topology.errors import DeclarationError
+from topology.model.errors import DeclarationError
 
 MOST = 1_000_000
 """Events of one stream that a rebuild may be allowed to hold in memory."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.ring import RingBuffer
 
 SKIPPED_KEPT = 32

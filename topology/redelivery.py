@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from topology.errors import Malformed, described
-from topology.event import Draft, Event, Message, Record
+from topology.model.errors import Malformed, described
+from topology.model.event import Draft, Event, Message, Record
+from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.printable import printable
 from topology.on_full import Redeliver
-from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
-from topology.printable import printable
 from topology.progress import Progress, last_of
 from topology.unit import CommitUnit, Out
 from topology.view import View

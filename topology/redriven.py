@@ -4,12 +4,12 @@ from collections import defaultdict
 
 import orjson
 
-from topology.counts import Counts
-from topology.event import Event
-from topology.printable import printable
+from topology.model.counts import Counts
+from topology.model.event import Event
+from topology.model.partition_table import PartitionTable, Row
+from topology.model.printable import printable
 from topology.redelivery import Redelivered
 from topology.rows import redriven_key
-from topology.store import PartitionTable, Row
 from topology.unit import CommitUnit
 from topology.view import View
 

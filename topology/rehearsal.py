@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from topology.event import Event
 from topology.handling import Handling
+from topology.model.event import Event
 from topology.on_error import Park
 from topology.progress import Progress
 from topology.sequencer import step

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from topology.budget import size_of
-from topology.event import Event
+from topology.model.event import Event
 
 
 class RingBuffer:

@@ -24,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from topology.event import Record
+from topology.model.event import Record
 from topology.progress import Progress, Retry
 
 COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"

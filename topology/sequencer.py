@@ -11,7 +11,7 @@ are an index over the state: kept up to date here, rebuilt from the state whenev
 
 from collections.abc import Iterable
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress, Retry, State
 from topology.ring import RingBuffer
 from topology.sequencer_contiguous import ContiguousRun

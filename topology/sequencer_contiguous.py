@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress, may_be_lost, was_skipped
 from topology.ring import RingBuffer
 from topology.sequencer_run import Run, may_begin

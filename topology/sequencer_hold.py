@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress, Retry, State, last_of
 from topology.sequencer_run import Run, deadline_of
 from topology.sequencer_step import Ordering, Step

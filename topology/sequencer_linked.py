@@ -1,6 +1,6 @@
 """Links: the next event is the lowest that waits, once its predecessor is behind."""
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress, may_be_lost, was_skipped
 from topology.sequencer_run import may_begin
 from topology.sequencer_sparse import SparseRun

@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress
 from topology.sequencer_sparse import SparseRun
 from topology.sequencer_step import LAST, Ordering

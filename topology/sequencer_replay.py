@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.sequencer import LAST, Ordering, step
 from topology.timers import Timers
 

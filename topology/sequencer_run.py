@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from topology.budget import size_of
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress, State
 from topology.ring import RingBuffer
 from topology.sequencer_step import LAST, Ordering, Step

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress
 
 LAST = 2**63 - 1

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from topology.errors import DeclarationError
-from topology.event import Event
 from topology.fields import Field, Header, RecordKey, getter
-from topology.names import one_argument
+from topology.model.errors import DeclarationError
+from topology.model.event import Event
+from topology.model.names import one_argument
 
 LOWEST = -(2**63) + 1
 """The lowest sequence of an order without a start: one below it still fits into 64 bits."""

@@ -1,6 +1,6 @@
 """The buffer of one (view, stream) whose sequences do not count: the lowest that wait."""
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.ring import RingBuffer
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from topology.changes import acollected, collected
-from topology.errors import DeclarationError
+from topology.model.changes import acollected, collected
+from topology.model.errors import DeclarationError
 
 
 @dataclass(frozen=True, slots=True)

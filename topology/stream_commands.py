@@ -3,16 +3,16 @@
 from dataclasses import asdict
 
 from topology.command import Command, Refused, Result
-from topology.counts import saturated
-from topology.event import Event
 from topology.lane_names import ids_of
+from topology.model.counts import saturated
+from topology.model.event import Event
+from topology.model.partition_table import Row
+from topology.model.printable import printable
 from topology.on_late import RebuildStream
-from topology.printable import printable
 from topology.progress import Progress, last_of
 from topology.redelivery import bury
 from topology.rehearsal import Rehearsal, rehearse
 from topology.rows import progress_key
-from topology.store import Row
 from topology.unit import CommitUnit
 from topology.view_state import gone
 from topology.view_task import ViewTask

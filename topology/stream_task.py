@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.budget import Budget
-from topology.errors import Malformed
-from topology.event import Damaged, Draft, Event, Message
 from topology.linking import link_of, with_links
-from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.errors import Malformed
+from topology.model.event import Damaged, Draft, Event, Message
+from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.partition_table import PartitionTable
+from topology.model.printable import printable
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
-from topology.printable import printable
 from topology.rows import POSITIONS
 from topology.source import Source
-from topology.store import PartitionTable
 from topology.taken import Alarm, Taken, encode_taken
 from topology.topology import Topology
 from topology.unit import CommitUnit

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
-from topology.event import Event, Record
 from topology.lateness import Lateness
+from topology.model.event import Event, Record
 from topology.on_gap import Adaptive
 from topology.progress import Progress
 from topology.sequencer import Ordering

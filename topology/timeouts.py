@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from topology.changes import acollected, collected
-from topology.errors import DeclarationError, HandlerError
+from topology.model.changes import acollected, collected
+from topology.model.errors import DeclarationError, HandlerError
 
 MOST = 86_400.0
 """The most seconds of a time limit."""

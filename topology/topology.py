@@ -7,11 +7,14 @@ from typing import Any
 
 from topology.describe import Description, describe, policy_name
 from topology.emitting import TOPICS, alike, checked_emitting
-from topology.errors import DeclarationError
 from topology.inspector import AnyInspector, resolved
 from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
-from topology.names import checked_name, checked_topic, listed
+from topology.model.errors import DeclarationError
+from topology.model.names import checked_name, checked_topic, listed
+from topology.model.printable import printable
+from topology.model.table import Table
+from topology.model.typed import AnyHandler, HandlerType
 from topology.on_full import check_full
 from topology.on_gap import check_ask
 from topology.policies import (
@@ -32,7 +35,6 @@ from topology.policies import (
     Spill,
     Wait,
 )
-from topology.printable import printable
 from topology.sequences import Contiguous, Linked, Monotonic, contiguous
 from topology.sequences import Sequence as Sequencing
 from topology.side_topics import SideTopics
@@ -47,9 +49,7 @@ from topology.starts import (
     checked_closing,
     ending,
 )
-from topology.table import Table
 from topology.timeouts import checked_timeout, timed
-from topology.typed import AnyHandler, HandlerType
 from topology.view import View, handler_shape
 
 PARTITIONS = 100_000

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress
 from topology.sequencer import LAST, Ordering, Step, step
 from topology.timers import Timers

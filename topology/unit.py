@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from topology.store import Row
+from topology.model.partition_table import Row
 
 NO_HEADERS: list[tuple[str, bytes]] = []
 """Shared by all records without headers; never changed."""

@@ -5,10 +5,11 @@ from contextlib import suppress
 from itertools import islice
 
 from topology.budget import Budget, Unloads
-from topology.counts import decode_counts
-from topology.errors import Malformed
-from topology.event import Event, event_of
 from topology.lateness import decode_lateness
+from topology.model.counts import decode_counts
+from topology.model.errors import Malformed
+from topology.model.event import Event, event_of
+from topology.model.partition_table import PartitionTable, Row
 from topology.plausible import ALWAYS, bound
 from topology.positions import decode_positions
 from topology.progress import Progress
@@ -26,7 +27,6 @@ from topology.rows import (
     split_buffer_key,
 )
 from topology.sequencer import LAST, Step, can_go_on, deadline, ring_of
-from topology.store import PartitionTable, Row
 from topology.timers import Timers
 from topology.view import View
 

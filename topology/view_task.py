@@ -7,23 +7,23 @@ from itertools import islice
 from topology.asking import asking_of
 from topology.budget import Budget
 from topology.closed import ClosedStreams
-from topology.counts import encode_counts, saturated
-from topology.event import Event, Message
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
 from topology.handling_epochs import EpochHandling, epoch_handling_of
 from topology.handling_lanes import handling_of
 from topology.late_events import LateEvents
+from topology.model.counts import encode_counts, saturated
+from topology.model.event import Event, Message
+from topology.model.origin import ORIGIN, REASON, origin
+from topology.model.partition_table import PartitionTable, Row
+from topology.model.printable import printable
 from topology.on_late import RebuildStream
-from topology.origin import ORIGIN, REASON, origin
 from topology.plausible import ALWAYS
-from topology.printable import printable
 from topology.progress import Progress, Retry, note_failed
 from topology.redelivery import Foreign, redeliver, revive, set_aside
 from topology.redriven import Redriven
 from topology.rows import COUNTS, LATENESS
 from topology.sequencer import LAST, Step, hold_all, step
-from topology.store import PartitionTable, Row
 from topology.unit import CommitUnit
 from topology.view import View
 from topology.view_state import ViewState, is_parked

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 import orjson
 
-from topology.event import Event
 from topology.failure import Failure, position
 from topology.handling_lanes import own_stream
 from topology.lanes import LANE, split_lane
+from topology.model.event import Event
+from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
+from topology.model.printable import printable
 from topology.on_late import RebuildStream, too_long
-from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin
-from topology.printable import printable
 from topology.progress import Progress
 from topology.sequencer import Step
 from topology.unit import CommitUnit

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from topology.changes import Delete
+from topology.model.changes import Delete
 
 Place = tuple[str, bytes]
 """(table, the row's key as JSON)."""

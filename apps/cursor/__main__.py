@@ -31,7 +31,7 @@ from stores.cursor_commands import counts, gaps, parked, redrive, unpark
 from stores.cursor_tables import STREAMS
 from stores.engines import open_engine
 from stores.urls import UrlError, existing, without_password
-from topology.printable import printable
+from topology.model.printable import printable
 
 LATEST = 253_402_300_799
 """The last second of the year 9999, beyond which no time can be shown."""

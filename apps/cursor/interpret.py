@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 
 from stores.cursor_message import Message, mistyped
-from topology.errors import Malformed, described
-from topology.event import Damaged
 from topology.fields import key
 from topology.inspector import AnyInspector, Inspect, compile_inspector
 from topology.inspectors import Headers
-from topology.printable import printable
+from topology.model.errors import Malformed, described
+from topology.model.event import Damaged
+from topology.model.printable import printable
 
 Interpret = Callable[[Any], Message | None]
 """A record → the message in it, None for what is none. Raises Malformed."""

@@ -19,7 +19,7 @@ from apps.relay.wire import BATCH, BATCH_LENGTH, decode
 from stores.cursor import Cursor
 from stores.cursor_commands import gaps
 from stores.cursor_message import Received
-from topology.printable import printable
+from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 

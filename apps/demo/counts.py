@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from topology import Counts, Topology
-from topology.counts import decode_counts
+from topology.model.counts import decode_counts
 from topology.rows import COUNTS
 
 _CHUNK = 10_000  # records

@@ -30,7 +30,7 @@ from apps.signals import take_signals
 from apps.submitted import stopped_in_order
 from stores.sink import OLD
 from stores.urls import without_password
-from topology.closest import closest
+from topology.model.closest import closest
 from topology.rebuilding import CannotRebuild
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from topology import Topology
-from topology.dotted import find
+from topology.model.dotted import find
 
 
 def load_app(place: str) -> Any:

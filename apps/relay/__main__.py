@@ -35,7 +35,7 @@ from stores.engines import open_engine
 from stores.lease import Lease
 from stores.message_log import MessageLog
 from stores.urls import existing
-from topology.printable import printable
+from topology.model.printable import printable
 
 logger = logging.getLogger("relay")
 

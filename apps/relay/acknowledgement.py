@@ -13,7 +13,7 @@ import orjson
 
 from apps.relay.link import Missing, checked_missing
 from stores.message import Message
-from topology.printable import printable
+from topology.model.printable import printable
 
 ANSWER_BYTES = 8 << 20
 """The longest answer: it names each refused message of a batch."""

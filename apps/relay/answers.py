@@ -14,7 +14,7 @@ from stores.data_errors import OF_DATA, is_of_data
 from stores.message import Message
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
-from topology.printable import printable
+from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 

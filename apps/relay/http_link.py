@@ -16,7 +16,7 @@ from apps.relay.link import Answer, Missing, Sent, Unavailable
 from apps.relay.wire import BATCH, encode
 from stores.message import Message
 from stores.urls import said, without_password
-from topology.printable import printable
+from topology.model.printable import printable
 
 REQUEST_BYTES = 8 << 20
 """Contents and headers in one request; base64 makes it a third longer."""

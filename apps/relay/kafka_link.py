@@ -26,7 +26,7 @@ from apps.relay.records import SEQUENCE, VOID, headers_of
 from apps.relay.seldom import Seldom
 from stores.message import Message
 from topology.command import Command, encode_command
-from topology.printable import printable
+from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 

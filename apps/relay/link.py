@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from stores.message import HIGHEST, MAX_STREAM, Message, text_fault
-from topology.printable import printable
+from topology.model.printable import printable
 
 MAX_NAME = 249
 """Bytes of a topic's name."""

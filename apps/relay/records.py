@@ -4,7 +4,7 @@ import orjson
 
 from apps.relay.link import Missing, checked_missing
 from stores.message import Message
-from topology.printable import printable
+from topology.model.printable import printable
 
 SEQUENCE, KIND, VOID = "sequitur-sequence", "sequitur-kind", "sequitur-void"
 CAPTURED = "sequitur-captured-at"

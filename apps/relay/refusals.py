@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from apps.relay.link import Sent
 from apps.relay.seldom import Seldom
 from stores.message import Message
-from topology.printable import printable
+from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from stores.lease import Lease, LeaseLost
 from stores.message import Message, damage
 from stores.message_kept import Kept
 from stores.message_log import MessageLog
-from topology.printable import printable
+from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from stores.clock import Now
 from stores.lease import LEASES
 from stores.message_log import MessageLog
 from stores.message_tables import MessageTables
-from topology.printable import printable
+from topology.model.printable import printable
 
 NOBODY = "no relay has led yet"
 TOPICS = 100

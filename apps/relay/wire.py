@@ -9,7 +9,7 @@ import orjson
 from apps.relay.link import Missing
 from stores.cursor_message import Message as Arrival
 from stores.message import Message
-from topology.printable import printable
+from topology.model.printable import printable
 
 BATCH = "Sequitur-Batch"
 """The header of a request whose value its answer gives back."""

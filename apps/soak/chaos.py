@@ -35,7 +35,7 @@ from apps.soak import VIEWS
 from apps.soak.clock import set_clock
 from apps.soak.disk import SmallDisk
 from apps.soak.workload import Workload
-from topology.counts import decode_counts
+from topology.model.counts import decode_counts
 from topology.positions import decode_positions
 from topology.rows import COUNTS, POSITIONS
 

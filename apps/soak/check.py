@@ -11,7 +11,7 @@ from apps.soak import VIEWS
 from apps.soak.workload import Workload
 from stores.view_stores import open_store
 from stores.view_table import Store, TableError
-from topology.counts import Counts, decode_counts
+from topology.model.counts import Counts, decode_counts
 from topology.progress import last_of
 from topology.rows import COUNTS, decode_progress
 

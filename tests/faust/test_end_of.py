@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from topology.event import Message, Record
 from topology.faust.looks import durable
 from topology.faust.looks.durable import Durable, Span, Tail
 from topology.faust.looks.ticker import Ticker
+from topology.model.event import Message, Record
 
 
 class Topic(Durable):

@@ -6,8 +6,8 @@ from pathlib import Path
 import faust
 import pytest
 
-from topology.dotted import find
 from topology.faust.__main__ import main
+from topology.model.dotted import find
 
 
 @pytest.mark.parametrize(

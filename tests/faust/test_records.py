@@ -9,8 +9,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import ConsumerRecord
 
 from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
-from topology.event import Damaged
 from topology.faust import records
+from topology.model.event import Damaged
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.kept import Kept
 

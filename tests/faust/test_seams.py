@@ -24,8 +24,8 @@ from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 import apps.passthrough
-from topology.event import Record
 from topology.faust import records, transport, writer
+from topology.model.event import Record
 
 
 def test_the_versions_are_the_ones_that_were_tried() -> None:

@@ -7,9 +7,9 @@ from aiokafka import TopicPartition
 
 from stores.memory import MemoryTable
 from topology import Inspector, Topology
-from topology.counts import Counts, encode_counts
 from topology.faust.offsets import Committed
 from topology.faust.stream_partition import StreamPartition
+from topology.model.counts import Counts, encode_counts
 from topology.positions import Positions, encode_positions
 from topology.rows import COUNTS, POSITIONS
 from topology.taken import Taken

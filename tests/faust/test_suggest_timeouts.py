@@ -18,13 +18,13 @@ from topology import (
     redeliver,
     skip,
 )
-from topology.event import Message, Record
 from topology.explain.untried import untried
 from topology.faust.looks import recorded
 from topology.faust.looks.durable import Span
 from topology.faust.looks.recorded import STAMP, Reading
 from topology.faust.looks.timeouts import Timeouts
-from topology.origin import ORIGIN, ORIGIN_KEY
+from topology.model.event import Message, Record
+from topology.model.origin import ORIGIN, ORIGIN_KEY
 
 NOW = 1_000_000
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.rebuilding.rows import ReadStore
 from topology import Delete, Upsert
-from topology.column_types import encoded
+from topology.model.column_types import encoded
 from topology.rebuilding.folding import Folding
 
 KEYS = st.sampled_from([{"a": 1}, {"a": True}, {"a": 1, "b": "x"}, {"b": "x", "a": 1}])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from topology import Topology
-from topology.event import Record
+from topology.model.event import Record
 from topology.spark.inspecting import inspected
 from topology.spark.packing import Outcome, Sent, unpack_outcome
 from topology.spark.processor import Sequencing

@@ -7,7 +7,7 @@ import pytest
 
 from tests.spark.fake_spark import FakeSpark
 from topology import Emit, Event, Inspector, Topology, contiguous, linked
-from topology.event import Record
+from topology.model.event import Record
 from topology.spark.reference import refer
 
 NOW = 1_000_000_000_000

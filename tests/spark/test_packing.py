@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.event import Record
+from topology.model.event import Record
 from topology.spark.packing import (
     REPORTS,
     Outcome,

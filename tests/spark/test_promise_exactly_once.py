@@ -17,7 +17,7 @@ from stores.sinks import open_sink
 from tests.spark.disorder import disorder, encoded
 from tests.spark.fake_spark import FakeSpark
 from tests.spark.shops import topology
-from topology.event import Record
+from topology.model.event import Record
 from topology.spark.batches import Batches
 from topology.spark.clock import Clock, Ends
 from topology.spark.packing import Sent, pack_outcome

@@ -13,7 +13,7 @@ from tests.spark.disorder import by_stream, disorder, encoded
 from tests.spark.fake_spark import FakeSpark
 from tests.spark.shops import topology
 from topology import TopologyTestDriver
-from topology.event import Record
+from topology.model.event import Record
 from topology.spark.reference import refer
 
 NOW = 1_000_000_000_000

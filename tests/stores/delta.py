@@ -14,7 +14,7 @@ from stores.sink import Batch, DeclaredTable, Position, StoreError
 from stores.sinks import open_sink
 from tests.contracts.sink import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from tests.contracts.sink.store import Store
-from topology.table import Table
+from topology.model.table import Table
 
 
 class DeltaStore(Store):

@@ -16,7 +16,7 @@ from stores.reduction import FEW, Mark, Reduction, Stream
 from stores.row_changes import Rows
 from stores.schema import NO_LIMITS, Limits, Schema, TableState
 from stores.sink import OutputRecord
-from topology.column_types import Digits
+from topology.model.column_types import Digits
 
 Folded = dict[str, Any]
 TOPIC = "shop.orders"

@@ -20,7 +20,7 @@ from tests.contracts.sink import (
     upsert,
     value,
 )
-from topology.table import Table
+from topology.model.table import Table
 
 
 class TestSqliteSink(SinkContract, EachDeadContract):

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from topology.late_events import LateEvents
+from topology.model.partition_table import Row
 from topology.rows import COUNTS
 from topology.sequencer import Step, step
-from topology.store import Row
 from topology.stream_task import StreamTask
 from topology.testing.halting import ObeyingRunner
 from topology.testing.horizon import Horizon

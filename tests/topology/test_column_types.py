@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from stores.columns import fit, kind_of, read
 from tests.contracts.sink.values import COLUMNS, EDGES, STRATEGIES
 from topology import DeclarationError, Delete, Table, Upsert, decimal
-from topology.column_types import encoded
-from topology.errors import RefusedValue
+from topology.model.column_types import encoded
+from topology.model.errors import RefusedValue
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topology import DeclarationError, Topology
-from topology.dotted import find
+from topology.model.dotted import find
 
 MODULES = {
     "zshop.py": "from topology import Topology\nshop = Topology('shop')\nother = 3\n",

@@ -23,10 +23,10 @@ from topology import (
     key,
     linked,
 )
-from topology import changes as changes_of
 from topology import handling as handling_of
 from topology.faust.channel import Item
 from topology.lanes import shown
+from topology.model import changes as changes_of
 
 
 class Unprintable(Exception):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
 from topology import Inspector, Topology, monotonic, park, retry, skip
-from topology.event import Record
+from topology.model.event import Record
 from topology.plausible import bound
 from topology.progress import Progress, Retry
 from topology.stream_task import StreamTask

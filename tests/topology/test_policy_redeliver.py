@@ -24,7 +24,7 @@ from topology import (
     spill,
     wait,
 )
-from topology.origin import ORIGIN
+from topology.model.origin import ORIGIN
 from topology.policies import Gap
 from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.printable import printable
+from topology.model.printable import printable
 
 
 @given(st.text(st.characters()), st.integers(3, 200))

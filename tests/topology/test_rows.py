@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import Counts, Record
-from topology.counts import decode_counts, encode_counts
+from topology.model.counts import decode_counts, encode_counts
 from topology.progress import Progress, Retry, last_of
 from topology.rows import (
     BUFFERS,

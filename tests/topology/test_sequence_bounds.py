@@ -25,8 +25,8 @@ from topology import (
 )
 from topology.audit.sequences import Sequences
 from topology.command import Command, decode_command
-from topology.counts import MOST, decode_counts, encode_counts
 from topology.explain.gaps import Ledger, OpenGap
+from topology.model.counts import MOST, decode_counts, encode_counts
 from topology.spark.packing import Outcome
 
 MOST_SEQUENCE = 2**63 - 1

@@ -8,7 +8,7 @@ from stores.memory import MemoryTable
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous
-from topology.origin import original
+from topology.model.origin import original
 from topology.stream_task import RekeyTask, StreamTask
 from topology.taken import Taken
 from topology.unit import CommitUnit

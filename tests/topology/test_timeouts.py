@@ -19,8 +19,8 @@ from topology import (
     park,
     retry,
 )
-from topology.event import Record
 from topology.faust.watch import Blocked, Watchdog
+from topology.model.event import Record
 from topology.stream_task import StreamTask
 from topology.testing.kept import Kept
 from topology.view import View

@@ -6,8 +6,8 @@ import pytest
 from stores.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology
 from topology.handling import OUTPUT_LIMIT
+from topology.model.partition_table import Row
 from topology.progress import last_of
-from topology.store import Row
 from topology.stream_task import StreamTask
 from topology.testing import TopologyTestDriver
 

@@ -17,8 +17,8 @@ from topology import (
     skip,
     spill,
 )
-from topology.event import Event, Record
 from topology.explain.recorded import Recorded
+from topology.model.event import Event, Record
 from topology.sequencer import Ordering
 from topology.suggest import suggested
 

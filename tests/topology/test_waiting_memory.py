@@ -29,7 +29,7 @@ from topology import (
     spill,
 )
 from topology.budget import EVENT, Budget, size_of
-from topology.event import Event
+from topology.model.event import Event
 from topology.progress import Progress
 from topology.stream_task import StreamTask
 from topology.testing import Delivery, Simulator, numbered

@@ -14,9 +14,9 @@ from topology.audit.received import Received
 from topology.audit.report import Report, SourceReport, ViewReport
 from topology.audit.sides import Sides, header
 from topology.audit.view_partition import ViewPartition
-from topology.errors import Malformed
-from topology.event import Message
-from topology.origin import ORIGIN, original
+from topology.model.errors import Malformed
+from topology.model.event import Message
+from topology.model.origin import ORIGIN, original
 from topology.source import Source
 from topology.topology import Topology
 from topology.view import View

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from topology.event import Message
-from topology.printable import printable
+from topology.model.event import Message
+from topology.model.printable import printable
 
 KEPT = 1_000
 """Violations kept in full; of more there is only the number."""

@@ -9,7 +9,7 @@ import orjson
 
 from topology.audit.finding import Findings, Place, Violation
 from topology.audit.sides import header
-from topology.event import Message
+from topology.model.event import Message
 from topology.output_chain import START, Chain, chained
 from topology.policies import Skip
 from topology.rebuild import CLEARED

@@ -8,10 +8,10 @@ from topology.audit.finding import Findings, Place, Violation
 from topology.audit.hop import Hop
 from topology.audit.sides import Sides
 from topology.audit.view_partition import ViewPartition
-from topology.errors import Malformed
-from topology.event import Event, Message
 from topology.linking import lenient_link
-from topology.origin import original
+from topology.model.errors import Malformed
+from topology.model.event import Event, Message
+from topology.model.origin import original
 from topology.sequences import Linked
 from topology.source import Source
 from topology.view import View

@@ -6,7 +6,7 @@ from typing import Any
 
 from topology.audit.finding import Violation
 from topology.audit.verdict import bad_news, pending, unproved, verdict
-from topology.counts import Counts
+from topology.model.counts import Counts
 from topology.output_chain import Chain
 
 

@@ -1,8 +1,8 @@
 """A view's state in one partition, as the rows of its changelog tell it."""
 
 from topology.audit.finding import Place, place_of
-from topology.counts import Counts, decode_counts
-from topology.event import Message
+from topology.model.counts import Counts, decode_counts
+from topology.model.event import Message
 from topology.positions import Positions, decode_positions
 from topology.progress import Progress, last_of
 from topology.rows import COUNTS, POSITIONS, decode_progress, split_buffer_key, split_redriven_key

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from topology.counts import saturated
+from topology.model.counts import saturated
 
 Range = tuple[int, int]
 """(first, end): the numbers from first up to, and without, end."""

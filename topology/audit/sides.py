@@ -7,11 +7,11 @@ import orjson
 
 from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
-from topology.event import Message
 from topology.failure import HEALED
 from topology.lanes import LANE, joined_lane
+from topology.model.event import Message
+from topology.model.origin import REASON
 from topology.on_late import RebuildStream
-from topology.origin import REASON
 from topology.sequences import Monotonic
 from topology.starts import First
 from topology.view import View

@@ -14,11 +14,11 @@ from topology.audit.sequences import NONE, Sequences
 from topology.audit.sides import NOTHING, Sides, header
 from topology.audit.stream import Proof, Stream
 from topology.audit.tally import Tally
-from topology.counts import left_behind
 from topology.dead import dead_at
-from topology.event import Message
 from topology.handling_epochs import EPOCH
 from topology.lanes import split_lane
+from topology.model.counts import left_behind
+from topology.model.event import Message
 from topology.progress import Progress
 from topology.redelivery import SEQUENCE
 from topology.starts import EarliestSeen, First

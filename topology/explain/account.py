@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from topology.event import Event
 from topology.explain.around import Around, Arrival, Away, Blocked, Request, SetAside
 from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
@@ -13,6 +12,7 @@ from topology.explain.remedies import Remedy, remedies
 from topology.explain.standing import Situation, Standing
 from topology.explain.told import Told
 from topology.lanes import split_lane
+from topology.model.event import Event
 from topology.on_full import Redeliver
 from topology.progress import Progress, last_of
 from topology.sequencer import can_go_on

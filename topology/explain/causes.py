@@ -7,8 +7,8 @@ from topology.explain.passed import ranges_of
 from topology.explain.standing import Standing
 from topology.explain.times import lasting
 from topology.explain.words import events, messages, not_read, numbered, spelled
+from topology.model.printable import printable
 from topology.on_error import Retry
-from topology.printable import printable
 from topology.progress import Progress
 
 

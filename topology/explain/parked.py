@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from topology.event import Message
 from topology.explain.columns import columns
 from topology.explain.times import lasting
 from topology.explain.words import events
-from topology.printable import printable
+from topology.model.event import Message
+from topology.model.printable import printable
 from topology.progress import Progress
 from topology.view_task import ViewTask
 

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 
-from topology.event import Event, Record, event_of
+from topology.model.event import Event, Record, event_of
 
 _NONE = Record("", 0, 0, None, None)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from topology.event import Message
 from topology.explain.around import Arrival, Blocked, Request, SetAside
 from topology.failure import HEALED
 from topology.lanes import LANE, joined_lane, split_lane
-from topology.origin import REASON, original
+from topology.model.event import Message
+from topology.model.origin import REASON, original
 from topology.progress import Progress, may_be_skipped
 from topology.rows import redriven_key
 from topology.view import View

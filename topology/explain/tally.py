@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topology.counts import Counts
 from topology.explain.trouble import MALFORMED, PLACES, Trouble, troubles
-from topology.printable import printable
+from topology.model.counts import Counts
+from topology.model.printable import printable
 from topology.taken import Taken
 
 SHARE = 0.01

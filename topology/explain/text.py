@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
-from topology.counts import Counts
 from topology.explain.account import Account
 from topology.explain.around import Arrival, SetAside
 from topology.explain.columns import columns
@@ -15,7 +14,8 @@ from topology.explain.times import lasting, since
 from topology.explain.told import waiting_text
 from topology.explain.words import numbered
 from topology.lanes import split_lane
-from topology.printable import printable
+from topology.model.counts import Counts
+from topology.model.printable import printable
 
 _WIDTH = 16
 

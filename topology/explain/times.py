@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from topology.printable import printable
+from topology.model.printable import printable
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 

@@ -7,7 +7,7 @@ from typing import Any
 from topology.command import Command
 from topology.explain.columns import columns
 from topology.explain.times import lasting
-from topology.printable import printable
+from topology.model.printable import printable
 
 WAITS = "waits"
 """The state of a command that no worker has taken yet."""

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from topology.counts import Counts
-from topology.printable import printable
+from topology.model.counts import Counts
+from topology.model.printable import printable
 
 PLACES = {
     "dead": "in the dead topic",

@@ -14,8 +14,8 @@ from typing import Any
 import faust
 from faust.cli.faust import cli
 
-from topology.dotted import find, imported, submodules
-from topology.errors import DeclarationError
+from topology.model.dotted import find, imported, submodules
+from topology.model.errors import DeclarationError
 
 CANNOT = 2
 

@@ -13,9 +13,9 @@ import orjson
 from aiokafka.errors import KafkaConnectionError, KafkaError
 from faust.cli import AppCommand, option
 
-from topology.errors import described
 from topology.faust.kafka import connection
-from topology.printable import printable
+from topology.model.errors import described
+from topology.model.printable import printable
 
 LINE = 1000
 """Characters of the line that says why there is no answer."""

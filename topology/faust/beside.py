@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from aiokafka import TopicPartition
 
 from topology.away import Away
-from topology.event import Message
 from topology.faust.reader import Reader
+from topology.model.event import Message
 from topology.view_task import ViewTask
 
 EVERY = 0.1

@@ -8,7 +8,7 @@ from typing import Any
 from faust.channels import Channel
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
-from topology.errors import described
+from topology.model.errors import described
 
 Work = Callable[[], Awaitable[None]]
 

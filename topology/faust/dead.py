@@ -11,13 +11,13 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.dead import Choice, Dead, Found, dead_at, find, put_back
-from topology.event import Message
 from topology.explain import Fold
 from topology.faust.kafka import connection
 from topology.faust.looks.durable import Durable
 from topology.lanes import split_lane
+from topology.model.event import Message
+from topology.model.printable import printable
 from topology.positions import decode_positions
-from topology.printable import printable
 from topology.progress import last_of
 from topology.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.view import View

@@ -13,7 +13,7 @@ from topology.faust.looks.parked import parked
 from topology.faust.looks.ticker import Ticker
 from topology.faust.named import view_of
 from topology.faust.operate import ANSWER, LIVES, Orders
-from topology.printable import printable
+from topology.model.printable import printable
 
 AT_ONCE = 200
 """Commands that are given before their answers are waited for."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from topology.event import Message
 from topology.faust.kafka import connected_consumer
 from topology.faust.settings import Settings
+from topology.model.event import Message
 
 FETCH_WAIT = 10
 """Milliseconds that the broker holds a fetch back when it has nothing. A reader of committed

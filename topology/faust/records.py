@@ -17,7 +17,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import _MemoryRecordsPy
 
-from topology.event import Damaged, Record
+from topology.model.event import Damaged, Record
 
 PartitionRecords: Any = fetcher.PartitionRecords
 MemoryRecords: Any = fetcher.MemoryRecords

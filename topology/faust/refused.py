@@ -30,7 +30,7 @@ from topology.faust.broker.shapes import configs
 from topology.faust.kafka import CannotMake, connection
 from topology.faust.partitions import Partitions
 from topology.faust.writer import BATCH_BYTES, REQUEST_BYTES
-from topology.printable import printable
+from topology.model.printable import printable
 from topology.unit import CommitUnit, SentBy
 from topology.view import View
 

@@ -9,14 +9,14 @@ from typing import TypeVar
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from topology.event import Message
 from topology.faust.clock import wall
 from topology.faust.reader import Reader
 from topology.faust.refused import REFUSALS, Refusals
 from topology.faust.steps import Step
 from topology.faust.writer import Writer
-from topology.printable import printable
-from topology.store import PartitionTable
+from topology.model.event import Message
+from topology.model.partition_table import PartitionTable
+from topology.model.printable import printable
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
 

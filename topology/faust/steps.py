@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from aiokafka import TopicPartition
 
 from topology.commands import obey
-from topology.event import Message
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.disk.in_step import in_step_row
@@ -14,8 +13,9 @@ from topology.faust.disk.writing import write
 from topology.faust.horizon import Horizon
 from topology.faust.rebuilds import Rebuilds
 from topology.history import History
+from topology.model.event import Message
+from topology.model.partition_table import PartitionTable
 from topology.rebuild import arebuild, rebuild
-from topology.store import PartitionTable
 from topology.stream_task import RekeyTask, StreamTask
 from topology.taken import encode_taken
 from topology.unit import CommitUnit

@@ -20,7 +20,6 @@ from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.budget import Budget
-from topology.counts import left_behind
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
@@ -31,10 +30,11 @@ from topology.faust.shared import Shared
 from topology.faust.start import behind, start_of
 from topology.faust.steps import StreamStep
 from topology.faust.writer import Writer
+from topology.model.counts import left_behind
+from topology.model.partition_table import PartitionTable
 from topology.positions import decode_positions
 from topology.rows import COUNTS, POSITIONS
 from topology.source import Source
-from topology.store import PartitionTable
 from topology.stream_task import StreamTask
 from topology.taken import Taken
 from topology.view import View

@@ -22,7 +22,7 @@ from topology.faust.disk.in_step import (
 from topology.faust.disk.writing import write
 from topology.faust.kafka import connected_consumer, read_range
 from topology.foreign_rows import foreign
-from topology.printable import printable
+from topology.model.printable import printable
 from topology.view import View
 
 logger = get_logger(__name__)

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from topology.errors import DeclarationError, Malformed
-from topology.event import Message
 from topology.fields import RecordKey
 from topology.inspector import Found, Inspect, Normalised, kind_text
 from topology.inspectors.cloudevents_message import cloudevent, is_json
-from topology.names import listed
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Message
+from topology.model.names import listed
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,

@@ -8,9 +8,9 @@ import re
 from base64 import b64decode
 from typing import Any
 
-from topology.errors import Malformed
-from topology.event import Message
 from topology.inspectors.decoded import decoded
+from topology.model.errors import Malformed
+from topology.model.event import Message
 
 REQUIRED = ("id", "source", "type")
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from topology.errors import DeclarationError
-from topology.event import Message
 from topology.fields import Field, getter
 from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, Change, change_of, column, key_values
 from topology.inspectors.debezium_position import position
-from topology.names import listed
+from topology.model.errors import DeclarationError
+from topology.model.event import Message
+from topology.model.names import listed
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,

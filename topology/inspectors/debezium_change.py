@@ -4,9 +4,9 @@ from typing import Any
 
 import orjson
 
-from topology.errors import Malformed
-from topology.event import Message
 from topology.inspectors.decoded import decoded
+from topology.model.errors import Malformed
+from topology.model.event import Message
 
 KINDS = {"c": "create", "r": "read", "u": "update", "d": "delete"}
 """`op` → kind. A read is a row of a snapshot. Others concern no row: they are unknown."""

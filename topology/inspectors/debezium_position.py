@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from topology.errors import Malformed
+from topology.model.errors import Malformed
 from topology.normalise import sequence_number
 
 _FILE = re.compile(r".*\.([0-9]{1,10})", re.DOTALL)

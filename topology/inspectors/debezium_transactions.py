@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from topology.errors import DeclarationError, Malformed
-from topology.event import Message
 from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, change_of
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Message
 from topology.normalise import sequence_number
 from topology.stream_ids import StreamIds
 

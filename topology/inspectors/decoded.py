@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from topology.errors import Malformed
+from topology.model.errors import Malformed
 
 
 def decoded(raw: bytes, what: str = "the value is not JSON") -> Any:

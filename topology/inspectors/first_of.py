@@ -1,7 +1,5 @@
 """Several formats on one topic: the first inspector that knows a message has it."""
 
-from topology.errors import DeclarationError
-from topology.event import Message
 from topology.inspector import (
     AnyInspector,
     Found,
@@ -10,6 +8,8 @@ from topology.inspector import (
     compile_inspector,
     resolved,
 )
+from topology.model.errors import DeclarationError
+from topology.model.event import Message
 from topology.stream_ids import StreamIds
 
 

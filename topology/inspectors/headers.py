@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from topology.errors import DeclarationError
-from topology.event import Message
 from topology.fields import Getter, RecordKey, getter, header
 from topology.inspector import Found, Inspect, Normalised, kind_text
 from topology.inspectors.lazy import LazyJson
-from topology.names import listed
+from topology.model.errors import DeclarationError
+from topology.model.event import Message
+from topology.model.names import listed
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,

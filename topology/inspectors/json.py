@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
-from topology.errors import DeclarationError, Malformed
-from topology.event import Message
 from topology.fields import Field, getter
 from topology.inspector import Found, Inspect, Normalised, kind_text
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Message
 from topology.normalise import (
     SequenceType,
     checked_sequence_type,

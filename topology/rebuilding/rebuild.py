@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from topology.event import Message
+from topology.model.event import Message
 from topology.rebuilding.limit import limit_of
 from topology.rebuilding.tally import Tally
 from topology.rebuilding.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import orjson
 
-from topology.changes import Delete, Upsert
-from topology.event import Event
 from topology.lanes import split_lane
+from topology.model.changes import Delete, Upsert
+from topology.model.event import Event
 from topology.output_chain import START, Chain, chained
 from topology.progress import Progress, last_of
 from topology.rebuilding.folding import MOST_ROWS, Folding

@@ -9,7 +9,7 @@ from threading import Lock
 from pyspark.sql import DataFrame
 
 from stores.sink import OutputRecord, Sink
-from topology.counts import Counts, saturated
+from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock
 from topology.spark.packing import Outcome, Sent, unpack_outcome

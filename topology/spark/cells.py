@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from topology.store import Row
+from topology.model.partition_table import Row
 
 INLINE = 2048
 """Bytes of rows, keys included, that one value holds."""

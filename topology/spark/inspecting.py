@@ -13,9 +13,9 @@ import orjson
 import pyarrow as pa
 
 from topology.command import Command, Refused, Result, decode_command
-from topology.errors import Malformed
-from topology.event import Record
 from topology.lanes import split_lane
+from topology.model.errors import Malformed
+from topology.model.event import Record
 from topology.source import Source
 from topology.spark.packing import Outcome, Sent, pack_messages, pack_outcome
 from topology.spark.reference import Reference

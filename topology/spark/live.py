@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stores.sink import Sink
-from topology.counts import Counts
 from topology.environment import chosen_inspectors
+from topology.model.counts import Counts
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from topology.counts import saturated
-from topology.event import Message, Record
+from topology.model.counts import saturated
+from topology.model.event import Message, Record
 
 REPORTS = 100
 """Lines for the log that one step of a stream may send to the driver."""

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from topology.command import Command, decode_command
-from topology.event import Record
+from topology.model.event import Record
 from topology.spark.cells import StreamCells
 from topology.spark.inspecting import COMMANDS, MESSAGES, at_place
 from topology.spark.packing import in_order, pack_outcome, unpack_messages

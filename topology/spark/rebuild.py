@@ -17,9 +17,9 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from topology.errors import Malformed
-from topology.event import Record
 from topology.lanes import split_lane
+from topology.model.errors import Malformed
+from topology.model.event import Record
 from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
 from topology.spark.slices import Sent, Slices
 from topology.topology import Topology

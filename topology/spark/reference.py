@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 
-from topology.dotted import find
-from topology.errors import DeclarationError
+from topology.model.dotted import find
+from topology.model.errors import DeclarationError
 from topology.topology import Topology
 
 

@@ -1,6 +1,6 @@
 """What of a topology runs on Spark: refused at the start, rather than run differently."""
 
-from topology.errors import DeclarationError
+from topology.model.errors import DeclarationError
 from topology.policies import Halt, RebuildStream
 from topology.topology import Topology
 from topology.view import View

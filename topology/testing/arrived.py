@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from topology.errors import Malformed
-from topology.event import Record
-from topology.origin import ORIGIN
+from topology.model.errors import Malformed
+from topology.model.event import Record
+from topology.model.origin import ORIGIN
 from topology.source import Source
 from topology.testing.log import FakeLog
 from topology.testing.worker import World

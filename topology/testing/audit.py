@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from topology.counts import Counts
-from topology.event import Event
+from topology.model.counts import Counts
+from topology.model.event import Event
 from topology.policies import RebuildStream, Skip
 from topology.sequences import Contiguous, Monotonic
 from topology.testing.arrived import Arrived, Reader

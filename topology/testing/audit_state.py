@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from topology.counts import Counts, decode_counts
+from topology.model.counts import Counts, decode_counts
 from topology.policies import RebuildStream
 from topology.progress import Progress, last_of
 from topology.rows import COUNTS, decode_progress, split_buffer_key

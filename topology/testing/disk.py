@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stores.memory import MemoryTable
-from topology.store import Row
+from topology.model.partition_table import Row
 
 
 class FakeTable(MemoryTable):

@@ -13,14 +13,14 @@ from stores.sink import Dead
 from topology.audit import Report
 from topology.away import Away
 from topology.commands import Command, Result, aexecute
-from topology.counts import Counts
 from topology.dead import Choice, dead_at, find, put_back
-from topology.event import Event, Record
 from topology.explain import Account
 from topology.history import Histories
 from topology.lane_names import ids_of, lanes_told, readings
 from topology.lanes import split_lane
-from topology.printable import printable
+from topology.model.counts import Counts
+from topology.model.event import Event, Record
+from topology.model.printable import printable
 from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key

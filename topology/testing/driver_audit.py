@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from topology.audit import Audit, Contents, Cut, Report
-from topology.event import Record
+from topology.model.event import Record
 from topology.positions import decode_positions, encode_positions
 from topology.rows import POSITIONS
 from topology.stream_task import RekeyTask, StreamTask

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from topology.event import Message
 from topology.explain import Account, Around, Away, account
 from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
+from topology.model.event import Message
 from topology.on_gap import Ask
 from topology.progress import Progress, last_of
 from topology.redelivery import not_before, revive

@@ -6,8 +6,8 @@ No buffers, batches, rows or commits: this is what the engine's results are comp
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from topology.event import Event, Message
 from topology.handling import Handling
+from topology.model.event import Event, Message
 from topology.on_error import Advance, Park, Retry
 from topology.testing.awaited import complete
 from topology.unit import CommitUnit

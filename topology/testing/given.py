@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
-from topology.errors import Malformed
+from topology.model.errors import Malformed
+from topology.model.printable import is_unicode, printable
+from topology.model.unwritable import unwritable
 from topology.normalise import stream_id
-from topology.printable import is_unicode, printable
-from topology.unwritable import unwritable
 
 LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from topology.errors import Malformed
-from topology.event import Record
 from topology.inspectors import Inspector
+from topology.model.errors import Malformed
+from topology.model.event import Record
 from topology.sequences import Contiguous, Linked
 from topology.source import Source
 from topology.topology import Topology

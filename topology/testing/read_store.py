@@ -16,7 +16,7 @@ from stores.schema import (
     TableState,
 )
 from stores.sink import Dead, OutputRecord, Position
-from topology.table import Table
+from topology.model.table import Table
 
 Store = Literal["any", "sqlite", "postgresql", "delta"]
 """Whose rules hold for rows; `any`: a row is taken that every read store takes."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from topology.dead import Choice, find, put_back
-from topology.event import Record
+from topology.model.event import Record
 from topology.testing.schedule import FAULTS, Schedule
 
 ROUNDS = 3

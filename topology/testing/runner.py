@@ -11,8 +11,8 @@ from math import inf
 
 from topology.away import Away
 from topology.budget import Budget
-from topology.event import Event, Record
 from topology.history import Histories, History
+from topology.model.event import Event, Record
 from topology.on_late import RebuildStream
 from topology.rebuild import arebuild, rebuild
 from topology.source import Source

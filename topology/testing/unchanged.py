@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from topology.changes import collected, each_of
-from topology.event import Event
 from topology.inspectors.lazy import LazyJson
-from topology.printable import printable
+from topology.model.changes import collected, each_of
+from topology.model.event import Event
+from topology.model.printable import printable
 from topology.view import View
 
 

@@ -9,7 +9,7 @@ from stores.memory import MemoryTable
 from topology import Inspector, Record, Topology, redeliver, skip, spill
 from topology.away import Away
 from topology.commands import decode_command, execute
-from topology.origin import ORIGIN, ORIGIN_KEY
+from topology.model.origin import ORIGIN, ORIGIN_KEY
 from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.stream_task import StreamTask
 from topology.unit import CommitUnit

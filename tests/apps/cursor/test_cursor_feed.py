@@ -15,11 +15,11 @@ from stores.cursor import Cursor, Message
 from stores.engines import open_engine
 from stores.message import Message as Captured
 from tests.contracts.cursor.parts import done, make_table, write
-from topology.errors import Malformed
-from topology.event import Record
 from topology.faust.records import damaged
 from topology.fields import key
 from topology.inspectors import Headers
+from topology.model.errors import Malformed
+from topology.model.event import Record
 
 
 def record(value: bytes | None, headers: Any = (), of: bytes | None = b"A-17") -> Record:

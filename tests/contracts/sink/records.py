@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from stores.sink import OutputRecord
-from topology.table import Table
+from topology.model.table import Table
 
 TOPIC = "shop.orders"
 ORDERS = Table("orders", key={"id": int}, columns={"state": str, "total": float, "paid": bool})

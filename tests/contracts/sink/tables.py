@@ -5,7 +5,7 @@ import pytest
 from stores.sink import StoreError
 from tests.contracts.sink.records import ODD_NAMES, ORDERS, TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
-from topology.table import Table
+from topology.model.table import Table
 
 
 class TablesContract(Store):

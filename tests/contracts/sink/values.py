@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stores.sink import OutputRecord
 from tests.contracts.sink.records import TOPIC
 from topology import Delete, Table, Upsert, decimal
-from topology.column_types import encoded
+from topology.model.column_types import encoded
 
 MONEY = decimal(12, 2)
 COLUMNS: dict[str, Any] = {

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
-from topology.event import Record
 from topology.faust import tables as module
 from topology.faust.disk.in_step import KEY, MARGIN, in_step_of, in_step_row, too_long
 from topology.faust.tables import Tables
+from topology.model.event import Record
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000

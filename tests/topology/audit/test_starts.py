@@ -24,7 +24,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.counts import decode_counts, encode_counts
+from topology.model.counts import decode_counts, encode_counts
 from topology.rows import COUNTS
 from topology.testing.driver_audit import audit_of, committed
 

@@ -7,7 +7,6 @@ import pytest
 from tests.topology.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip
-from topology.counts import Counts
 from topology.explain import (
     Partition,
     brought,
@@ -17,6 +16,7 @@ from topology.explain import (
     tally,
     tally_text,
 )
+from topology.model.counts import Counts
 from topology.taken import Taken
 
 

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from topology.faust.broker.shapes import configs
-from topology.store import PartitionTable, Row
+from topology.model.partition_table import PartitionTable, Row
 
 logger = get_logger(__name__)
 

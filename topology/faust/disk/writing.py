@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from stores.view_table import TableBusy, TableFull
-from topology.store import PartitionTable, Row
+from topology.model.partition_table import PartitionTable, Row
 
 FIRST, LONGEST = 0.001, 0.25
 """Seconds before a write is tried again: at first, and at most; they double."""

@@ -10,8 +10,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
 from stores.memory import MemoryTable
-from topology.counts import left_behind
-from topology.event import Message
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
 from topology.explain.words import lately
@@ -21,6 +19,8 @@ from topology.faust.kafka import connection, missing_topics, plain_consumer, rea
 from topology.faust.looks.ticker import Ticker
 from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
+from topology.model.counts import left_behind
+from topology.model.event import Message
 from topology.redelivery import Redelivered, not_before, revive
 from topology.rows import COUNTS
 from topology.source import Source

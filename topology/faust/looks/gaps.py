@@ -5,14 +5,14 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.counts import Counts
-from topology.event import Message
 from topology.explain import Ledger, of_waiting, open_gaps
 from topology.explain.passed import by_hand
 from topology.explain.sides import dead_of
 from topology.explain.trouble import troubles
 from topology.faust.looks.durable import Durable
 from topology.faust.named import views_of
+from topology.model.counts import Counts
+from topology.model.event import Message
 from topology.view_task import ViewTask
 
 LIMIT = 50

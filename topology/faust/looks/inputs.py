@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from aiokafka import TopicPartition
 
-from topology.errors import Malformed
-from topology.event import Event, Message
 from topology.explain import Arrival
 from topology.explain.words import lately
 from topology.faust.looks.durable import Durable, Span
 from topology.faust.offsets import Committed
-from topology.origin import original
+from topology.model.errors import Malformed
+from topology.model.event import Event, Message
+from topology.model.origin import original
 from topology.source import Source
 from topology.view import View
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.errors import Malformed
-from topology.event import Event, Message
 from topology.explain.recorded import Recorded
 from topology.faust.broker.shapes import configs
 from topology.faust.looks.durable import Durable
-from topology.origin import original
+from topology.model.errors import Malformed
+from topology.model.event import Event, Message
+from topology.model.origin import original
 from topology.sequencer import Ordering
 from topology.sequences import Contiguous
 from topology.source import Source

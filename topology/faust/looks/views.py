@@ -6,8 +6,6 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.errors import Malformed
-from topology.event import Message
 from topology.explain import (
     Brought,
     Partition,
@@ -22,7 +20,9 @@ from topology.explain.tally import SHARE
 from topology.explain.trouble import Trouble
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.offsets import Committed
-from topology.origin import REASON, original
+from topology.model.errors import Malformed
+from topology.model.event import Message
+from topology.model.origin import REASON, original
 from topology.source import Source
 from topology.taken import Taken
 from topology.view import View

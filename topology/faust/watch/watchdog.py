@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 from mode import get_logger
 
-from topology.event import Event
 from topology.handling import Handling
-from topology.printable import printable
+from topology.model.event import Event
+from topology.model.printable import printable
 from topology.view import View
 
 logger = get_logger(__name__)

@@ -26,9 +26,9 @@ from typing import Any
 
 import orjson
 
-from topology.errors import DeclarationError, RefusedValue
-from topology.printable import printable
-from topology.unwritable import culprit, remedy
+from topology.model.errors import DeclarationError, RefusedValue
+from topology.model.printable import printable
+from topology.model.unwritable import culprit, remedy
 
 MAX_PRECISION = 38
 """Digits of a decimal number that every read store holds: Delta Lake's limit."""

@@ -1,6 +1,6 @@
 """Where a message came from, kept as headers while it travels through Sequitur's own topics."""
 
-from topology.event import Message, Record
+from topology.model.event import Message, Record
 
 ORIGIN, ORIGIN_KEY, REASON = "sequitur-origin", "sequitur-key", "sequitur-reason"
 """Headers: topic/partition/offset/timestamp a message had; its own key; why it is set aside."""

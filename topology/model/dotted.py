@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from topology.closest import closest
-from topology.errors import DeclarationError, described
+from topology.model.closest import closest
+from topology.model.errors import DeclarationError, described
 
 _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _EXTRAS = {

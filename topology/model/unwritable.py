@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from typing import Any
 
-from topology.printable import printable
+from topology.model.printable import printable
 
 DEEP = 20
 """Levels of a value that are looked into; a culprit below is named by the level above it."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from topology.errors import DeclarationError, HandlerError
-from topology.finite import unfinite
-from topology.names import checked_topic
-from topology.printable import printable
+from topology.model.errors import DeclarationError, HandlerError
+from topology.model.finite import unfinite
+from topology.model.names import checked_topic
+from topology.model.printable import printable
 
 ITEMS_LIMIT = 100_000
 """Row changes and messages of one event."""

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from topology.changes import Output
-from topology.event import Event
+from topology.model.changes import Output
+from topology.model.event import Event
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultedTypeVar

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from inspect import iscoroutinefunction, signature
 from typing import Any
 
-from topology.errors import DeclarationError
-from topology.printable import printable
+from topology.model.errors import DeclarationError
+from topology.model.printable import printable
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from topology.column_types import KEY_TYPES, TYPES, ColumnType, Digits
-from topology.errors import DeclarationError
+from topology.model.column_types import KEY_TYPES, TYPES, ColumnType, Digits
+from topology.model.errors import DeclarationError
 
 NAME_BYTES = 63
 """The longest name that every read store takes: PostgreSQL's limit."""
@@ -16,7 +16,7 @@ class Table:
     """A table: its name, its primary key, and the other columns that are known beforehand.
 
     key, columns: column → type, one of str, int, float, bool, Decimal or `decimal(…)`, datetime,
-    date, bytes, and in columns also dict and list; see `topology.column_types`. Columns that a
+    date, bytes, and in columns also dict and list; see `topology.model.column_types`. Columns that a
     view's row changes mention besides are added when they first come. Raises DeclarationError.
     """
 
