@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 from topology.describe import Description
-from topology.fields import header, key
-from topology.inspector import Inspected
 from topology.inspectors import (
     CloudEvents,
     Debezium,
@@ -13,6 +11,8 @@ from topology.inspectors import (
     Inspector,
     first_of,
 )
+from topology.inspectors.fields import header, key
+from topology.inspectors.inspector import Inspected
 from topology.model.changes import Delete, Emit, Output, Upsert
 from topology.model.column_types import decimal
 from topology.model.counts import Counts

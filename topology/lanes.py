@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from topology.fields import Field, Header, RecordKey, getter
+from topology.inspectors.fields import Field, Header, RecordKey, getter
+from topology.inspectors.normalise import stream_id
 from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Draft, Event, LinkedEvent, event_of, linked_event
 from topology.model.names import one_argument
-from topology.normalise import stream_id
 
 Lane = Field | Callable[[Event], Any]
 """A field path, `key()`, `header('name')`, or a function of the event."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from topology.fields import Header, RecordKey, getter
-from topology.inspector import (
+from topology.inspectors.fields import Header, RecordKey, getter
+from topology.inspectors.inspector import (
     Compiles,
     Found,
     Inspect,
@@ -14,9 +14,9 @@ from topology.inspector import (
     Normalised,
     compile_inspector,
 )
+from topology.inspectors.normalise import sequence_number
 from topology.model.errors import DeclarationError, Malformed, described
 from topology.model.event import Damaged, Event, LinkedEvent, Message, linked_event
-from topology.normalise import sequence_number
 from topology.sequences import Contiguous, Linked, Sequence
 
 Link = Callable[[Event], int | None]

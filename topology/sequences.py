@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from topology.fields import Field, Header, RecordKey, getter
+from topology.inspectors.fields import Field, Header, RecordKey, getter
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.model.names import one_argument

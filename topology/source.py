@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from topology.inspector import (
+from topology.inspectors.inspector import (
     AnyInspector,
     Compiles,
     Inspect,
@@ -10,10 +10,10 @@ from topology.inspector import (
     Normalised,
     resolved,
 )
+from topology.inspectors.stream_ids import StreamIds
 from topology.linking import compile_for
 from topology.policies import OnUnknown
 from topology.sequences import Sequence
-from topology.stream_ids import StreamIds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from topology.describe import Description, describe, policy_name
 from topology.emitting import TOPICS, alike, checked_emitting
-from topology.inspector import AnyInspector, resolved
+from topology.inspectors.inspector import AnyInspector, resolved
 from topology.lanes import Lane, compile_split, showing
 from topology.linking import compile_for
 from topology.model.errors import DeclarationError

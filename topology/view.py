@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from topology.emitting import Emitting
+from topology.inspectors.stream_ids import StreamIds
 from topology.lanes import Lane, Split, joined_lane, split_lane
 from topology.linking import lenient_link
 from topology.model.errors import DeclarationError
@@ -18,7 +19,6 @@ from topology.sequences import JUMP, Contiguous, Linked, Monotonic
 from topology.side_topics import SideTopics
 from topology.source import Source
 from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
-from topology.stream_ids import StreamIds
 
 Handler = Callable[..., Any]
 """(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""

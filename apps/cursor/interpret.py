@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 
 from stores.cursor_message import Message, mistyped
-from topology.fields import key
-from topology.inspector import AnyInspector, Inspect, compile_inspector
 from topology.inspectors import Headers
+from topology.inspectors.fields import key
+from topology.inspectors.inspector import AnyInspector, Inspect, compile_inspector
 from topology.model.errors import Malformed, described
 from topology.model.event import Damaged
 from topology.model.printable import printable

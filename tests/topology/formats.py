@@ -1,7 +1,7 @@
 """Inspectors that tests name as 'tests.topology.formats:…', as a configuration would."""
 
 from topology import Inspected, Inspector, Message
-from topology.inspector import InspectorFunction
+from topology.inspectors.inspector import InspectorFunction
 
 NUMBER = 5
 

@@ -3,7 +3,7 @@
 import pytest
 
 from topology import DeclarationError, Malformed, Message, Record, header, key
-from topology.fields import getter, path_steps
+from topology.inspectors.fields import getter, path_steps
 
 MESSAGE: Message = Record("t", 0, 0, b"k", b"{}", (("id", b"old"), ("id", b"new"), ("n", b"1")))
 

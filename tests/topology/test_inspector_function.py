@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from topology import DeclarationError, Inspected, Malformed, Message, Record
-from topology.inspector import compile_inspector
+from topology.inspectors.inspector import compile_inspector
 
 MESSAGE = Record("orders", 0, 0, None, b"xyz")
 

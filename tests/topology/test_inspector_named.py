@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.topology import formats
 from topology import DeclarationError, Inspector, Record, Topology
-from topology.inspector import compile_inspector
+from topology.inspectors.inspector import compile_inspector
 from topology.model.dotted import load
 from topology.testing import TopologyTestDriver
 

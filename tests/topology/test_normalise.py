@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import DeclarationError, Malformed
-from topology.normalise import sequence_number, stream_id
-from topology.stream_ids import StreamIds, checked_stream_ids
+from topology.inspectors.normalise import sequence_number, stream_id
+from topology.inspectors.stream_ids import StreamIds, checked_stream_ids
 
 GUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 TEXTS = st.text(max_size=30)

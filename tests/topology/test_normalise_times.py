@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import Malformed
-from topology.normalise import sequence_number
+from topology.inspectors.normalise import sequence_number
 
 MOMENT = 1_700_000_000_123_456
 """2023-11-14T22:13:20.123456Z."""

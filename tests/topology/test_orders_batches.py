@@ -23,7 +23,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.normalise import sequence_number
+from topology.inspectors.normalise import sequence_number
 
 ORDERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "linked": (linked(previous="previous"), {}),

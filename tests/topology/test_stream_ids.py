@@ -24,7 +24,7 @@ from topology import (
     park,
 )
 from topology.commands import Command
-from topology.inspector import AnyInspector
+from topology.inspectors.inspector import AnyInspector
 from topology.spark.inspecting import _stream_of
 
 GUID = uuid.UUID("0f8fad5b-d9cb-469f-a165-70867728950e")

@@ -4,19 +4,19 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from topology.fields import RecordKey
-from topology.inspector import Found, Inspect, Normalised, kind_text
 from topology.inspectors.cloudevents_message import cloudevent, is_json
-from topology.model.errors import DeclarationError, Malformed
-from topology.model.event import Message
-from topology.model.names import listed
-from topology.normalise import (
+from topology.inspectors.fields import RecordKey
+from topology.inspectors.inspector import Found, Inspect, Normalised, kind_text
+from topology.inspectors.normalise import (
     SequenceType,
     checked_sequence_type,
     sequence_number,
     stream_id,
 )
-from topology.stream_ids import StreamTypes, checked_stream_ids
+from topology.inspectors.stream_ids import StreamTypes, checked_stream_ids
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Message
+from topology.model.names import listed
 
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _INTEGER = range(1, 2**31)

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Sequence
 
-from topology.fields import Field, getter
-from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, Change, change_of, column, key_values
 from topology.inspectors.debezium_position import position
-from topology.model.errors import DeclarationError
-from topology.model.event import Message
-from topology.model.names import listed
-from topology.normalise import (
+from topology.inspectors.fields import Field, getter
+from topology.inspectors.inspector import Found, Inspect, Normalised
+from topology.inspectors.normalise import (
     SequenceType,
     checked_sequence_type,
     sequence_number,
     stream_id,
 )
-from topology.stream_ids import StreamTypes, checked_stream_ids
+from topology.inspectors.stream_ids import StreamTypes, checked_stream_ids
+from topology.model.errors import DeclarationError
+from topology.model.event import Message
+from topology.model.names import listed
 
 _Number = Callable[[Change, Message], int]
 

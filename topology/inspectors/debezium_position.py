@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from topology.inspectors.normalise import sequence_number
 from topology.model.errors import Malformed
-from topology.normalise import sequence_number
 
 _FILE = re.compile(r".*\.([0-9]{1,10})", re.DOTALL)
 _ROW_BITS, _POSITION_BITS, _FILE_BITS = 12, 32, 19

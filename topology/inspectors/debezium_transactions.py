@@ -3,12 +3,12 @@
 import re
 from typing import Any
 
-from topology.inspector import Found, Inspect, Normalised
 from topology.inspectors.debezium_change import KINDS, change_of
+from topology.inspectors.inspector import Found, Inspect, Normalised
+from topology.inspectors.normalise import sequence_number
+from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Message
-from topology.normalise import sequence_number
-from topology.stream_ids import StreamIds
 
 _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
 

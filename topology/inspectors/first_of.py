@@ -1,6 +1,6 @@
 """Several formats on one topic: the first inspector that knows a message has it."""
 
-from topology.inspector import (
+from topology.inspectors.inspector import (
     AnyInspector,
     Found,
     Inspect,
@@ -8,9 +8,9 @@ from topology.inspector import (
     compile_inspector,
     resolved,
 )
+from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
 from topology.model.event import Message
-from topology.stream_ids import StreamIds
 
 
 class FirstOf(Normalised):

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from topology.fields import Getter, RecordKey, getter, header
-from topology.inspector import Found, Inspect, Normalised, kind_text
+from topology.inspectors.fields import Getter, RecordKey, getter, header
+from topology.inspectors.inspector import Found, Inspect, Normalised, kind_text
 from topology.inspectors.lazy import LazyJson
-from topology.model.errors import DeclarationError
-from topology.model.event import Message
-from topology.model.names import listed
-from topology.normalise import (
+from topology.inspectors.normalise import (
     SequenceType,
     checked_sequence_type,
     sequence_number,
     stream_id,
 )
-from topology.stream_ids import StreamTypes, checked_stream_ids
+from topology.inspectors.stream_ids import StreamTypes, checked_stream_ids
+from topology.model.errors import DeclarationError
+from topology.model.event import Message
+from topology.model.names import listed
 
 Body = Literal["bytes", "json"]
 

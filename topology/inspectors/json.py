@@ -5,17 +5,17 @@ from typing import Any
 
 import orjson
 
-from topology.fields import Field, getter
-from topology.inspector import Found, Inspect, Normalised, kind_text
-from topology.model.errors import DeclarationError, Malformed
-from topology.model.event import Message
-from topology.normalise import (
+from topology.inspectors.fields import Field, getter
+from topology.inspectors.inspector import Found, Inspect, Normalised, kind_text
+from topology.inspectors.normalise import (
     SequenceType,
     checked_sequence_type,
     sequence_number,
     stream_id,
 )
-from topology.stream_ids import StreamTypes, checked_stream_ids
+from topology.inspectors.stream_ids import StreamTypes, checked_stream_ids
+from topology.model.errors import DeclarationError, Malformed
+from topology.model.event import Message
 
 _IDS_KEPT = 100_000
 _LIMIT = 2**63

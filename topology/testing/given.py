@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
+from topology.inspectors.normalise import stream_id
 from topology.model.errors import Malformed
 from topology.model.printable import is_unicode, printable
 from topology.model.unwritable import unwritable
-from topology.normalise import stream_id
 
 LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""

@@ -16,8 +16,8 @@ from stores.engines import open_engine
 from stores.message import Message as Captured
 from tests.contracts.cursor.parts import done, make_table, write
 from topology.faust.records import damaged
-from topology.fields import key
 from topology.inspectors import Headers
+from topology.inspectors.fields import key
 from topology.model.errors import Malformed
 from topology.model.event import Record
 

@@ -28,8 +28,8 @@ from stores.message_log import MessageLog
 from tests.apps.relay.parts import until
 from tests.contracts.cursor.parts import consume, make_table, named
 from topology.command import decode_command
-from topology.fields import key
 from topology.inspectors import Headers
+from topology.inspectors.fields import key
 
 pytestmark = pytest.mark.integration
 

@@ -7,7 +7,7 @@ import orjson
 from hypothesis import strategies as st
 
 from topology import Malformed, Record
-from topology.inspector import AnyInspector, Found, compile_inspector
+from topology.inspectors.inspector import AnyInspector, Found, compile_inspector
 
 SCALARS = (
     st.none()

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from topology import DeclarationError, Inspected, Inspector, Malformed, Message, Record, header, key
-from topology.inspector import compile_inspector
+from topology.inspectors.inspector import compile_inspector
 
 
 def record(value: object, **fields: Any) -> Record:

@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from topology.inspectors.normalise import sequence_number, stream_id
+from topology.inspectors.stream_ids import StreamIds
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError, Malformed, described
 from topology.model.event import Message
 from topology.model.names import one_argument
-from topology.normalise import sequence_number, stream_id
-from topology.stream_ids import StreamIds
 
 
 class Inspected(NamedTuple):

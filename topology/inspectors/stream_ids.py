@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from topology.inspectors.normalise import StreamType, stream_id
 from topology.model.errors import DeclarationError, Malformed
-from topology.normalise import StreamType, stream_id
 
 StreamTypes = StreamType | Sequence[StreamType]
 
