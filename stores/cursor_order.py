@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 from stores.cursor_message import Message
 from topology.model.event import Event, Record
-from topology.progress import Progress, last_of
-from topology.sequencer import Ordering, step
-from topology.timers import Timers
+from topology.sequencer.progress import Progress, last_of
+from topology.sequencer.sequencer import Ordering, step
+from topology.sequencer.timers import Timers
 
 Order = Literal["counting", "growing"]
 """counting: sequences count from 1 without a gap, and messages wait for those that are missing.

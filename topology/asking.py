@@ -7,8 +7,8 @@ import orjson
 
 from topology.model.event import Event
 from topology.on_gap import Ask
-from topology.progress import Progress
-from topology.timers import Timers
+from topology.sequencer.progress import Progress
+from topology.sequencer.timers import Timers
 from topology.unit import NO_HEADERS, CommitUnit
 from topology.view import View
 from topology.view_state import ViewState

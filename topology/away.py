@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from topology.model.event import Message
-from topology.progress import Progress, last_of
 from topology.redelivery import not_before, sequence_of, stream_of
+from topology.sequencer.progress import Progress, last_of
 from topology.view_task import ViewTask
 
 SPAN = 16_384

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from topology.model.partition_table import PartitionTable, Row
-from topology.progress import Progress
 from topology.rows import progress_key
+from topology.sequencer.progress import Progress
 
 CLOSED = (b"d", b"e")
 """The key range of closed streams, by when their rows are dropped."""

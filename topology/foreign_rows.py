@@ -14,7 +14,6 @@ from topology.lateness import BINS, decode_lateness
 from topology.model.counts import decode_counts
 from topology.model.errors import described
 from topology.positions import decode_positions
-from topology.progress import Progress
 from topology.rows import (
     COUNTS,
     LATENESS,
@@ -23,6 +22,7 @@ from topology.rows import (
     decode_progress,
     without_state,
 )
+from topology.sequencer.progress import Progress
 
 _MOST = 2**63 - 1
 _STREAM = ord("p")

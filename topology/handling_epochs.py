@@ -6,7 +6,7 @@ from topology.handling import Handling
 from topology.handling_lanes import LaneHandling
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 from topology.view import View
 
 EPOCH = "epoch"

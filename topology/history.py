@@ -10,7 +10,7 @@ from topology.model.event import Event, Message
 from topology.model.origin import original
 from topology.on_full import Redeliver
 from topology.on_late import RebuildStream, too_long
-from topology.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
+from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
 from topology.view_task import ViewTask
 from topology.written import Written
 

@@ -7,7 +7,7 @@ what is due is due at the latest when it would be if it were noted now.
 
 from topology.on_error import OnError
 from topology.on_error import Retry as RetryPolicy
-from topology.progress import Progress, Retry
+from topology.sequencer.progress import Progress, Retry
 
 ALWAYS = 1 << 62
 """A clock that finds all times plausible."""

@@ -24,8 +24,8 @@ from topology.model.errors import described
 from topology.model.event import Event
 from topology.model.printable import printable
 from topology.on_error import Advance
-from topology.progress import FAILED_KEPT, Progress
-from topology.sequencer_replay import replayed
+from topology.sequencer.progress import FAILED_KEPT, Progress
+from topology.sequencer.replay import replayed
 from topology.stream_commands import moved
 from topology.unit import CommitUnit, Out
 from topology.view_task import ViewTask

@@ -10,7 +10,7 @@ from topology.model.event import Draft, Event, Message, Record
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.printable import printable
 from topology.on_full import Redeliver
-from topology.progress import Progress, last_of
+from topology.sequencer.progress import Progress, last_of
 from topology.unit import CommitUnit, Out
 from topology.view import View
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from topology.handling import Handling
 from topology.model.event import Event
 from topology.on_error import Park
-from topology.progress import Progress
-from topology.sequencer import step
-from topology.timers import Timers
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import step
+from topology.sequencer.timers import Timers
 from topology.unit import CommitUnit
 from topology.view_state import ViewState
 

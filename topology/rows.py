@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from topology.model.event import Record
-from topology.progress import Progress, Retry
+from topology.sequencer.progress import Progress, Retry
 
 COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"
 BUFFERS = (b"b", b"c")

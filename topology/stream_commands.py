@@ -9,10 +9,10 @@ from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.model.printable import printable
 from topology.on_late import RebuildStream
-from topology.progress import Progress, last_of
 from topology.redelivery import bury
 from topology.rehearsal import Rehearsal, rehearse
 from topology.rows import progress_key
+from topology.sequencer.progress import Progress, last_of
 from topology.unit import CommitUnit
 from topology.view_state import gone
 from topology.view_task import ViewTask

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.budget import Budget
 from topology.linking import link_of, with_links
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
@@ -12,6 +11,7 @@ from topology.model.printable import printable
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.rows import POSITIONS
+from topology.sequencer.memory_budget import Budget
 from topology.source import Source
 from topology.taken import Alarm, Taken, encode_taken
 from topology.topology import Topology

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from topology.lateness import Lateness
 from topology.model.event import Event, Record
 from topology.on_gap import Adaptive
-from topology.progress import Progress
-from topology.sequencer import Ordering
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import Ordering
 from topology.trial import Trial
 
 RATES = (0.1, 0.01, 0.001, 0.0001)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import inf
 
 from topology.model.event import Event
-from topology.progress import Progress
-from topology.sequencer import LAST, Ordering, Step, step
-from topology.timers import Timers
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import LAST, Ordering, Step, step
+from topology.sequencer.timers import Timers
 
 
 class Trial:

@@ -14,7 +14,7 @@ from topology.linking import lenient_link
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
 from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
-from topology.sequencer import LAST, Ordering
+from topology.sequencer.sequencer import LAST, Ordering
 from topology.sequences import JUMP, Contiguous, Linked, Monotonic
 from topology.side_topics import SideTopics
 from topology.source import Source

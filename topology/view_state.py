@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
-from topology.budget import Budget, Unloads
 from topology.lateness import decode_lateness
 from topology.model.counts import decode_counts
 from topology.model.errors import Malformed
@@ -12,7 +11,6 @@ from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.plausible import ALWAYS, bound
 from topology.positions import decode_positions
-from topology.progress import Progress
 from topology.rows import (
     BUFFERS,
     COUNTS,
@@ -26,8 +24,10 @@ from topology.rows import (
     progress_key,
     split_buffer_key,
 )
-from topology.sequencer import LAST, Step, can_go_on, deadline, ring_of
-from topology.timers import Timers
+from topology.sequencer.memory_budget import Budget, Unloads
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import LAST, Step, can_go_on, deadline, ring_of
+from topology.sequencer.timers import Timers
 from topology.view import View
 
 CACHED = 50_000

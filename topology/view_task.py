@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import islice
 
 from topology.asking import asking_of
-from topology.budget import Budget
 from topology.closed import ClosedStreams
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
@@ -19,11 +18,12 @@ from topology.model.partition_table import PartitionTable, Row
 from topology.model.printable import printable
 from topology.on_late import RebuildStream
 from topology.plausible import ALWAYS
-from topology.progress import Progress, Retry, note_failed
 from topology.redelivery import Foreign, redeliver, revive, set_aside
 from topology.redriven import Redriven
 from topology.rows import COUNTS, LATENESS
-from topology.sequencer import LAST, Step, hold_all, step
+from topology.sequencer.memory_budget import Budget
+from topology.sequencer.progress import Progress, Retry, note_failed
+from topology.sequencer.sequencer import LAST, Step, hold_all, step
 from topology.unit import CommitUnit
 from topology.view import View
 from topology.view_state import ViewState, is_parked

@@ -11,8 +11,8 @@ from topology.model.event import Event
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.on_late import RebuildStream, too_long
-from topology.progress import Progress
-from topology.sequencer import Step
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import Step
 from topology.unit import CommitUnit
 from topology.view import View
 

@@ -12,8 +12,8 @@ from apps.soak.workload import Workload
 from stores.view_stores import open_store
 from stores.view_table import Store, TableError
 from topology.model.counts import Counts, decode_counts
-from topology.progress import last_of
 from topology.rows import COUNTS, decode_progress
+from topology.sequencer.progress import last_of
 
 
 def read(broker: str, topic: str) -> Iterator[Message]:

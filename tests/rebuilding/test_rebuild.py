@@ -60,7 +60,7 @@ def test_what_the_live_view_had_and_the_history_lacks_is_told() -> None:
 
 
 def _progress(last: int, *skipped: tuple[int, int]) -> Any:
-    from topology.progress import Progress
+    from topology.sequencer.progress import Progress
 
     return Progress(last, skipped=skipped)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.topology.deliveries import Arrival
 from topology import Event, Record
-from topology.progress import Progress, last_of
-from topology.ring import RingBuffer
 from topology.rows import decode_progress, encode_progress
-from topology.sequencer import Ordering, Step, can_go_on, deadline, ring_of, step
-from topology.timers import Timers
+from topology.sequencer.progress import Progress, last_of
+from topology.sequencer.ring import RingBuffer
+from topology.sequencer.sequencer import Ordering, Step, can_go_on, deadline, ring_of, step
+from topology.sequencer.timers import Timers
 
 
 def event(stream: str, sequence: int, at: int = 0, value: bytes = b"") -> Event:

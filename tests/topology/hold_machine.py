@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.topology.held import Held, event
 from tests.topology.model import Model
 from topology import Event
-from topology.progress import Progress, Retry, last_of
-from topology.sequencer import Ordering, Step, hold_all
+from topology.sequencer.progress import Progress, Retry, last_of
+from topology.sequencer.sequencer import Ordering, Step, hold_all
 
 STREAMS = ("a", "b", "c")
 

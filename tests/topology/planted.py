@@ -6,7 +6,7 @@ from typing import Any
 from topology.late_events import LateEvents
 from topology.model.partition_table import Row
 from topology.rows import COUNTS
-from topology.sequencer import Step, step
+from topology.sequencer.sequencer import Step, step
 from topology.stream_task import StreamTask
 from topology.testing.halting import ObeyingRunner
 from topology.testing.horizon import Horizon

@@ -9,7 +9,7 @@ import topology as package
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import INSPECTOR, board
 from topology import Delete, Event, Topology, TopologyTestDriver, Upsert, skip, spill
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 
 
 def test_the_driver_is_exported() -> None:

@@ -5,8 +5,8 @@ from hypothesis import settings
 
 from tests.topology.held import Held, event
 from tests.topology.hold_machine import Machine
-from topology.progress import Progress, Retry
-from topology.sequencer import Gap, Ordering, Step, hold
+from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.sequencer import Gap, Ordering, Step, hold
 
 
 class Patient(Machine):

@@ -31,7 +31,7 @@ from topology import (
 )
 from topology.explain import Around
 from topology.explain.passed import Passed, passed
-from topology.progress import Progress, last_of
+from topology.sequencer.progress import Progress, last_of
 from topology.testing.driver_explain import around_of
 
 STREAMS = "ab"

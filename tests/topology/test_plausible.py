@@ -9,7 +9,7 @@ from stores.memory import MemoryTable
 from topology import Inspector, Topology, monotonic, park, retry, skip
 from topology.model.event import Record
 from topology.plausible import bound
-from topology.progress import Progress, Retry
+from topology.sequencer.progress import Progress, Retry
 from topology.stream_task import StreamTask
 
 NOW = 1_700_000_000_000

@@ -37,7 +37,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.progress import last_of
+from topology.sequencer.progress import last_of
 
 
 @given(arrivals=deliveries(), sizes=cuts(), after=st.sampled_from([1, 2, 5]), data=st.data())

@@ -7,7 +7,7 @@ from tests.topology.deliveries import Arrival, cuts, deliveries, fed
 from tests.topology.failing import feed
 from tests.topology.partition import Partition, shop
 from topology import spill
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 
 
 def test_events_beyond_the_ring_wait_as_rows_and_not_in_memory() -> None:

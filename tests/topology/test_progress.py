@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.held import event
-from topology.progress import Progress, last_of
-from topology.ring import RingBuffer
+from topology.sequencer.progress import Progress, last_of
+from topology.sequencer.ring import RingBuffer
 
 
 def test_progress_without_buffers_or_skips_is_a_plain_int() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.topology.deliveries import Arrival, body, deliveries, records
 from tests.topology.partition import INSPECTOR, Partition, board, shop
 from topology import Message, Record, Topology, skip, spill
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 
 
 def arrive(partition: Partition, *indices: int, at: int = 0, stream: str = "a") -> None:

@@ -8,7 +8,7 @@ from tests.topology.deliveries import Arrival, batches, cuts, deliveries, fed, r
 from tests.topology.model import models
 from tests.topology.partition import Partition, shop
 from topology import TopologyTestDriver, skip
-from topology.progress import last_of
+from topology.sequencer.progress import last_of
 
 AFTER = 4
 

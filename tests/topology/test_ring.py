@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.held import event
-from topology.ring import RingBuffer
+from topology.sequencer.ring import RingBuffer
 
 
 @pytest.mark.parametrize(

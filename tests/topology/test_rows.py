@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from topology import Counts, Record
 from topology.model.counts import decode_counts, encode_counts
-from topology.progress import Progress, Retry, last_of
 from topology.rows import (
     BUFFERS,
     COUNTS,
@@ -19,6 +18,7 @@ from topology.rows import (
     progress_key,
     split_buffer_key,
 )
+from topology.sequencer.progress import Progress, Retry, last_of
 
 SEQUENCES = st.integers(-(2**63), 2**63 - 1)
 STREAMS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

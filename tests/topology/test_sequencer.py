@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.topology.deliveries import Arrival, batches, cuts, deliveries, moments
 from tests.topology.held import Held, event, events
 from tests.topology.model import models
-from topology.progress import Progress
-from topology.sequencer import Gap, Ordering
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import Gap, Ordering
 
 ORDERINGS = st.builds(
     Ordering,

@@ -8,7 +8,7 @@ from hypothesis import settings
 from tests.topology.held import Held, event
 from tests.topology.hold_machine import Machine
 from topology import Event
-from topology.sequencer import Gap, Ordering
+from topology.sequencer.sequencer import Gap, Ordering
 from topology.sequences import LOWEST, linked
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.topology.held import Held, event
 from tests.topology.hold_machine import Machine
-from topology.progress import RECENT_KEPT
-from topology.sequencer import Ordering
+from topology.sequencer.progress import RECENT_KEPT
+from topology.sequencer.sequencer import Ordering
 from topology.sequences import LOWEST
 
 

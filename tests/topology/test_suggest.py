@@ -18,7 +18,7 @@ from topology import (
     spill,
     suggest_timeouts,
 )
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 from topology.starts import Start, first
 from topology.suggest import learned
 

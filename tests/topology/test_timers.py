@@ -2,7 +2,7 @@
 
 import math
 
-from topology.timers import Timers
+from topology.sequencer.timers import Timers
 
 
 def test_deadlines_come_earliest_first_and_not_before_they_are_due() -> None:

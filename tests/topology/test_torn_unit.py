@@ -7,7 +7,7 @@ from stores.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology
 from topology.handling import OUTPUT_LIMIT
 from topology.model.partition_table import Row
-from topology.progress import last_of
+from topology.sequencer.progress import last_of
 from topology.stream_task import StreamTask
 from topology.testing import TopologyTestDriver
 

@@ -19,7 +19,7 @@ from topology import (
 )
 from topology.explain.recorded import Recorded
 from topology.model.event import Event, Record
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 from topology.suggest import suggested
 
 # No deadline falls on an arrival: these come at multiples of 10 ms.

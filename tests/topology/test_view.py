@@ -9,7 +9,7 @@ import pytest
 from tests.topology.handled import run
 from tests.topology.partition import shop
 from topology import DeclarationError, Upsert, skip
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 from topology.sequences import JUMP
 from topology.view import handler_shape
 

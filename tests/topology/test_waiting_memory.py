@@ -28,9 +28,9 @@ from topology import (
     skip,
     spill,
 )
-from topology.budget import EVENT, Budget, size_of
 from topology.model.event import Event
-from topology.progress import Progress
+from topology.sequencer.memory_budget import EVENT, Budget, size_of
+from topology.sequencer.progress import Progress
 from topology.stream_task import StreamTask
 from topology.testing import Delivery, Simulator, numbered
 from topology.testing.worker import Guarantee
@@ -221,7 +221,7 @@ def link(sequence: int) -> Record:
 def test_what_a_stream_holds_is_counted_as_it_comes_and_goes() -> None:
     ring = Partition(shop()).view().ordering
     progress = Progress(0)
-    from topology.sequencer import ring_of
+    from topology.sequencer.sequencer import ring_of
 
     progress.ring = ring_of(ring)
     event = Event("a", 2, None, None, body("a", 2, 100))

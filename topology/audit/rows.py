@@ -4,8 +4,8 @@ from topology.audit.finding import Place, place_of
 from topology.model.counts import Counts, decode_counts
 from topology.model.event import Message
 from topology.positions import Positions, decode_positions
-from topology.progress import Progress, last_of
 from topology.rows import COUNTS, POSITIONS, decode_progress, split_buffer_key, split_redriven_key
+from topology.sequencer.progress import Progress, last_of
 from topology.view_state import is_parked
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from topology.audit.sequences import NONE, Sequences
-from topology.progress import SKIPPED_KEPT
+from topology.sequencer.progress import SKIPPED_KEPT
 
 TOLD = 10_000
 """Events of a stream that the parked topic is told of when the stream is parked."""

@@ -19,8 +19,8 @@ from topology.handling_epochs import EPOCH
 from topology.lanes import split_lane
 from topology.model.counts import left_behind
 from topology.model.event import Message
-from topology.progress import Progress
 from topology.redelivery import SEQUENCE
+from topology.sequencer.progress import Progress
 from topology.starts import EarliestSeen, First
 from topology.view import View
 

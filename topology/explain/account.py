@@ -14,8 +14,8 @@ from topology.explain.told import Told
 from topology.lanes import split_lane
 from topology.model.event import Event
 from topology.on_full import Redeliver
-from topology.progress import Progress, last_of
-from topology.sequencer import can_go_on
+from topology.sequencer.progress import Progress, last_of
+from topology.sequencer.sequencer import can_go_on
 from topology.view_task import ViewTask
 
 SHOWN, LATE = 20, 5

@@ -9,7 +9,7 @@ from topology.explain.times import lasting
 from topology.explain.words import events, messages, not_read, numbered, spelled
 from topology.model.printable import printable
 from topology.on_error import Retry
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 
 
 def causes(standing: Standing, around: Around) -> list[str]:

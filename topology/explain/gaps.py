@@ -8,7 +8,7 @@ from types import MappingProxyType
 from topology.explain.missing import Missing, missing
 from topology.explain.trouble import Trouble
 from topology.model.counts import saturated
-from topology.sequencer import can_go_on, deadline
+from topology.sequencer.sequencer import can_go_on, deadline
 from topology.view_task import ViewTask
 
 NOBODY: Mapping[str, Collection[int]] = MappingProxyType({})

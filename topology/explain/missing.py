@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 
 SHOWN = 20
 """Ranges that are told one by one."""

@@ -9,8 +9,8 @@ from topology.explain.times import lasting
 from topology.explain.words import events, spelled
 from topology.on_full import Redeliver
 from topology.on_gap import Ask
-from topology.progress import Progress
-from topology.sequencer import deadline
+from topology.sequencer.progress import Progress
+from topology.sequencer.sequencer import deadline
 from topology.view import View
 
 

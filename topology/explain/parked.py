@@ -10,7 +10,7 @@ from topology.explain.times import lasting
 from topology.explain.words import events
 from topology.model.event import Message
 from topology.model.printable import printable
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 from topology.view_task import ViewTask
 
 Reasons = Mapping[tuple[str, str, int], str]

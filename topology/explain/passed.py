@@ -5,8 +5,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from topology.explain.around import Around, SetAside
-from topology.progress import Progress, may_be_skipped
-from topology.sequencer import Ordering
+from topology.sequencer.progress import Progress, may_be_skipped
+from topology.sequencer.sequencer import Ordering
 
 _BY_HAND = re.compile(" (unparked its stream|skipped up to|dropped its stream) ?")
 """In the reason of an event that a command sent to the dead topic: it was meant to be passed."""

@@ -12,8 +12,8 @@ from topology.failure import HEALED
 from topology.lanes import LANE, joined_lane, split_lane
 from topology.model.event import Message
 from topology.model.origin import REASON, original
-from topology.progress import Progress, may_be_skipped
 from topology.rows import redriven_key
+from topology.sequencer.progress import Progress, may_be_skipped
 from topology.view import View
 from topology.view_task import ViewTask
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from topology.explain.missing import Missing
 from topology.explain.passed import NOTHING, Passed
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 from topology.view_task import ViewTask
 
 Situation = Literal[

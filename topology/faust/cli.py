@@ -15,7 +15,7 @@ from topology.faust.looks.commands import commands as commands_of
 from topology.faust.many import LIMIT, Choice, many
 from topology.faust.named import view_of
 from topology.faust.operate import ANSWER, LIVES, operate
-from topology.sequencer import LAST
+from topology.sequencer.sequencer import LAST
 
 _VIEW = option("--view", default="", help="The view; may be left out where there is only one.")
 _FORCE = option("--force", is_flag=True, default=False, help="Although something is lost by it.")

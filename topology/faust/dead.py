@@ -18,8 +18,8 @@ from topology.lanes import split_lane
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.positions import decode_positions
-from topology.progress import last_of
 from topology.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
+from topology.sequencer.progress import last_of
 from topology.view import View
 
 SHOWN = 50

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from topology.budget import BYTES
+from topology.sequencer.memory_budget import BYTES
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 

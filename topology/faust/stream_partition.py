@@ -19,7 +19,6 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
-from topology.budget import Budget
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
@@ -34,6 +33,7 @@ from topology.model.counts import left_behind
 from topology.model.partition_table import PartitionTable
 from topology.positions import decode_positions
 from topology.rows import COUNTS, POSITIONS
+from topology.sequencer.memory_budget import Budget
 from topology.source import Source
 from topology.stream_task import StreamTask
 from topology.taken import Taken

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from topology.progress import SKIPPED_KEPT, Progress
 from topology.rows import decode_progress
+from topology.sequencer.progress import SKIPPED_KEPT, Progress
 
 
 @dataclass(frozen=True, slots=True)

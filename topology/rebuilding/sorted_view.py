@@ -9,7 +9,7 @@ from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.policies import LateTopic, Spill, Wait
-from topology.sequencer import LAST, Gap, Ordering, Step
+from topology.sequencer.sequencer import LAST, Gap, Ordering, Step
 from topology.unit import CommitUnit
 from topology.view import View
 from topology.view_task import ViewTask

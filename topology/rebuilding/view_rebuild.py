@@ -12,12 +12,12 @@ from topology.lanes import split_lane
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.output_chain import START, Chain, chained
-from topology.progress import Progress, last_of
 from topology.rebuilding.folding import MOST_ROWS, Folding
 from topology.rebuilding.limit import Limit
 from topology.rebuilding.sorted_view import SortedView
 from topology.rebuilding.tally import REASONS, Tally
-from topology.sequencer import LAST
+from topology.sequencer.progress import Progress, last_of
+from topology.sequencer.sequencer import LAST
 from topology.unit import CommitUnit, Out
 from topology.view import View
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from topology.model.counts import Counts, decode_counts
 from topology.policies import RebuildStream
-from topology.progress import Progress, last_of
 from topology.rows import COUNTS, decode_progress, split_buffer_key
+from topology.sequencer.progress import Progress, last_of
 from topology.sequences import Linked
 from topology.testing.fold import Expected
 from topology.testing.schedule import Schedule

@@ -21,9 +21,9 @@ from topology.lanes import split_lane
 from topology.model.counts import Counts
 from topology.model.event import Event, Record
 from topology.model.printable import printable
-from topology.progress import Progress, last_of
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
+from topology.sequencer.progress import Progress, last_of
 from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing import given

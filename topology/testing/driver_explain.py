@@ -7,8 +7,8 @@ from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
 from topology.model.event import Message
 from topology.on_gap import Ask
-from topology.progress import Progress, last_of
 from topology.redelivery import not_before, revive
+from topology.sequencer.progress import Progress, last_of
 from topology.testing.kept import Kept
 from topology.view_task import ViewTask
 

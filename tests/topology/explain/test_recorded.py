@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.explain.recorded import Recorded
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 from topology.suggest import Suggested, suggested
 
 Arrived = tuple[str, int, int]

@@ -16,8 +16,8 @@ from topology.faust.named import views_of
 from topology.lane_names import lanes_of, lanes_told, readings
 from topology.lanes import split_lane
 from topology.on_gap import Ask
-from topology.progress import Progress, last_of
 from topology.rows import redriven_key
+from topology.sequencer.progress import Progress, last_of
 from topology.view import View
 from topology.view_task import ViewTask
 

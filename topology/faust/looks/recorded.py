@@ -12,7 +12,7 @@ from topology.faust.looks.durable import Durable
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
-from topology.sequencer import Ordering
+from topology.sequencer.sequencer import Ordering
 from topology.sequences import Contiguous
 from topology.source import Source
 from topology.view import View

@@ -12,15 +12,15 @@ are an index over the state: kept up to date here, rebuilt from the state whenev
 from collections.abc import Iterable
 
 from topology.model.event import Event
-from topology.progress import Progress, Retry, State
-from topology.ring import RingBuffer
-from topology.sequencer_contiguous import ContiguousRun
-from topology.sequencer_hold import Failed, hold_streams
-from topology.sequencer_linked import LinkedRun
-from topology.sequencer_monotonic import MonotonicRun
-from topology.sequencer_run import Run, deadline_of
-from topology.sequencer_step import LAST, Gap, Kind, Ordering, Step
-from topology.timers import Timers
+from topology.sequencer.contiguous import ContiguousRun
+from topology.sequencer.hold import Failed, hold_streams
+from topology.sequencer.linked import LinkedRun
+from topology.sequencer.monotonic import MonotonicRun
+from topology.sequencer.progress import Progress, Retry, State
+from topology.sequencer.ring import RingBuffer
+from topology.sequencer.run import Run, deadline_of
+from topology.sequencer.step import LAST, Gap, Kind, Ordering, Step
+from topology.sequencer.timers import Timers
 
 __all__ = [
     "LAST",

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
-from topology.budget import size_of
 from topology.model.event import Event
-from topology.progress import Progress, State
-from topology.ring import RingBuffer
-from topology.sequencer_step import LAST, Ordering, Step
-from topology.timers import Timers
+from topology.sequencer.memory_budget import size_of
+from topology.sequencer.progress import Progress, State
+from topology.sequencer.ring import RingBuffer
+from topology.sequencer.step import LAST, Ordering, Step
+from topology.sequencer.timers import Timers
 
 
 class Run:

@@ -1,10 +1,10 @@
 """Links: the next event is the lowest that waits, once its predecessor is behind."""
 
 from topology.model.event import Event
-from topology.progress import Progress, may_be_lost, was_skipped
-from topology.sequencer_run import may_begin
-from topology.sequencer_sparse import SparseRun
-from topology.sequencer_step import Gap, Ordering
+from topology.sequencer.progress import Progress, may_be_lost, was_skipped
+from topology.sequencer.run import may_begin
+from topology.sequencer.sparse import SparseRun
+from topology.sequencer.step import Gap, Ordering
 
 
 class LinkedRun(SparseRun):

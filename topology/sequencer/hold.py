@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from topology.model.event import Event
-from topology.progress import Progress, Retry, State, last_of
-from topology.sequencer_run import Run, deadline_of
-from topology.sequencer_step import Ordering, Step
-from topology.timers import Timers
+from topology.sequencer.progress import Progress, Retry, State, last_of
+from topology.sequencer.run import Run, deadline_of
+from topology.sequencer.step import Ordering, Step
+from topology.sequencer.timers import Timers
 
 Failed = Mapping[str, tuple[Event, Retry | None]]
 """Stream → its event that failed, and when to try it again, None for when somebody says so."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from topology.budget import size_of
 from topology.model.event import Event
+from topology.sequencer.memory_budget import size_of
 
 
 class RingBuffer:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from topology.model.event import Event
-from topology.progress import Progress
+from topology.sequencer.progress import Progress
 
 LAST = 2**63 - 1
 """The highest sequence there is."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from topology.model.event import Event
-from topology.ring import RingBuffer
+from topology.sequencer.ring import RingBuffer
 
 SKIPPED_KEPT = 32
 """Ranges of given-up sequences remembered per stream; they tell late from duplicate."""

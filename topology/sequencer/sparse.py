@@ -3,11 +3,11 @@
 from itertools import islice
 
 from topology.model.event import Event
-from topology.progress import Progress
-from topology.ring import RingBuffer
-from topology.sequencer_run import Run
-from topology.sequencer_step import Ordering
-from topology.sorted_buffer import SortedBuffer
+from topology.sequencer.progress import Progress
+from topology.sequencer.ring import RingBuffer
+from topology.sequencer.run import Run
+from topology.sequencer.sorted_buffer import SortedBuffer
+from topology.sequencer.step import Ordering
 
 LOADED = 1 << 20
 """Bytes of a stream's waiting events that are read at a time, about; one event in any case."""

@@ -3,10 +3,10 @@
 from itertools import islice
 
 from topology.model.event import Event
-from topology.progress import Progress, may_be_lost, was_skipped
-from topology.ring import RingBuffer
-from topology.sequencer_run import Run, may_begin
-from topology.sequencer_step import LAST, Gap, Ordering
+from topology.sequencer.progress import Progress, may_be_lost, was_skipped
+from topology.sequencer.ring import RingBuffer
+from topology.sequencer.run import Run, may_begin
+from topology.sequencer.step import LAST, Gap, Ordering
 
 
 class ContiguousRun(Run):

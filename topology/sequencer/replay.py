@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from topology.model.event import Event
-from topology.sequencer import LAST, Ordering, step
-from topology.timers import Timers
+from topology.sequencer.sequencer import LAST, Ordering, step
+from topology.sequencer.timers import Timers
 
 
 class _New:

@@ -1,7 +1,7 @@
 """The buffer of one (view, stream) whose sequences do not count: the lowest that wait."""
 
 from topology.model.event import Event
-from topology.ring import RingBuffer
+from topology.sequencer.ring import RingBuffer
 
 
 class SortedBuffer(RingBuffer):

@@ -3,9 +3,9 @@
 from itertools import chain
 
 from topology.model.event import Event
-from topology.progress import Progress
-from topology.sequencer_sparse import SparseRun
-from topology.sequencer_step import LAST, Ordering
+from topology.sequencer.progress import Progress
+from topology.sequencer.sparse import SparseRun
+from topology.sequencer.step import LAST, Ordering
 
 
 class MonotonicRun(SparseRun):
