@@ -27,7 +27,7 @@ from apps.submitted import stopped_in_order, submitted
 from stores.sink import Sink
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
-from topology.topology import Topology
+from topology.declaration.topology import Topology
 
 LOOK_SECONDS = 0.2
 

@@ -2,7 +2,26 @@
 
 from typing import TYPE_CHECKING, Any
 
-from topology.describe import Description
+from topology.declaration.describe import Description
+from topology.declaration.policies import (
+    adaptive,
+    advance,
+    ask,
+    halt,
+    late_topic,
+    park,
+    rebuild_stream,
+    redeliver,
+    retry,
+    skip,
+    spill,
+    wait,
+)
+from topology.declaration.sequences import contiguous, linked, monotonic
+from topology.declaration.source import Source
+from topology.declaration.starts import earliest_seen, first, opened_by
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.inspectors import (
     CloudEvents,
     Debezium,
@@ -20,26 +39,7 @@ from topology.model.errors import DeclarationError, HandlerError, Malformed
 from topology.model.event import Event, Message, Record
 from topology.model.table import Table
 from topology.model.typed import State
-from topology.policies import (
-    adaptive,
-    advance,
-    ask,
-    halt,
-    late_topic,
-    park,
-    rebuild_stream,
-    redeliver,
-    retry,
-    skip,
-    spill,
-    wait,
-)
-from topology.sequences import contiguous, linked, monotonic
-from topology.source import Source
-from topology.starts import earliest_seen, first, opened_by
 from topology.suggest import Suggestion, suggest_timeouts
-from topology.topology import Topology
-from topology.view import View
 
 if TYPE_CHECKING:
     from topology.testing import TopologyTestDriver

@@ -5,12 +5,12 @@ from itertools import islice
 
 import orjson
 
+from topology.declaration.policies.gap import Ask
+from topology.declaration.view import View
 from topology.model.event import Event
-from topology.on_gap import Ask
 from topology.sequencer.progress import Progress
 from topology.sequencer.timers import Timers
 from topology.unit import NO_HEADERS, CommitUnit
-from topology.view import View
 from topology.view_state import ViewState
 
 LOOKED_AT = 1_000

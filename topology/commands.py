@@ -12,10 +12,10 @@ from dataclasses import asdict, replace
 import orjson
 
 from topology.command import Command, Refused, Result, decode_command, encode_command
+from topology.declaration.policies.error import Halt
 from topology.lane_names import ids_of
 from topology.model.event import Message
 from topology.model.printable import printable
-from topology.on_error import Halt
 from topology.rehearsal import Rehearsal, arehearse
 from topology.stream_commands import drop, moved, redrive, rehearsed, released, skip, unpark
 from topology.unit import CommitUnit

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from topology.declaration.lanes import escaped, split_lane
+from topology.declaration.view import View
 from topology.lane_names import readings
-from topology.lanes import escaped, split_lane
 from topology.model.event import Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, original
 from topology.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
 from topology.unit import Out
-from topology.view import View
 
 
 class Dead(NamedTuple):

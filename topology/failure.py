@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import orjson
 
+from topology.declaration.policies.error import Halt, OnError, Park, Retry
+from topology.declaration.view import View
 from topology.model.errors import described
 from topology.model.event import Event
 from topology.model.printable import printable
-from topology.on_error import Halt, OnError, Park, Retry
 from topology.unit import CommitUnit
-from topology.view import View
 
 REPORT_LIMIT = 40_000
 """Characters of a traceback or body in the error log; the rest is at the position it names."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
+from topology.declaration.view import View
 from topology.handling import Handling
 from topology.handling_lanes import LaneHandling
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.sequencer.progress import Progress
-from topology.view import View
 
 EPOCH = "epoch"
 """Header and field of an output record: how often its stream was rebuilt before, if it was."""

@@ -2,12 +2,12 @@
 
 import orjson
 
+from topology.declaration.lanes import shown, split_lane
+from topology.declaration.view import View
 from topology.handling import Handling
-from topology.lanes import shown, split_lane
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 from topology.unit import Out
-from topology.view import View
 
 
 class LaneHandling(Handling):

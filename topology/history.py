@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import orjson
 
-from topology.lanes import split_lane
+from topology.declaration.lanes import split_lane
+from topology.declaration.policies.full import Redeliver
+from topology.declaration.policies.late import RebuildStream, too_long
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
-from topology.on_full import Redeliver
-from topology.on_late import RebuildStream, too_long
 from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
 from topology.view_task import ViewTask
 from topology.written import Written

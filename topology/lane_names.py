@@ -7,12 +7,12 @@ included, or as rows and logs have it, with `%7C` for a bar of its own.
 
 from collections.abc import Iterable
 
+from topology.declaration.lanes import escaped, joined_lane, split_lane
+from topology.declaration.view import View
 from topology.inspectors.stream_ids import StreamIds
-from topology.lanes import escaped, joined_lane, split_lane
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
 from topology.rows import progress_key
-from topology.view import View
 from topology.view_state import ViewState
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from topology.on_gap import Adaptive
+from topology.declaration.policies.gap import Adaptive
 
 GROWTH = 1.05
 """The ratio of neighbouring bins."""

@@ -13,17 +13,17 @@ from typing import Any
 
 import orjson
 
+from topology.declaration.lanes import split_lane
+from topology.declaration.policies.error import Advance
 from topology.failure import Failure, Outcome, log_failure, log_healed
 from topology.handling import OUTPUT_LIMIT
 from topology.handling_epochs import EPOCH, EpochHandling, EpochLaneHandling
 from topology.handling_lanes import own_stream
 from topology.history import History
-from topology.lanes import split_lane
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
 from topology.model.event import Event
 from topology.model.printable import printable
-from topology.on_error import Advance
 from topology.sequencer.progress import FAILED_KEPT, Progress
 from topology.sequencer.replay import replayed
 from topology.stream_commands import moved

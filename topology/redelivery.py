@@ -5,14 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from topology.declaration.policies.full import Redeliver
+from topology.declaration.view import View
 from topology.model.errors import Malformed, described
 from topology.model.event import Draft, Event, Message, Record
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.printable import printable
-from topology.on_full import Redeliver
 from topology.sequencer.progress import Progress, last_of
 from topology.unit import CommitUnit, Out
-from topology.view import View
 
 NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequitur-sequence"
 """Headers: when an event is to come again (ms), how often it went while its stream stood where it

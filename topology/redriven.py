@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import orjson
 
+from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row
@@ -11,7 +12,6 @@ from topology.model.printable import printable
 from topology.redelivery import Redelivered
 from topology.rows import redriven_key
 from topology.unit import CommitUnit
-from topology.view import View
 
 TOLD = 20
 """Sequences of a stream that its record in the audit topic names, the lowest."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topology.declaration.policies.error import Park
 from topology.handling import Handling
 from topology.model.event import Event
-from topology.on_error import Park
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import step
 from topology.sequencer.timers import Timers

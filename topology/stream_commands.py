@@ -3,12 +3,12 @@
 from dataclasses import asdict
 
 from topology.command import Command, Refused, Result
+from topology.declaration.policies.late import RebuildStream
 from topology.lane_names import ids_of
 from topology.model.counts import saturated
 from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.model.printable import printable
-from topology.on_late import RebuildStream
 from topology.redelivery import bury
 from topology.rehearsal import Rehearsal, rehearse
 from topology.rows import progress_key

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.linking import link_of, with_links
+from topology.declaration.linking import link_of, with_links
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
@@ -12,9 +14,7 @@ from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.rows import POSITIONS
 from topology.sequencer.memory_budget import Budget
-from topology.source import Source
 from topology.taken import Alarm, Taken, encode_taken
-from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
+from topology.declaration.policies.gap import Adaptive
 from topology.lateness import Lateness
 from topology.model.event import Event, Record
-from topology.on_gap import Adaptive
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Ordering
 from topology.trial import Trial

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
+from topology.declaration.view import View
 from topology.lateness import decode_lateness
 from topology.model.counts import decode_counts
 from topology.model.errors import Malformed
@@ -28,7 +29,6 @@ from topology.sequencer.memory_budget import Budget, Unloads
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import LAST, Step, can_go_on, deadline, ring_of
 from topology.sequencer.timers import Timers
-from topology.view import View
 
 CACHED = 50_000
 """Streams in order kept in memory per view and partition; others are read when they move."""

@@ -6,6 +6,8 @@ from itertools import islice
 
 from topology.asking import asking_of
 from topology.closed import ClosedStreams
+from topology.declaration.policies.late import RebuildStream
+from topology.declaration.view import View
 from topology.failure import Failure
 from topology.handling import NEVER, Handling
 from topology.handling_epochs import EpochHandling, epoch_handling_of
@@ -16,7 +18,6 @@ from topology.model.event import Event, Message
 from topology.model.origin import ORIGIN, REASON, origin
 from topology.model.partition_table import PartitionTable, Row
 from topology.model.printable import printable
-from topology.on_late import RebuildStream
 from topology.plausible import ALWAYS
 from topology.redelivery import Foreign, redeliver, revive, set_aside
 from topology.redriven import Redriven
@@ -25,7 +26,6 @@ from topology.sequencer.memory_budget import Budget
 from topology.sequencer.progress import Progress, Retry, note_failed
 from topology.sequencer.sequencer import LAST, Step, hold_all, step
 from topology.unit import CommitUnit
-from topology.view import View
 from topology.view_state import ViewState, is_parked
 from topology.view_tells import tell, tell_parked, why_full
 

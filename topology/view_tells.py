@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 import orjson
 
+from topology.declaration.lanes import LANE, split_lane
+from topology.declaration.policies.late import RebuildStream, too_long
+from topology.declaration.view import View
 from topology.failure import Failure, position
 from topology.handling_lanes import own_stream
-from topology.lanes import LANE, split_lane
 from topology.model.event import Event
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
-from topology.on_late import RebuildStream, too_long
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step
 from topology.unit import CommitUnit
-from topology.view import View
 
 
 def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:

@@ -17,9 +17,9 @@ from apps.rebuild.plan import Plan, WorkFolder
 from apps.rebuild.progress import Progress
 from stores.sink import Sink
 from topology import Topology, View
+from topology.declaration.source import Source
 from topology.faust.kafka import connection
 from topology.rebuilding import Tally
-from topology.source import Source
 from topology.spark import history, rebuild
 from topology.spark.slices import Sent, Slices
 

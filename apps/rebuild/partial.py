@@ -16,8 +16,8 @@ from apps.rebuild.build import Build
 from apps.rebuild.job_report import report
 from apps.rebuild.plan import Plan
 from stores.sink import NotYet, OutputRecord, Position, Sink, StoreError
+from topology.declaration.lanes import split_lane
 from topology.faust.follower import Follower
-from topology.lanes import split_lane
 from topology.rebuilding.replacement import Replacement
 from topology.spark import history
 from topology.spark.slices import Record

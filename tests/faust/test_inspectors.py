@@ -6,7 +6,7 @@ import pytest
 
 from tests.topology.formats import csv
 from topology import DeclarationError, Inspector, Topology
-from topology.environment import variable, with_inspectors
+from topology.declaration.environment import variable, with_inspectors
 from topology.faust import compile
 
 NAME = "tests.topology.formats:csv"

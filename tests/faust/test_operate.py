@@ -8,9 +8,9 @@ import pytest
 from topology import Inspector, Topology, TopologyTestDriver
 from topology.command import Command, Result
 from topology.commands import execute
+from topology.declaration.lanes import joined_lane
 from topology.faust import operate as operate_module
 from topology.faust.operate import Orders, operate, partitions_of
-from topology.lanes import joined_lane
 from topology.unit import CommitUnit
 
 

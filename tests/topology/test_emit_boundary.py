@@ -21,7 +21,7 @@ from topology import (
     TopologyTestDriver,
     Upsert,
 )
-from topology.emitting import Emitting
+from topology.declaration.emits import Emitting
 from topology.testing import DeadRow
 
 SIZE = 1_000_000

@@ -24,8 +24,8 @@ from topology import (
     linked,
 )
 from topology import handling as handling_of
+from topology.declaration.lanes import shown
 from topology.faust.channel import Item
-from topology.lanes import shown
 from topology.model import changes as changes_of
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import Event, Inspector, Topology, TopologyTestDriver, Upsert, park, redeliver
+from topology.declaration.lanes import joined_lane, split_lane
 from topology.lane_names import ids_of, readings
-from topology.lanes import joined_lane, split_lane
 
 PART = st.sampled_from(["a", "b", "|", "%", "%7C", "%25", "a|b", "b|c", "", "x%7Cy"])
 

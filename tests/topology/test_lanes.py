@@ -22,8 +22,8 @@ from topology import (
     skip,
     spill,
 )
+from topology.declaration.lanes import joined_lane, split_lane
 from topology.inspectors.stream_ids import StreamIds
-from topology.lanes import joined_lane, split_lane
 
 ANY: Any = None
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)

@@ -24,8 +24,8 @@ from topology import (
     spill,
     wait,
 )
+from topology.declaration.policies import Gap
 from topology.model.origin import ORIGIN
-from topology.policies import Gap
 from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
 
 

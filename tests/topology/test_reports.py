@@ -7,7 +7,7 @@ import pytest
 
 from stores.memory import MemoryTable
 from topology import Inspector, Record, Topology, halt, rebuild_stream, skip
-from topology.policies import OnError
+from topology.declaration.policies import OnError
 from topology.stream_task import StreamTask
 
 NOW = 1_700_000_000_000

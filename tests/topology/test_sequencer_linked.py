@@ -8,8 +8,8 @@ from hypothesis import settings
 from tests.topology.held import Held, event
 from tests.topology.hold_machine import Machine
 from topology import Event
+from topology.declaration.sequences import LOWEST, linked
 from topology.sequencer.sequencer import Gap, Ordering
-from topology.sequences import LOWEST, linked
 
 
 def previous(one: Event) -> int | None:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.topology.held import Held, event
 from tests.topology.hold_machine import Machine
+from topology.declaration.sequences import LOWEST
 from topology.sequencer.progress import RECENT_KEPT
 from topology.sequencer.sequencer import Ordering
-from topology.sequences import LOWEST
 
 
 def ordering(**more: Any) -> Ordering:

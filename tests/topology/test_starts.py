@@ -22,7 +22,7 @@ from topology import (
     opened_by,
     skip,
 )
-from topology.starts import Closing
+from topology.declaration.starts import Closing
 
 ANY: Any = None
 

@@ -18,8 +18,8 @@ from topology import (
     spill,
     suggest_timeouts,
 )
+from topology.declaration.starts import Start, first
 from topology.sequencer.sequencer import Ordering
-from topology.starts import Start, first
 from topology.suggest import learned
 
 

@@ -19,11 +19,11 @@ from topology import (
     park,
     retry,
 )
+from topology.declaration.view import View
 from topology.faust.watch import Blocked, Watchdog
 from topology.model.event import Record
 from topology.stream_task import StreamTask
 from topology.testing.kept import Kept
-from topology.view import View
 
 
 def plain(event: Event) -> list[Any]:

@@ -9,9 +9,9 @@ import pytest
 from tests.topology.handled import run
 from tests.topology.partition import shop
 from topology import DeclarationError, Upsert, skip
+from topology.declaration.sequences import JUMP
+from topology.declaration.view import handler_shape
 from topology.sequencer.sequencer import Ordering
-from topology.sequences import JUMP
-from topology.view import handler_shape
 
 
 def one(event: Any) -> None: ...

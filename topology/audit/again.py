@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from topology.audit.sequences import Sequences
+from topology.declaration.view import View
 from topology.handling import Handling
 from topology.handling_lanes import handling_of
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 from topology.unit import CommitUnit, Out
-from topology.view import View
 
 
 class _Again(Handling):

@@ -14,12 +14,12 @@ from topology.audit.received import Received
 from topology.audit.report import Report, SourceReport, ViewReport
 from topology.audit.sides import Sides, header
 from topology.audit.view_partition import ViewPartition
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.model.errors import Malformed
 from topology.model.event import Message
 from topology.model.origin import ORIGIN, original
-from topology.source import Source
-from topology.topology import Topology
-from topology.view import View
 
 Feed = Callable[[Message], None]
 

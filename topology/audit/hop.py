@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from topology.audit.cut import Cut, Partition
 from topology.audit.finding import Findings, Place, Violation
 from topology.audit.sequences import Sequences
+from topology.declaration.source import Source
 from topology.model.event import Message
-from topology.source import Source
 
 INFINITE = 2**63
 

@@ -9,11 +9,11 @@ import orjson
 
 from topology.audit.finding import Findings, Place, Violation
 from topology.audit.sides import header
+from topology.declaration.policies import Skip
+from topology.declaration.view import View
 from topology.model.event import Message
 from topology.output_chain import START, Chain, chained
-from topology.policies import Skip
 from topology.rebuild import CLEARED
-from topology.view import View
 
 REMEMBERED = 50_000
 """At least once: records per partition with which repeats are compared."""

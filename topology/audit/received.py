@@ -8,13 +8,13 @@ from topology.audit.finding import Findings, Place, Violation
 from topology.audit.hop import Hop
 from topology.audit.sides import Sides
 from topology.audit.view_partition import ViewPartition
-from topology.linking import lenient_link
+from topology.declaration.linking import lenient_link
+from topology.declaration.sequences import Linked
+from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
-from topology.sequences import Linked
-from topology.source import Source
-from topology.view import View
 
 
 class Group:

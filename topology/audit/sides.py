@@ -7,14 +7,14 @@ import orjson
 
 from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
+from topology.declaration.lanes import LANE, joined_lane
+from topology.declaration.policies.late import RebuildStream
+from topology.declaration.sequences import Monotonic
+from topology.declaration.starts import First
+from topology.declaration.view import View
 from topology.failure import HEALED
-from topology.lanes import LANE, joined_lane
 from topology.model.event import Message
 from topology.model.origin import REASON
-from topology.on_late import RebuildStream
-from topology.sequences import Monotonic
-from topology.starts import First
-from topology.view import View
 
 
 @dataclass(slots=True)

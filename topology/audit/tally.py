@@ -5,8 +5,8 @@ from topology.audit.finding import Findings, Violation
 from topology.audit.rows import StateRows
 from topology.audit.sides import NOTHING, Sides
 from topology.audit.stream import Stream
+from topology.declaration.view import View
 from topology.model.counts import Counts
-from topology.view import View
 
 PLACES = ("waiting", "parked", "late", "failed", "dead", "redriven", "redelivering")
 """The places that records or rows tell of, one by one."""

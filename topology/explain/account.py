@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from topology.declaration.lanes import split_lane
+from topology.declaration.policies.full import Redeliver
 from topology.explain.around import Around, Arrival, Away, Blocked, Request, SetAside
 from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
@@ -11,9 +13,7 @@ from topology.explain.passed import Passed, passed
 from topology.explain.remedies import Remedy, remedies
 from topology.explain.standing import Situation, Standing
 from topology.explain.told import Told
-from topology.lanes import split_lane
 from topology.model.event import Event
-from topology.on_full import Redeliver
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import can_go_on
 from topology.view_task import ViewTask

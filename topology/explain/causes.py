@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from topology.declaration.policies.error import Retry
 from topology.explain.around import Around, Blocked, SetAside
 from topology.explain.passed import ranges_of
 from topology.explain.standing import Standing
 from topology.explain.times import lasting
 from topology.explain.words import events, messages, not_read, numbered, spelled
 from topology.model.printable import printable
-from topology.on_error import Retry
 from topology.sequencer.progress import Progress
 
 

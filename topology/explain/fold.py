@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from topology.lanes import joined_lane
+from topology.declaration.lanes import joined_lane
 from topology.rows import (
     COUNTS,
     LATENESS,

@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from topology.declaration.policies.full import Redeliver
+from topology.declaration.policies.gap import Ask
+from topology.declaration.view import View
 from topology.explain.around import Around, Away
 from topology.explain.standing import Standing
 from topology.explain.times import lasting
 from topology.explain.words import events, spelled
-from topology.on_full import Redeliver
-from topology.on_gap import Ask
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import deadline
-from topology.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from topology.declaration.policies.error import Halt
 from topology.explain.around import Around
 from topology.explain.standing import Standing
 from topology.explain.words import events, spelled
-from topology.on_error import Halt
 
 
 @dataclass(frozen=True, slots=True)

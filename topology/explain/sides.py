@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
+from topology.declaration.lanes import LANE, joined_lane, split_lane
+from topology.declaration.view import View
 from topology.explain.around import Arrival, Blocked, Request, SetAside
 from topology.failure import HEALED
-from topology.lanes import LANE, joined_lane, split_lane
 from topology.model.event import Message
 from topology.model.origin import REASON, original
 from topology.rows import redriven_key
 from topology.sequencer.progress import Progress, may_be_skipped
-from topology.view import View
 from topology.view_task import ViewTask
 
 _HELD = ("retry", "park", "halt", "rebuild")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
+from topology.declaration.lanes import split_lane
 from topology.explain.account import Account
 from topology.explain.around import Arrival, SetAside
 from topology.explain.columns import columns
@@ -13,7 +14,6 @@ from topology.explain.tally import SHARE, Brought, ViewTally
 from topology.explain.times import lasting, since
 from topology.explain.told import waiting_text
 from topology.explain.words import numbered
-from topology.lanes import split_lane
 from topology.model.counts import Counts
 from topology.model.printable import printable
 

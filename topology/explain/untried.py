@@ -1,10 +1,10 @@
 """What of a view a trial on recorded events does not do, in words."""
 
-from topology.on_error import Advance, Halt
-from topology.on_full import Redeliver
-from topology.on_late import RebuildStream
-from topology.starts import OpenedBy
-from topology.view import View
+from topology.declaration.policies.error import Advance, Halt
+from topology.declaration.policies.full import Redeliver
+from topology.declaration.policies.late import RebuildStream
+from topology.declaration.starts import OpenedBy
+from topology.declaration.view import View
 
 
 def untried(view: View, whole: bool) -> list[str]:

@@ -10,7 +10,9 @@ import faust
 from faust.stores import STORES
 from faust.types import StreamT
 
-from topology.environment import with_inspectors
+from topology.declaration.environment import with_inspectors
+from topology.declaration.timeouts import Clock
+from topology.declaration.topology import Topology
 from topology.faust import cli_audit
 from topology.faust.broker.cli import register_topics
 from topology.faust.channel import WorkChannel
@@ -23,8 +25,6 @@ from topology.faust.settings import Settings
 from topology.faust.transport import TableManager, Transport
 from topology.faust.watch import Watchdog
 from topology.faust.watch.telling import teller
-from topology.timeouts import Clock
-from topology.topology import Topology
 
 STORES.aliases["sequitur"] = "topology.faust.store:Store"
 

@@ -11,12 +11,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from stores.row_changes import uncollected
 from topology.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.audit.received import event_of
+from topology.declaration.topology import Topology
 from topology.faust.answering import CannotTell
 from topology.faust.kafka import connected_consumer, missing_topics, partitions_of, read_range
 from topology.faust.looks.ticker import Ticker
 from topology.faust.named import named
 from topology.faust.offsets import Committed, Offsets
-from topology.topology import Topology
 
 PATIENCE = 20.0
 """Seconds to wait for a moment in which nothing is committed; then something may move."""

@@ -5,10 +5,10 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from topology.declaration.source import Source
 from topology.faust.clock import wall
 from topology.faust.kafka import connected_consumer, partitions_of
 from topology.faust.offsets import Offsets
-from topology.source import Source
 
 EVERY = 0.5
 """Seconds between two looks at how far the re-keying is."""

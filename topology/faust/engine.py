@@ -10,6 +10,8 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from mode import get_logger
 
 from stores.view_stores import open_store
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
 from topology.faust.barrier import Barriers
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.broker.shapes import wait_for
@@ -26,8 +28,6 @@ from topology.faust.shared import Shared
 from topology.faust.stream_partition import StreamPartition
 from topology.faust.tables import Tables
 from topology.faust.writer import shared_producer
-from topology.source import Source
-from topology.topology import Topology
 
 logger = get_logger(__name__)
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from topology.topology import Topology
-from topology.view import View
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 
 T = TypeVar("T")
 

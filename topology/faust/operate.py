@@ -14,6 +14,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.command import Command, Result, encode_command
+from topology.declaration.lanes import split_lane
+from topology.declaration.view import View
 from topology.explain.sides import body_of
 from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
@@ -21,8 +23,6 @@ from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
 from topology.faust.named import view_of
 from topology.lane_names import readings
-from topology.lanes import split_lane
-from topology.view import View
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from mode import get_logger
 
 from stores.view_table import TableError, TableFenced
+from topology.declaration.source import Source
 from topology.faust.runner import Runner
 from topology.faust.shared import Shared
-from topology.source import Source
 
 logger = get_logger(__name__)
 

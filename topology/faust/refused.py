@@ -26,13 +26,13 @@ from aiokafka.errors import (
 )
 from mode import get_logger
 
+from topology.declaration.view import View
 from topology.faust.broker.shapes import configs
 from topology.faust.kafka import CannotMake, connection
 from topology.faust.partitions import Partitions
 from topology.faust.writer import BATCH_BYTES, REQUEST_BYTES
 from topology.model.printable import printable
 from topology.unit import CommitUnit, SentBy
-from topology.view import View
 
 logger = get_logger(__name__)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from topology.declaration.topology import Topology
 from topology.faust.barrier import Barriers
 from topology.faust.channel import WorkChannel
 from topology.faust.kafka import connection
@@ -15,7 +16,6 @@ from topology.faust.refused import Refusals
 from topology.faust.settings import Settings
 from topology.faust.tables import Tables
 from topology.faust.writer import AcknowledgedWriter, TransactionalWriter, Writer
-from topology.topology import Topology
 
 
 @dataclass(slots=True)

@@ -17,9 +17,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from topology.declaration.view import View
 from topology.faust.clock import wall
 from topology.faust.kafka import connected_consumer, connection
-from topology.view import View
 
 Spans = dict[str, dict[int, tuple[int, int]]]
 """Topic → partition → (first offset that is there, the offset behind the last one)."""

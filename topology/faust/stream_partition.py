@@ -19,6 +19,8 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from stores.view_table import TableError, TableFenced, TableUnavailable
+from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
@@ -34,10 +36,8 @@ from topology.model.partition_table import PartitionTable
 from topology.positions import decode_positions
 from topology.rows import COUNTS, POSITIONS
 from topology.sequencer.memory_budget import Budget
-from topology.source import Source
 from topology.stream_task import StreamTask
 from topology.taken import Taken
-from topology.view import View
 from topology.view_task import ViewTask
 
 logger = get_logger(__name__)

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
 from topology.model.event import Message
 from topology.rebuilding.limit import limit_of
 from topology.rebuilding.tally import Tally
 from topology.rebuilding.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild
-from topology.source import Source
 from topology.stream_task import StreamTask
-from topology.topology import Topology
 from topology.unit import CommitUnit, Out
 
 

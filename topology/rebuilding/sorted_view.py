@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from topology.declaration.policies import LateTopic, Spill, Wait
+from topology.declaration.view import View
 from topology.handling import Handling
 from topology.handling_lanes import LaneHandling
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.model.partition_table import Row
-from topology.policies import LateTopic, Spill, Wait
 from topology.sequencer.sequencer import LAST, Gap, Ordering, Step
 from topology.unit import CommitUnit
-from topology.view import View
 from topology.view_task import ViewTask
 
 ENOUGH = 1 << 70

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import orjson
 
-from topology.lanes import split_lane
+from topology.declaration.lanes import split_lane
+from topology.declaration.view import View
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.output_chain import START, Chain, chained
@@ -19,7 +20,6 @@ from topology.rebuilding.tally import REASONS, Tally
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import LAST
 from topology.unit import CommitUnit, Out
-from topology.view import View
 
 _NEVER = -(1 << 70)
 """Below any sequence."""

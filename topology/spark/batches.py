@@ -9,6 +9,7 @@ from threading import Lock
 from pyspark.sql import DataFrame
 
 from stores.sink import OutputRecord, Sink
+from topology.declaration.topology import Topology
 from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock
@@ -16,7 +17,6 @@ from topology.spark.packing import Outcome, Sent, unpack_outcome
 from topology.spark.processor import HORIZON
 from topology.spark.writer import Writer
 from topology.taken import Taken
-from topology.topology import Topology
 
 log = logging.getLogger("topology.spark")
 

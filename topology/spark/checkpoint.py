@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 from pyspark.sql import SparkSession
 
+from topology.declaration.topology import Topology
 from topology.spark.settings import CannotRun
-from topology.topology import Topology
 
 OURS = "sequitur"
 """The folder of our own notes."""

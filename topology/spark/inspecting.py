@@ -13,17 +13,17 @@ import orjson
 import pyarrow as pa
 
 from topology.command import Command, Refused, Result, decode_command
-from topology.lanes import split_lane
+from topology.declaration.lanes import split_lane
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.source import Source
 from topology.spark.packing import Outcome, Sent, pack_messages, pack_outcome
 from topology.spark.reference import Reference
 from topology.stream_task import malformed, unknown
 from topology.taken import Taken
-from topology.topology import Topology
 from topology.unit import CommitUnit
-from topology.view import View
 
 MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"
 """What a row's value is: messages of a stream, commands to it, or an outcome."""

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stores.sink import Sink
-from topology.environment import chosen_inspectors
+from topology.declaration.environment import chosen_inspectors
+from topology.declaration.topology import Topology
 from topology.model.counts import Counts
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
@@ -25,7 +26,6 @@ from topology.spark.settings import Settings
 from topology.spark.supported import check_supported
 from topology.spark.writer import Writer
 from topology.taken import Taken
-from topology.topology import Topology
 
 log = logging.getLogger("topology.spark")
 

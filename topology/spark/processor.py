@@ -16,13 +16,13 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from topology.command import Command, decode_command
+from topology.declaration.topology import Topology
 from topology.model.event import Record
 from topology.spark.cells import StreamCells
 from topology.spark.inspecting import COMMANDS, MESSAGES, at_place
 from topology.spark.packing import in_order, pack_outcome, unpack_messages
 from topology.spark.reference import Reference
 from topology.spark.step import StreamStep
-from topology.topology import Topology
 
 HORIZON = "sequitur.horizon"
 """The local property by which a batch's tasks learn its horizon (ms)."""

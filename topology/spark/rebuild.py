@@ -17,13 +17,13 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from topology.lanes import split_lane
+from topology.declaration.lanes import split_lane
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
 from topology.spark.slices import Sent, Slices
-from topology.topology import Topology
-from topology.view import View
 
 _KEYED = (
     "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary, "

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 
+from topology.declaration.topology import Topology
 from topology.model.dotted import find
 from topology.model.errors import DeclarationError
-from topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,18 @@ from time import monotonic
 
 from topology.away import Away
 from topology.commands import Command, aexecute
-from topology.linking import link_of, with_links
+from topology.declaration.linking import link_of, with_links
+from topology.declaration.source import Source
+from topology.declaration.timeouts import Clock
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event, Record, event_of
 from topology.model.partition_table import Row
 from topology.rows import decode_message, encode_message
-from topology.source import Source
 from topology.spark.cells import StreamCells, ViewCells
 from topology.spark.packing import Outcome, Sent
-from topology.timeouts import Clock
-from topology.topology import Topology
 from topology.unit import CommitUnit, Out
-from topology.view import View
 from topology.view_task import ViewTask
 
 AWAY = (b"r", b"s")

@@ -1,9 +1,9 @@
 """What of a topology runs on Spark: refused at the start, rather than run differently."""
 
+from topology.declaration.policies import Halt, RebuildStream
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.model.errors import DeclarationError
-from topology.policies import Halt, RebuildStream
-from topology.topology import Topology
-from topology.view import View
 
 
 def check_supported(topology: Topology) -> None:

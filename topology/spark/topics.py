@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
+from topology.declaration.topology import Topology
 from topology.spark.settings import CannotRun
-from topology.topology import Topology
 
 MESSAGE_BYTES = 8 << 20
 """max.message.bytes of the topics that are made, as with Faust."""

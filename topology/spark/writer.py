@@ -19,11 +19,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.structs import OffsetAndMetadata
 
+from topology.declaration.topology import Topology
 from topology.spark.clock import Ends
 from topology.spark.packing import Sent
 from topology.spark.settings import Settings
 from topology.spark.topics import Topics
-from topology.topology import Topology
 
 T = TypeVar("T")
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from topology.declaration.source import Source
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.model.origin import ORIGIN
-from topology.source import Source
 from topology.testing.log import FakeLog
 from topology.testing.worker import World
 from topology.unit import Out

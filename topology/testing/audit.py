@@ -3,18 +3,18 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
+from topology.declaration.policies import RebuildStream, Skip
+from topology.declaration.sequences import Contiguous, Monotonic
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event
-from topology.policies import RebuildStream, Skip
-from topology.sequences import Contiguous, Monotonic
 from topology.testing.arrived import Arrived, Reader
 from topology.testing.audit_shared import SharedTopics, hasty
 from topology.testing.audit_state import StreamState, state_errors
 from topology.testing.epochs import last_epoch
 from topology.testing.fold import Expected, fold
 from topology.testing.schedule import Schedule
-from topology.topology import Topology
-from topology.view import View
 
 REMEMBERED = 100_000
 """Folds kept from one run to the next."""

@@ -6,15 +6,15 @@ from typing import Any
 
 import orjson
 
+from topology.declaration.policies import RebuildStream, Skip
+from topology.declaration.sequences import Monotonic
+from topology.declaration.view import View
 from topology.failure import HEALED
-from topology.policies import RebuildStream, Skip
 from topology.rebuild import PASSED_OVER
 from topology.rows import split_redriven_key
-from topology.sequences import Monotonic
 from topology.testing.fold import Expected, attempts
 from topology.testing.log import LogPartition
 from topology.testing.schedule import Schedule
-from topology.view import View
 
 Key = tuple[str, bytes | None]
 """(topic, record key)."""

@@ -3,14 +3,14 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
+from topology.declaration.policies import RebuildStream
+from topology.declaration.sequences import Linked
+from topology.declaration.view import View
 from topology.model.counts import Counts, decode_counts
-from topology.policies import RebuildStream
 from topology.rows import COUNTS, decode_progress, split_buffer_key
 from topology.sequencer.progress import Progress, last_of
-from topology.sequences import Linked
 from topology.testing.fold import Expected
 from topology.testing.schedule import Schedule
-from topology.view import View
 
 
 @dataclass(slots=True)

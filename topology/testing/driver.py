@@ -14,17 +14,19 @@ from topology.audit import Report
 from topology.away import Away
 from topology.commands import Command, Result, aexecute
 from topology.dead import Choice, dead_at, find, put_back
+from topology.declaration.lanes import split_lane
+from topology.declaration.source import Source
+from topology.declaration.timeouts import Clock
+from topology.declaration.topology import Topology
 from topology.explain import Account
 from topology.history import Histories
 from topology.lane_names import ids_of, lanes_told, readings
-from topology.lanes import split_lane
 from topology.model.counts import Counts
 from topology.model.event import Event, Record
 from topology.model.printable import printable
 from topology.rebuild import arebuild, rebuild
 from topology.rows import REDRIVEN, split_redriven_key
 from topology.sequencer.progress import Progress, last_of
-from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing import given
 from topology.testing.driver_audit import audit
@@ -33,8 +35,6 @@ from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
 from topology.testing.unchanged import ChangedContent, watching
-from topology.timeouts import Clock
-from topology.topology import Topology
 from topology.unit import CommitUnit
 from topology.view_task import ViewTask
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from topology.declaration.policies.gap import Ask
 from topology.explain import Account, Around, Away, account
 from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
 from topology.model.event import Message
-from topology.on_gap import Ask
 from topology.redelivery import not_before, revive
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.kept import Kept

@@ -6,12 +6,12 @@ No buffers, batches, rows or commits: this is what the engine's results are comp
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from topology.declaration.policies.error import Advance, Park, Retry
+from topology.declaration.view import View
 from topology.handling import Handling
 from topology.model.event import Event, Message
-from topology.on_error import Advance, Park, Retry
 from topology.testing.awaited import complete
 from topology.unit import CommitUnit
-from topology.view import View
 
 Emitted = tuple[str, bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
 """(topic, key, value, headers)."""

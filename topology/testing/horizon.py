@@ -1,6 +1,6 @@
 """The barrier before a gap is given up, as `topology.faust.horizon` has it, without waiting."""
 
-from topology.source import Source
+from topology.declaration.source import Source
 from topology.testing.log import TopicPartition
 from topology.testing.worker import Worker, World
 

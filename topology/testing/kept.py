@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 
 from stores.memory import MemoryTable
+from topology.declaration.topology import Topology
 from topology.model.errors import RefusedValue
 from topology.model.event import Record
 from topology.model.printable import printable
 from topology.testing.read_store import ReadStore, Store
-from topology.topology import Topology
 from topology.unit import CommitUnit
 
 Headers = Sequence[tuple[str, bytes]]

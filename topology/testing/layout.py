@@ -1,12 +1,12 @@
 """What simulations of one topology share and none of them changes, worked out once."""
 
-from topology.policies import Advance, Redeliver, Skip
-from topology.sequences import Monotonic
-from topology.source import Source
-from topology.starts import First
+from topology.declaration.policies import Advance, Redeliver, Skip
+from topology.declaration.sequences import Monotonic
+from topology.declaration.source import Source
+from topology.declaration.starts import First
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.testing.log import TopicPartition
-from topology.topology import Topology
-from topology.view import View
 
 
 class Layout:

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from topology.declaration.sequences import Contiguous, Linked
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
 from topology.inspectors import Inspector
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.sequences import Contiguous, Linked
-from topology.source import Source
-from topology.topology import Topology
 from topology.unit import Out
 
 

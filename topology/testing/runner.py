@@ -10,12 +10,12 @@ from itertools import islice
 from math import inf
 
 from topology.away import Away
+from topology.declaration.policies.late import RebuildStream
+from topology.declaration.source import Source
 from topology.history import Histories, History
 from topology.model.event import Event, Record
-from topology.on_late import RebuildStream
 from topology.rebuild import arebuild, rebuild
 from topology.sequencer.memory_budget import Budget
-from topology.source import Source
 from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.awaited import complete
 from topology.testing.commits import Commits

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from topology.declaration.topology import Topology
 from topology.testing.audit import Audit
 from topology.testing.halting import HaltingSchedule, ObeyingRunner
 from topology.testing.layout import Layout
@@ -16,7 +17,6 @@ from topology.testing.redriving import RedrivingSchedule
 from topology.testing.runner import PartitionRunner
 from topology.testing.schedule import Schedule
 from topology.testing.worker import Guarantee, World
-from topology.topology import Topology
 
 START = 1_000_000_000_000
 """The clock at the start of every run (ms)."""

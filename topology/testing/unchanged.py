@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
+from topology.declaration.view import View
 from topology.inspectors.lazy import LazyJson
 from topology.model.changes import collected, each_of
 from topology.model.event import Event
 from topology.model.printable import printable
-from topology.view import View
 
 
 class ChangedContent(AssertionError):

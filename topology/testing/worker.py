@@ -6,11 +6,11 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.testing.disk import FakeTable
 from topology.testing.layout import Layout
 from topology.testing.log import FakeLog, TopicPartition
-from topology.topology import Topology
-from topology.view import View
 
 if TYPE_CHECKING:
     from topology.testing.runner import PartitionRunner

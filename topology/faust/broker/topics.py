@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from topology.topology import Topology
+from topology.declaration.topology import Topology
 
 MESSAGE_BYTES = 8 << 20
 """max.message.bytes of the topics that Sequitur makes: a message plus what is noted of it."""

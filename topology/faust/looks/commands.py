@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from aiokafka import TopicPartition
 
 from topology.command import decode_command
+from topology.declaration.view import View
 from topology.explain.fold import of_counts
 from topology.explain.sides import body_of
 from topology.explain.told import WAITS, Told, answered, merged, waits
 from topology.faust.looks.durable import Durable
 from topology.faust.named import views_of
-from topology.view import View
 
 LIMIT = 50
 """Commands that are listed unless told otherwise."""

@@ -10,6 +10,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
 from stores.memory import MemoryTable
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
 from topology.explain.words import lately
@@ -23,9 +26,6 @@ from topology.model.counts import left_behind
 from topology.model.event import Message
 from topology.redelivery import Redelivered, not_before, revive
 from topology.rows import COUNTS
-from topology.source import Source
-from topology.topology import Topology
-from topology.view import View
 from topology.view_task import ViewTask
 
 LOOK, SECONDS = 500_000, 5.0

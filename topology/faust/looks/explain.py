@@ -5,6 +5,9 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
+from topology.declaration.lanes import split_lane
+from topology.declaration.policies.gap import Ask
+from topology.declaration.view import View
 from topology.explain import Account, Around, account, of_lanes, of_stream
 from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
@@ -14,11 +17,8 @@ from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
 from topology.faust.named import views_of
 from topology.lane_names import lanes_of, lanes_told, readings
-from topology.lanes import split_lane
-from topology.on_gap import Ask
 from topology.rows import redriven_key
 from topology.sequencer.progress import Progress, last_of
-from topology.view import View
 from topology.view_task import ViewTask
 
 ASKED = 20_000

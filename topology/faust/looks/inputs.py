@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from aiokafka import TopicPartition
 
+from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.explain import Arrival
 from topology.explain.words import lately
 from topology.faust.looks.durable import Durable, Span
@@ -12,8 +14,6 @@ from topology.faust.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
-from topology.source import Source
-from topology.view import View
 
 NEWEST = 20_000
 """Offsets at the end of the input in which the stream's last message is looked for."""

@@ -6,6 +6,9 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.declaration.sequences import Contiguous
+from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.explain.recorded import Recorded
 from topology.faust.broker.shapes import configs
 from topology.faust.looks.durable import Durable
@@ -13,9 +16,6 @@ from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
 from topology.sequencer.sequencer import Ordering
-from topology.sequences import Contiguous
-from topology.source import Source
-from topology.view import View
 
 STAMP = "message.timestamp.type"
 

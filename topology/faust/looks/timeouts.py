@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from topology.declaration.sequences import Contiguous
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
 from topology.explain.untried import untried
 from topology.faust.looks.durable import Durable
 from topology.faust.looks.recorded import Reading
 from topology.faust.looks.ticker import Ticker
 from topology.faust.named import named
-from topology.sequences import Contiguous
-from topology.source import Source
 from topology.suggest import RATES, Suggested, Suggestion, suggested
-from topology.topology import Topology
 
 LIMIT = 400_000
 """Recorded messages that are looked at unless told otherwise."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.explain import (
     Brought,
     Partition,
@@ -23,9 +25,7 @@ from topology.faust.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.event import Message
 from topology.model.origin import REASON, original
-from topology.source import Source
 from topology.taken import Taken
-from topology.view import View
 
 COUNTED = 100_000
 """Offsets between a view that reads apart and the others of which the events are counted."""

@@ -6,10 +6,10 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from mode import get_logger
 
+from topology.declaration.view import View
 from topology.faust.kafka import connection
 from topology.faust.watch.watchdog import Blocked
 from topology.model.errors import described
-from topology.view import View
 
 logger = get_logger(__name__)
 

@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 from mode import get_logger
 
+from topology.declaration.view import View
 from topology.handling import Handling
 from topology.model.event import Event
 from topology.model.printable import printable
-from topology.view import View
 
 logger = get_logger(__name__)
 

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from topology.declaration.policies.error import Halt
+from topology.declaration.policies.gap import Gap, Skip
 from topology.model.errors import DeclarationError
-from topology.on_error import Halt
-from topology.on_gap import Gap, Skip
 
 DELAYS_IN_A_GAP = 4
 """How often an event must be able to come again before the gap that it fills is given up."""

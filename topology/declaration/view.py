@@ -7,18 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from topology.emitting import Emitting
+from topology.declaration.emits import Emitting
+from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
+from topology.declaration.linking import lenient_link
+from topology.declaration.policies import (
+    Adaptive,
+    Full,
+    Gap,
+    Halt,
+    OnError,
+    OnLate,
+    Redeliver,
+    Skip,
+)
+from topology.declaration.sequences import JUMP, Contiguous, Linked, Monotonic
+from topology.declaration.side_topics import SideTopics
+from topology.declaration.source import Source
+from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
 from topology.inspectors.stream_ids import StreamIds
-from topology.lanes import Lane, Split, joined_lane, split_lane
-from topology.linking import lenient_link
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
-from topology.policies import Adaptive, Full, Gap, Halt, OnError, OnLate, Redeliver, Skip
 from topology.sequencer.sequencer import LAST, Ordering
-from topology.sequences import JUMP, Contiguous, Linked, Monotonic
-from topology.side_topics import SideTopics
-from topology.source import Source
-from topology.starts import Closing, EarliestSeen, First, OpenedBy, Start
 
 Handler = Callable[..., Any]
 """(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""

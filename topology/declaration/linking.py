@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from topology.declaration.sequences import Contiguous, Linked, Sequence
 from topology.inspectors.fields import Header, RecordKey, getter
 from topology.inspectors.inspector import (
     Compiles,
@@ -17,7 +18,6 @@ from topology.inspectors.inspector import (
 from topology.inspectors.normalise import sequence_number
 from topology.model.errors import DeclarationError, Malformed, described
 from topology.model.event import Damaged, Event, LinkedEvent, Message, linked_event
-from topology.sequences import Contiguous, Linked, Sequence
 
 Link = Callable[[Event], int | None]
 """An event → its predecessor's sequence, None if it has none; raises Malformed."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from topology.declaration.sequences import Contiguous, Sequence
 from topology.model.errors import DeclarationError
-from topology.sequences import Contiguous, Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,36 @@
 
 from typing import Literal
 
-from topology.on_error import Advance, Halt, OnError, Park, Retry, advance, halt, park, retry
-from topology.on_full import Full, Redeliver, Spill, redeliver, spill
-from topology.on_gap import Adaptive, Ask, Gap, Skip, Wait, adaptive, ask, skip, wait
-from topology.on_late import LateTopic, OnLate, RebuildStream, late_topic, rebuild_stream
+from topology.declaration.policies.error import (
+    Advance,
+    Halt,
+    OnError,
+    Park,
+    Retry,
+    advance,
+    halt,
+    park,
+    retry,
+)
+from topology.declaration.policies.full import Full, Redeliver, Spill, redeliver, spill
+from topology.declaration.policies.gap import (
+    Adaptive,
+    Ask,
+    Gap,
+    Skip,
+    Wait,
+    adaptive,
+    ask,
+    skip,
+    wait,
+)
+from topology.declaration.policies.late import (
+    LateTopic,
+    OnLate,
+    RebuildStream,
+    late_topic,
+    rebuild_stream,
+)
 
 __all__ = [
     "Adaptive",

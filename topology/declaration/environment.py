@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
+from topology.declaration.topology import Topology
 from topology.model.errors import DeclarationError
-from topology.topology import Topology
 
 PREFIX = "SEQUITUR_INSPECTOR_"
 

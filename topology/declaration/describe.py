@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topology.topology import Topology
+    from topology.declaration.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from topology.declaration.linking import compile_for
+from topology.declaration.policies import OnUnknown
+from topology.declaration.sequences import Sequence
 from topology.inspectors.inspector import (
     AnyInspector,
     Compiles,
@@ -11,9 +14,6 @@ from topology.inspectors.inspector import (
     resolved,
 )
 from topology.inspectors.stream_ids import StreamIds
-from topology.linking import compile_for
-from topology.policies import OnUnknown
-from topology.sequences import Sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)

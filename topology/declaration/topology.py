@@ -5,19 +5,11 @@ from dataclasses import replace
 from types import MappingProxyType, NoneType
 from typing import Any
 
-from topology.describe import Description, describe, policy_name
-from topology.emitting import TOPICS, alike, checked_emitting
-from topology.inspectors.inspector import AnyInspector, resolved
-from topology.lanes import Lane, compile_split, showing
-from topology.linking import compile_for
-from topology.model.errors import DeclarationError
-from topology.model.names import checked_name, checked_topic, listed
-from topology.model.printable import printable
-from topology.model.table import Table
-from topology.model.typed import AnyHandler, HandlerType
-from topology.on_full import check_full
-from topology.on_gap import check_ask
-from topology.policies import (
+from topology.declaration.describe import Description, describe, policy_name
+from topology.declaration.emits import TOPICS, alike, checked_emitting
+from topology.declaration.lanes import Lane, compile_split, showing
+from topology.declaration.linking import compile_for
+from topology.declaration.policies import (
     Advance,
     Ask,
     Full,
@@ -35,11 +27,13 @@ from topology.policies import (
     Spill,
     Wait,
 )
-from topology.sequences import Contiguous, Linked, Monotonic, contiguous
-from topology.sequences import Sequence as Sequencing
-from topology.side_topics import SideTopics
-from topology.source import Source
-from topology.starts import (
+from topology.declaration.policies.full import check_full
+from topology.declaration.policies.gap import check_ask
+from topology.declaration.sequences import Contiguous, Linked, Monotonic, contiguous
+from topology.declaration.sequences import Sequence as Sequencing
+from topology.declaration.side_topics import SideTopics
+from topology.declaration.source import Source
+from topology.declaration.starts import (
     Closing,
     EarliestSeen,
     First,
@@ -49,8 +43,14 @@ from topology.starts import (
     checked_closing,
     ending,
 )
-from topology.timeouts import checked_timeout, timed
-from topology.view import View, handler_shape
+from topology.declaration.timeouts import checked_timeout, timed
+from topology.declaration.view import View, handler_shape
+from topology.inspectors.inspector import AnyInspector, resolved
+from topology.model.errors import DeclarationError
+from topology.model.names import checked_name, checked_topic, listed
+from topology.model.printable import printable
+from topology.model.table import Table
+from topology.model.typed import AnyHandler, HandlerType
 
 PARTITIONS = 100_000
 """The most partitions of a source."""
