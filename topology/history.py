@@ -7,11 +7,11 @@ import orjson
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.full import Redeliver
 from topology.declaration.policies.late import RebuildStream, too_long
+from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
 from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
-from topology.view_task import ViewTask
 from topology.written import Written
 
 ROOM = 50_000

@@ -15,10 +15,14 @@ import orjson
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.error import Advance
-from topology.failure import Failure, Outcome, log_failure, log_healed
-from topology.handling import OUTPUT_LIMIT
-from topology.handling_epochs import EPOCH, EpochHandling, EpochLaneHandling
-from topology.handling_lanes import own_stream
+from topology.engine.commands.stream_commands import moved
+from topology.engine.commit_unit import CommitUnit, Out
+from topology.engine.epoch_handling import EPOCH, EpochHandling, EpochLaneHandling
+from topology.engine.failure import Failure, Outcome, log_failure, log_healed
+from topology.engine.handling import OUTPUT_LIMIT
+from topology.engine.lane_handling import own_stream
+from topology.engine.side_outputs import tell_late
+from topology.engine.view_task import ViewTask
 from topology.history import History
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
@@ -26,10 +30,6 @@ from topology.model.event import Event
 from topology.model.printable import printable
 from topology.sequencer.progress import FAILED_KEPT, Progress
 from topology.sequencer.replay import replayed
-from topology.stream_commands import moved
-from topology.unit import CommitUnit, Out
-from topology.view_task import ViewTask
-from topology.view_tells import tell_late
 from topology.written import Written
 
 CLEARED = "cleared"

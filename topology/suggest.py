@@ -11,7 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from topology.declaration.policies.gap import Adaptive
-from topology.lateness import Lateness
+from topology.engine.lateness import Lateness
 from topology.model.event import Event, Record
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Ordering

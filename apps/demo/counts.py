@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from topology import Counts, Topology
+from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts
-from topology.rows import COUNTS
 
 _CHUNK = 10_000  # records
 _LONGEST = 0.5  # seconds that one reading takes at most; the next one goes on

@@ -25,7 +25,7 @@ from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from apps.relay.records import SEQUENCE, VOID, headers_of
 from apps.relay.seldom import Seldom
 from stores.message import Message
-from topology.command import Command, encode_command
+from topology.engine.commands.command import Command, encode_command
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

@@ -35,9 +35,9 @@ from apps.soak import VIEWS
 from apps.soak.clock import set_clock
 from apps.soak.disk import SmallDisk
 from apps.soak.workload import Workload
+from topology.engine.positions import decode_positions
+from topology.engine.rows import COUNTS, POSITIONS
 from topology.model.counts import decode_counts
-from topology.positions import decode_positions
-from topology.rows import COUNTS, POSITIONS
 
 SESSION = 6
 """Seconds after which the group takes a worker for dead."""

@@ -11,8 +11,8 @@ from apps.soak import VIEWS
 from apps.soak.workload import Workload
 from stores.view_stores import open_store
 from stores.view_table import Store, TableError
+from topology.engine.rows import COUNTS, decode_progress
 from topology.model.counts import Counts, decode_counts
-from topology.rows import COUNTS, decode_progress
 from topology.sequencer.progress import last_of
 
 

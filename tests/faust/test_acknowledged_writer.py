@@ -8,9 +8,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.conftest import BrokerAddress
+from topology.engine.commit_unit import CommitUnit
 from topology.faust.partitions import Partitions
 from topology.faust.writer import AcknowledgedWriter, shared_producer
-from topology.unit import CommitUnit
 
 pytestmark = pytest.mark.integration
 

@@ -8,11 +8,11 @@ from aiokafka import TopicPartition
 
 from stores.memory import MemoryTable
 from topology import Inspector, Topology, redeliver, spill
+from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
+from topology.engine.view_task import ViewTask
 from topology.faust.beside import MANY, Beside
 from topology.faust.reader import Reader
 from topology.model.event import Record
-from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
-from topology.view_task import ViewTask
 
 AGAIN = "t.v.redeliver"
 

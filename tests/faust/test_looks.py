@@ -12,9 +12,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.faust.worker import Worker
+from topology.engine.intake import Taken
 from topology.explain import Account, Ledger, Missing
 from topology.faust.looks import Tallies, Timeouts, explain, gaps, timeouts, views
-from topology.taken import Taken
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from topology import Inspector, Topology, TopologyTestDriver
-from topology.command import Command, Result
-from topology.commands import execute
 from topology.declaration.lanes import joined_lane
+from topology.engine.commands.command import Command, Result
+from topology.engine.commands.execute import execute
+from topology.engine.commit_unit import CommitUnit
 from topology.faust import operate as operate_module
 from topology.faust.operate import Orders, operate, partitions_of
-from topology.unit import CommitUnit
 
 
 def test_a_lane_is_where_its_stream_is() -> None:

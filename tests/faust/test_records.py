@@ -9,9 +9,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import ConsumerRecord
 
 from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
+from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.faust import records
 from topology.model.event import Damaged
-from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.kept import Kept
 
 ORDERS = TopicPartition("orders", 3)

@@ -7,12 +7,12 @@ from aiokafka import TopicPartition
 
 from stores.memory import MemoryTable
 from topology import Inspector, Topology
+from topology.engine.intake import Taken
+from topology.engine.positions import Positions, encode_positions
+from topology.engine.rows import COUNTS, POSITIONS
 from topology.faust.offsets import Committed
 from topology.faust.stream_partition import StreamPartition
 from topology.model.counts import Counts, encode_counts
-from topology.positions import Positions, encode_positions
-from topology.rows import COUNTS, POSITIONS
-from topology.taken import Taken
 
 PLACE = TopicPartition("in", 0)
 SETTINGS = SimpleNamespace(

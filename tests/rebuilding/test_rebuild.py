@@ -10,10 +10,10 @@ from tests.rebuilding.rows import ReadStore, begun, rebuilt
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import shop
 from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
-from topology.output_chain import START, chained
+from topology.engine.output_chain import START, chained
+from topology.engine.rows import encode_progress, progress_key
 from topology.rebuilding import CannotRebuild, HistoryPart, Rebuild
 from topology.rebuilding.limit import Limit, limit_of
-from topology.rows import encode_progress, progress_key
 from topology.testing.fold import fold
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.spark.fake_spark import FakeSpark
 from tests.spark.shops import topology
 from topology import TopologyTestDriver
-from topology.command import Command, encode_command
+from topology.engine.commands.command import Command, encode_command
 from topology.model.event import Record
 from topology.spark.inspecting import at_place, inspected, place_of
 from topology.spark.reference import refer

@@ -12,8 +12,8 @@ from tests.rebuilding.rows import ReadStore, rebuilt
 from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import INSPECTOR
 from topology import Event, Record, Topology, Upsert, spill
+from topology.engine.rows import progress_key
 from topology.model.origin import ORIGIN, origin
-from topology.rows import progress_key
 from topology.spark import history, rebuild, said
 from topology.spark.slices import Record as SliceRecord
 from topology.spark.slices import Slices

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
-from topology.away import Away
-from topology.stream_task import StreamTask
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.pending_redelivery import Away
+from topology.engine.stream_task import StreamTask
+from topology.engine.view_task import ViewTask
 
 FATES = st.lists(st.sampled_from(["goes well", "is lost", "crashes after"]), min_size=1, max_size=8)
 """Of a commit unit: it is committed; the process dies before or after that."""

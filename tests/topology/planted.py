@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from topology.late_events import LateEvents
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.late_events import LateEvents
+from topology.engine.rows import COUNTS
+from topology.engine.stream_task import StreamTask
+from topology.engine.view_task import ViewTask
 from topology.model.partition_table import Row
-from topology.rows import COUNTS
 from topology.sequencer.sequencer import Step, step
-from topology.stream_task import StreamTask
 from topology.testing.halting import ObeyingRunner
 from topology.testing.horizon import Horizon
 from topology.testing.runner import PartitionRunner
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 
 class TableBeforeCommit(PartitionRunner):

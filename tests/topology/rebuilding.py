@@ -9,9 +9,9 @@ import orjson
 from tests.topology.deliveries import Arrival, body
 from tests.topology.partition import Partition, shop
 from topology import Delete, Emit, Event, Record, Topology, Upsert, rebuild_stream, skip
+from topology.engine.commit_unit import CommitUnit
 from topology.history import Histories, History
 from topology.rebuild import rebuild
-from topology.unit import CommitUnit
 
 Rows = dict[tuple[str, bytes], dict[str, Any]]
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology, contiguous, redeliver
-from topology.away import Away
-from topology.stream_task import StreamTask
+from topology.engine.pending_redelivery import Away
+from topology.engine.stream_task import StreamTask
 
 EVENTS = [(stream, number) for stream in "abcdef" for number in range(1, 7)]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import board
 from topology import Record, TopologyTestDriver, park
-from topology.command import Command, decode_command, encode_command
-from topology.commands import execute, obey
-from topology.unit import CommitUnit
+from topology.engine.commands.command import Command, decode_command, encode_command
+from topology.engine.commands.execute import execute, obey
+from topology.engine.commit_unit import CommitUnit
 
 NOW = 1_700_000_000_000
 

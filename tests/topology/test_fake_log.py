@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
+from topology.engine.commit_unit import Out
 from topology.testing.disk import FakeTable
 from topology.testing.log import FakeLog, Fenced
-from topology.unit import Out
 
 HERE, THERE = ("a", 0), ("b", 0)
 

@@ -23,8 +23,8 @@ from topology import (
     key,
     linked,
 )
-from topology import handling as handling_of
 from topology.declaration.lanes import shown
+from topology.engine import handling as handling_of
 from topology.faust.channel import Item
 from topology.model import changes as changes_of
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from topology import Inspector, Record, Topology
-from topology.stream_task import RekeyTask, StreamTask
-from topology.taken import ENOUGH, Alarm, Taken
+from topology.engine.intake import ENOUGH, Alarm, Taken
+from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.testing.kept import Kept
 
 WRONG, RIGHT = '{"id":"a\u202e","number":1}'.encode(), b'{"id":"a","n":1}'

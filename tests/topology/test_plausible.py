@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
 from topology import Inspector, Topology, monotonic, park, retry, skip
+from topology.engine.plausible import bound
+from topology.engine.stream_task import StreamTask
 from topology.model.event import Record
-from topology.plausible import bound
 from topology.sequencer.progress import Progress, Retry
-from topology.stream_task import StreamTask
 
 NOW = 1_700_000_000_000
 AFTER = 120

@@ -13,7 +13,7 @@ from topology import (
     contiguous,
     monotonic,
 )
-from topology.asking import RANGES
+from topology.engine.resend_requests import RANGES
 
 
 def tried(**more: Any) -> TopologyTestDriver:

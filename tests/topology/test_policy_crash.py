@@ -11,7 +11,7 @@ from tests.topology.deliveries import Arrival, cuts, deliveries, fed
 from tests.topology.failing import FOR_EVER, Faults
 from tests.topology.partition import FATES, Partition
 from topology import adaptive, advance, halt, park, redeliver, retry, skip, spill
-from topology.commands import Command, execute
+from topology.engine.commands.execute import Command, execute
 
 FAILS = st.dictionaries(
     st.tuples(st.sampled_from("abc"), st.integers(1, 9)),

@@ -230,8 +230,8 @@ def test_a_stream_that_began_after_what_retention_took_is_rebuilt() -> None:
 
 
 def _rebuilt(partition: Rebuilding, history: Any) -> None:
+    from topology.engine.commit_unit import CommitUnit
     from topology.rebuild import rebuild
-    from topology.unit import CommitUnit
 
     unit = CommitUnit("orders", 0, now=partition.now)
     rebuild(partition.view(), "a", history, unit)
@@ -420,8 +420,8 @@ def test_of_a_view_that_is_halted_when_it_is_resumed() -> None:
 
 @pytest.mark.parametrize("name", ["skip", "redrive", "unpark"])
 def test_a_command_waits_until_the_stream_is_rebuilt(name: str) -> None:
-    from topology.commands import Command, execute
-    from topology.unit import CommitUnit
+    from topology.engine.commands.execute import Command, execute
+    from topology.engine.commit_unit import CommitUnit
 
     partition = late_by_three()
     partition.feed(orders(("a", 2), start=3))
@@ -433,8 +433,8 @@ def test_a_command_waits_until_the_stream_is_rebuilt(name: str) -> None:
 
 
 def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
-    from topology.commands import Command, execute
-    from topology.unit import CommitUnit
+    from topology.engine.commands.execute import Command, execute
+    from topology.engine.commit_unit import CommitUnit
 
     partition = late_by_three()
     partition.feed(orders(("a", 2), start=3))

@@ -25,8 +25,8 @@ from topology import (
     wait,
 )
 from topology.declaration.policies import Gap
+from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
 from topology.model.origin import ORIGIN
-from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
 
 
 def partition_of(**policies: Any) -> Partition:

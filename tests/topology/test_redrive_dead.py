@@ -19,8 +19,8 @@ from topology import (
     skip,
     spill,
 )
-from topology.dead import dead_of
-from topology.redelivery import DEAD
+from topology.engine.dead_events import dead_of
+from topology.engine.redelivery import DEAD
 from topology.testing import Delivery, Simulator, numbered
 
 

@@ -8,7 +8,7 @@ import pytest
 from stores.memory import MemoryTable
 from topology import Inspector, Record, Topology, halt, rebuild_stream, skip
 from topology.declaration.policies import OnError
-from topology.stream_task import StreamTask
+from topology.engine.stream_task import StreamTask
 
 NOW = 1_700_000_000_000
 EVIL = "a\x1b[2J\nWARNING all is well\u202e" + "x" * 300

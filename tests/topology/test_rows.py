@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import Counts, Record
-from topology.model.counts import decode_counts, encode_counts
-from topology.rows import (
+from topology.engine.rows import (
     BUFFERS,
     COUNTS,
     buffer_key,
@@ -18,6 +17,7 @@ from topology.rows import (
     progress_key,
     split_buffer_key,
 )
+from topology.model.counts import decode_counts, encode_counts
 from topology.sequencer.progress import Progress, Retry, last_of
 
 SEQUENCES = st.integers(-(2**63), 2**63 - 1)

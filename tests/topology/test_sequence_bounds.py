@@ -24,7 +24,7 @@ from topology import (
     wait,
 )
 from topology.audit.sequences import Sequences
-from topology.command import Command, decode_command
+from topology.engine.commands.command import Command, decode_command
 from topology.explain.gaps import Ledger, OpenGap
 from topology.model.counts import MOST, decode_counts, encode_counts
 from topology.spark.packing import Outcome

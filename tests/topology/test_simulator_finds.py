@@ -73,7 +73,9 @@ def test_a_mistake_in_halting_a_view(
 
 
 def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topology.late_events.LateEvents.take", planted.requests_are_not_stored)
+    monkeypatch.setattr(
+        "topology.engine.late_events.LateEvents.take", planted.requests_are_not_stored
+    )
     topology = shop(keyed=False, gap=skip(after=1), late=rebuild_stream())
     found(topology=topology, delivery=IN_DISORDER)
 
@@ -97,7 +99,7 @@ def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch)
 def test_a_mistake_in_the_engine(
     monkeypatch: pytest.MonkeyPatch, place: str, mistake: Any, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(f"topology.view_task.{place}", mistake)
+    monkeypatch.setattr(f"topology.engine.view_task.{place}", mistake)
     found(**options)
 
 

@@ -23,7 +23,7 @@ from topology import (
     monotonic,
     park,
 )
-from topology.commands import Command
+from topology.engine.commands.execute import Command
 from topology.inspectors.inspector import AnyInspector
 from topology.spark.inspecting import _stream_of
 

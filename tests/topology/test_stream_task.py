@@ -8,10 +8,10 @@ from stores.memory import MemoryTable
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.intake import Taken
+from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.origin import original
-from topology.stream_task import RekeyTask, StreamTask
-from topology.taken import Taken
-from topology.unit import CommitUnit
 
 NOW = 5000
 

@@ -20,9 +20,9 @@ from topology import (
     retry,
 )
 from topology.declaration.view import View
+from topology.engine.stream_task import StreamTask
 from topology.faust.watch import Blocked, Watchdog
 from topology.model.event import Record
-from topology.stream_task import StreamTask
 from topology.testing.kept import Kept
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from stores.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology
-from topology.handling import OUTPUT_LIMIT
+from topology.engine.handling import OUTPUT_LIMIT
+from topology.engine.stream_task import StreamTask
 from topology.model.partition_table import Row
 from topology.sequencer.progress import last_of
-from topology.stream_task import StreamTask
 from topology.testing import TopologyTestDriver
 
 

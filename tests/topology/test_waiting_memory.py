@@ -28,13 +28,13 @@ from topology import (
     skip,
     spill,
 )
+from topology.engine.stream_task import StreamTask
+from topology.engine.view_state import ViewState
 from topology.model.event import Event
 from topology.sequencer.memory_budget import EVENT, Budget, size_of
 from topology.sequencer.progress import Progress
-from topology.stream_task import StreamTask
 from topology.testing import Delivery, Simulator, numbered
 from topology.testing.worker import Guarantee
-from topology.view_state import ViewState
 
 
 class Small(Partition):

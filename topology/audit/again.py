@@ -7,11 +7,11 @@ from typing import Any
 
 from topology.audit.sequences import Sequences
 from topology.declaration.view import View
-from topology.handling import Handling
-from topology.handling_lanes import handling_of
+from topology.engine.commit_unit import CommitUnit, Out
+from topology.engine.handling import Handling
+from topology.engine.lane_handling import handling_of
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
-from topology.unit import CommitUnit, Out
 
 
 class _Again(Handling):

@@ -17,12 +17,12 @@ from topology.audit.outputs import alone
 from topology.audit.received import numbered
 from topology.audit.sides import header
 from topology.audit.view_partition import ViewPartition
-from topology.handling_epochs import EPOCH
+from topology.engine.commit_unit import Out
+from topology.engine.epoch_handling import EPOCH
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.origin import original
 from topology.model.printable import printable
-from topology.unit import Out
 
 Key = tuple[str, int]
 """(stream, sequence)."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topology.taken import Taken
+from topology.engine.intake import Taken
 
 Partition = tuple[str, int]
 """(topic, number)."""

@@ -11,8 +11,8 @@ from topology.audit.finding import Findings, Place, Violation
 from topology.audit.sides import header
 from topology.declaration.policies import Skip
 from topology.declaration.view import View
+from topology.engine.output_chain import START, Chain, chained
 from topology.model.event import Message
-from topology.output_chain import START, Chain, chained
 from topology.rebuild import CLEARED
 
 REMEMBERED = 50_000

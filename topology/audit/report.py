@@ -6,8 +6,8 @@ from typing import Any
 
 from topology.audit.finding import Violation
 from topology.audit.verdict import bad_news, pending, unproved, verdict
+from topology.engine.output_chain import Chain
 from topology.model.counts import Counts
-from topology.output_chain import Chain
 
 
 @dataclass(slots=True)

@@ -1,12 +1,18 @@
 """A view's state in one partition, as the rows of its changelog tell it."""
 
 from topology.audit.finding import Place, place_of
+from topology.engine.positions import Positions, decode_positions
+from topology.engine.rows import (
+    COUNTS,
+    POSITIONS,
+    decode_progress,
+    split_buffer_key,
+    split_redriven_key,
+)
+from topology.engine.view_state import is_parked
 from topology.model.counts import Counts, decode_counts
 from topology.model.event import Message
-from topology.positions import Positions, decode_positions
-from topology.rows import COUNTS, POSITIONS, decode_progress, split_buffer_key, split_redriven_key
 from topology.sequencer.progress import Progress, last_of
-from topology.view_state import is_parked
 
 
 class StateRows:

@@ -12,7 +12,7 @@ from topology.declaration.policies.late import RebuildStream
 from topology.declaration.sequences import Monotonic
 from topology.declaration.starts import First
 from topology.declaration.view import View
-from topology.failure import HEALED
+from topology.engine.failure import HEALED
 from topology.model.event import Message
 from topology.model.origin import REASON
 

@@ -14,14 +14,14 @@ from topology.audit.sequences import NONE, Sequences
 from topology.audit.sides import NOTHING, Sides, header
 from topology.audit.stream import Proof, Stream
 from topology.audit.tally import Tally
-from topology.dead import dead_at
 from topology.declaration.lanes import split_lane
 from topology.declaration.starts import EarliestSeen, First
 from topology.declaration.view import View
-from topology.handling_epochs import EPOCH
+from topology.engine.dead_events import dead_at
+from topology.engine.epoch_handling import EPOCH
+from topology.engine.redelivery import SEQUENCE
 from topology.model.counts import left_behind
 from topology.model.event import Message
-from topology.redelivery import SEQUENCE
 from topology.sequencer.progress import Progress
 
 _PROOFS: dict[str, Proof] = {

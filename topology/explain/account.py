@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.full import Redeliver
+from topology.engine.view_task import ViewTask
 from topology.explain.around import Around, Arrival, Away, Blocked, Request, SetAside
 from topology.explain.causes import causes
 from topology.explain.missing import Missing, missing
@@ -16,7 +17,6 @@ from topology.explain.told import Told
 from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import can_go_on
-from topology.view_task import ViewTask
 
 SHOWN, LATE = 20, 5
 """Sequences, and late events, which are told one by one."""

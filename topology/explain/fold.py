@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from topology.declaration.lanes import joined_lane
-from topology.rows import (
+from topology.engine.rows import (
     COUNTS,
     LATENESS,
     POSITIONS,

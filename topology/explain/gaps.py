@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from topology.engine.view_task import ViewTask
 from topology.explain.missing import Missing, missing
 from topology.explain.trouble import Trouble
 from topology.model.counts import saturated
 from topology.sequencer.sequencer import can_go_on, deadline
-from topology.view_task import ViewTask
 
 NOBODY: Mapping[str, Collection[int]] = MappingProxyType({})
 

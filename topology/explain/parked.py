@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from topology.engine.view_task import ViewTask
 from topology.explain.columns import columns
 from topology.explain.times import lasting
 from topology.explain.words import events
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
-from topology.view_task import ViewTask
 
 Reasons = Mapping[tuple[str, str, int], str]
 """(view, stream, sequence) → why the event failed."""

@@ -9,13 +9,13 @@ import orjson
 
 from topology.declaration.lanes import LANE, joined_lane, split_lane
 from topology.declaration.view import View
+from topology.engine.failure import HEALED
+from topology.engine.rows import redriven_key
+from topology.engine.view_task import ViewTask
 from topology.explain.around import Arrival, Blocked, Request, SetAside
-from topology.failure import HEALED
 from topology.model.event import Message
 from topology.model.origin import REASON, original
-from topology.rows import redriven_key
 from topology.sequencer.progress import Progress, may_be_skipped
-from topology.view_task import ViewTask
 
 _HELD = ("retry", "park", "halt", "rebuild")
 """What was done about failed events that the view did not pass over begins with one of these."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from topology.engine.view_task import ViewTask
 from topology.explain.missing import Missing
 from topology.explain.passed import NOTHING, Passed
 from topology.sequencer.progress import Progress
-from topology.view_task import ViewTask
 
 Situation = Literal[
     "unknown",

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from topology.engine.intake import Taken
 from topology.explain.trouble import MALFORMED, PLACES, Trouble, troubles
 from topology.model.counts import Counts
 from topology.model.printable import printable
-from topology.taken import Taken
 
 SHARE = 0.01
 """The share of malformed messages from which on a source is not well, unless told otherwise."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topology.command import Command
+from topology.engine.commands.command import Command
 from topology.explain.columns import columns
 from topology.explain.times import lasting
 from topology.model.printable import printable

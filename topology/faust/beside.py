@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from aiokafka import TopicPartition
 
-from topology.away import Away
+from topology.engine.pending_redelivery import Away
+from topology.engine.view_task import ViewTask
 from topology.faust.reader import Reader
 from topology.model.event import Message
-from topology.view_task import ViewTask
 
 EVERY = 0.1
 """Seconds between two looks at the topics."""

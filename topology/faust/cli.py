@@ -6,7 +6,7 @@ from typing import Any
 from click import IntRange
 from faust.cli import argument, option
 
-from topology.command import Command
+from topology.engine.commands.command import Command
 from topology.explain.times import seconds_of
 from topology.explain.told import WAITS
 from topology.faust.answering import JSON, Answering, CannotTell

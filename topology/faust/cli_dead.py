@@ -2,7 +2,7 @@
 
 from faust.cli import option
 
-from topology.dead import Choice
+from topology.engine.dead_events import Choice
 from topology.explain.times import seconds_of
 from topology.faust.answering import Answering
 from topology.faust.clock import wall

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from topology.command import Command, Result
+from topology.engine.commands.command import Command, Result
 from topology.explain import OpenGap
 from topology.explain.parked import Aside
 from topology.faust.answering import CannotTell

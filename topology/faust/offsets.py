@@ -10,8 +10,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from mode import get_logger
 
+from topology.engine.intake import Taken, decode_taken
 from topology.faust.kafka import connection
-from topology.taken import Taken, decode_taken
 
 logger = get_logger(__name__)
 

@@ -13,16 +13,16 @@ from uuid import uuid4
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
-from topology.command import Command, Result, encode_command
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
+from topology.engine.commands.command import Command, Result, encode_command
+from topology.engine.lane_names import readings
 from topology.explain.sides import body_of
 from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
 from topology.faust.named import view_of
-from topology.lane_names import readings
 
 T = TypeVar("T")
 

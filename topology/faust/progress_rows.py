@@ -6,10 +6,10 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.engine.rows import progress_key, without_state
 from topology.faust.kafka import connected_consumer
 from topology.faust.reader import FETCH_WAIT
 from topology.faust.snapshot import Spans
-from topology.rows import progress_key, without_state
 
 FETCH_BYTES = 4 << 20
 MOST = 10_000

@@ -8,9 +8,9 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from mode import get_logger
 
+from topology.engine.view_task import ViewTask
 from topology.faust.kafka import connected_consumer, read_range
 from topology.history import Histories, History
-from topology.view_task import ViewTask
 
 logger = get_logger(__name__)
 

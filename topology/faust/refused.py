@@ -27,12 +27,12 @@ from aiokafka.errors import (
 from mode import get_logger
 
 from topology.declaration.view import View
+from topology.engine.commit_unit import CommitUnit, SentBy
 from topology.faust.broker.shapes import configs
 from topology.faust.kafka import CannotMake, connection
 from topology.faust.partitions import Partitions
 from topology.faust.writer import BATCH_BYTES, REQUEST_BYTES
 from topology.model.printable import printable
-from topology.unit import CommitUnit, SentBy
 
 logger = get_logger(__name__)
 

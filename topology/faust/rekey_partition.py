@@ -1,10 +1,10 @@
 """A partition of a source topic, whose messages are re-keyed by stream."""
 
+from topology.engine.stream_task import RekeyTask
 from topology.faust.partition import Partition
 from topology.faust.runner import Runner, stopped
 from topology.faust.start import start_of
 from topology.faust.steps import RekeyStep
-from topology.stream_task import RekeyTask
 
 
 class RekeyPartition(Partition):

@@ -9,6 +9,8 @@ from typing import TypeVar
 from aiokafka import TopicPartition
 from mode import get_logger
 
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.view_task import ViewTask
 from topology.faust.clock import wall
 from topology.faust.reader import Reader
 from topology.faust.refused import REFUSALS, Refusals
@@ -17,8 +19,6 @@ from topology.faust.writer import Writer
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 logger = get_logger(__name__)
 

@@ -3,8 +3,8 @@
 from aiokafka import TopicPartition
 from mode import get_logger
 
+from topology.engine.intake import Taken
 from topology.faust.shared import Shared
-from topology.taken import Taken
 
 logger = get_logger(__name__)
 

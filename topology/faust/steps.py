@@ -5,7 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiokafka import TopicPartition
 
-from topology.commands import obey
+from topology.engine.commands.execute import obey
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.intake import encode_taken
+from topology.engine.stream_task import RekeyTask, StreamTask
+from topology.engine.view_task import ViewTask
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.disk.in_step import in_step_row
@@ -16,10 +20,6 @@ from topology.history import History
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
 from topology.rebuild import arebuild, rebuild
-from topology.stream_task import RekeyTask, StreamTask
-from topology.taken import encode_taken
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 Do = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 """Has an agent do some work, and waits until it is done."""

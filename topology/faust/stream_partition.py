@@ -21,6 +21,11 @@ from mode import get_logger
 from stores.view_table import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
+from topology.engine.intake import Taken
+from topology.engine.positions import decode_positions
+from topology.engine.rows import COUNTS, POSITIONS
+from topology.engine.stream_task import StreamTask
+from topology.engine.view_task import ViewTask
 from topology.faust.beside import Beside
 from topology.faust.clock import wall
 from topology.faust.horizon import Horizon
@@ -33,12 +38,7 @@ from topology.faust.steps import StreamStep
 from topology.faust.writer import Writer
 from topology.model.counts import left_behind
 from topology.model.partition_table import PartitionTable
-from topology.positions import decode_positions
-from topology.rows import COUNTS, POSITIONS
 from topology.sequencer.memory_budget import Budget
-from topology.stream_task import StreamTask
-from topology.taken import Taken
-from topology.view_task import ViewTask
 
 logger = get_logger(__name__)
 

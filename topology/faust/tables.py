@@ -11,6 +11,7 @@ from mode import get_logger
 
 from stores.view_table import Store, TableError, ViewTable
 from topology.declaration.view import View
+from topology.engine.foreign_rows import foreign
 from topology.faust.clock import wall
 from topology.faust.disk.aside import aside
 from topology.faust.disk.in_step import (
@@ -22,7 +23,6 @@ from topology.faust.disk.in_step import (
 )
 from topology.faust.disk.writing import write
 from topology.faust.kafka import connected_consumer, read_range
-from topology.foreign_rows import foreign
 from topology.model.printable import printable
 
 logger = get_logger(__name__)

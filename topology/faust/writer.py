@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 
+from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.faust.clock import wall
 from topology.faust.partitions import Partitions
-from topology.unit import NO_HEADERS, CommitUnit, Out
 
 BATCH_BYTES = 1 << 20
 REQUEST_BYTES = 16 << 20

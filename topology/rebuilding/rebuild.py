@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
+from topology.engine.commit_unit import CommitUnit, Out
+from topology.engine.stream_task import StreamTask
 from topology.model.event import Message
 from topology.rebuilding.limit import limit_of
 from topology.rebuilding.tally import Tally
 from topology.rebuilding.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild
-from topology.stream_task import StreamTask
-from topology.unit import CommitUnit, Out
 
 
 class HistoryPart(NamedTuple):

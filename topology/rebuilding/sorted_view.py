@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from topology.declaration.policies import LateTopic, Spill, Wait
 from topology.declaration.view import View
-from topology.handling import Handling
-from topology.handling_lanes import LaneHandling
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.handling import Handling
+from topology.engine.lane_handling import LaneHandling
+from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.sequencer.sequencer import LAST, Gap, Ordering, Step
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 ENOUGH = 1 << 70
 """Slots for any sequences: what is in memory is bounded by who feeds it."""

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame
 
 from stores.sink import OutputRecord, Sink
 from topology.declaration.topology import Topology
+from topology.engine.intake import Taken
 from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock
 from topology.spark.packing import Outcome, Sent, unpack_outcome
 from topology.spark.processor import HORIZON
 from topology.spark.writer import Writer
-from topology.taken import Taken
 
 log = logging.getLogger("topology.spark")
 

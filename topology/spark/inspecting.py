@@ -12,18 +12,18 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from topology.command import Command, Refused, Result, decode_command
 from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.engine.commands.command import Command, Refused, Result, decode_command
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.intake import Taken
+from topology.engine.stream_task import malformed, unknown
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.spark.packing import Outcome, Sent, pack_messages, pack_outcome
 from topology.spark.reference import Reference
-from topology.stream_task import malformed, unknown
-from topology.taken import Taken
-from topology.unit import CommitUnit
 
 MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"
 """What a row's value is: messages of a stream, commands to it, or an outcome."""

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from stores.sink import Sink
 from topology.declaration.environment import chosen_inspectors
 from topology.declaration.topology import Topology
+from topology.engine.intake import Taken
 from topology.model.counts import Counts
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
@@ -25,7 +26,6 @@ from topology.spark.reference import Reference, refer
 from topology.spark.settings import Settings
 from topology.spark.supported import check_supported
 from topology.spark.writer import Writer
-from topology.taken import Taken
 
 log = logging.getLogger("topology.spark")
 

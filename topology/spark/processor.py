@@ -15,8 +15,8 @@ from pyspark.sql.streaming.stateful_processor import (
     ValueState,
 )
 
-from topology.command import Command, decode_command
 from topology.declaration.topology import Topology
+from topology.engine.commands.command import Command, decode_command
 from topology.model.event import Record
 from topology.spark.cells import StreamCells
 from topology.spark.inspecting import COMMANDS, MESSAGES, at_place

@@ -13,21 +13,21 @@ from functools import lru_cache
 from math import inf
 from time import monotonic
 
-from topology.away import Away
-from topology.commands import Command, aexecute
 from topology.declaration.linking import link_of, with_links
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.engine.commands.execute import Command, aexecute
+from topology.engine.commit_unit import CommitUnit, Out
+from topology.engine.pending_redelivery import Away
+from topology.engine.rows import decode_message, encode_message
+from topology.engine.view_task import ViewTask
 from topology.model.counts import Counts
 from topology.model.event import Event, Record, event_of
 from topology.model.partition_table import Row
-from topology.rows import decode_message, encode_message
 from topology.spark.cells import StreamCells, ViewCells
 from topology.spark.packing import Outcome, Sent
-from topology.unit import CommitUnit, Out
-from topology.view_task import ViewTask
 
 AWAY = (b"r", b"s")
 """The key range of events that are to come again."""

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from topology.declaration.source import Source
+from topology.engine.commit_unit import Out
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.model.origin import ORIGIN
 from topology.testing.log import FakeLog
 from topology.testing.worker import World
-from topology.unit import Out
 
 Parsed = tuple[int, str, int | None]
 """(number of the message's content, stream, sequence or None where the source cannot have it)."""

@@ -9,9 +9,9 @@ import orjson
 from topology.declaration.policies import RebuildStream, Skip
 from topology.declaration.sequences import Monotonic
 from topology.declaration.view import View
-from topology.failure import HEALED
+from topology.engine.failure import HEALED
+from topology.engine.rows import split_redriven_key
 from topology.rebuild import PASSED_OVER
-from topology.rows import split_redriven_key
 from topology.testing.fold import Expected, attempts
 from topology.testing.log import LogPartition
 from topology.testing.schedule import Schedule

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from topology.declaration.policies import RebuildStream
 from topology.declaration.sequences import Linked
 from topology.declaration.view import View
+from topology.engine.rows import COUNTS, decode_progress, split_buffer_key
 from topology.model.counts import Counts, decode_counts
-from topology.rows import COUNTS, decode_progress, split_buffer_key
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.fold import Expected
 from topology.testing.schedule import Schedule

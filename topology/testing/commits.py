@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 
+from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.testing.disk import FakeTable
 from topology.testing.log import Producer, TopicPartition
 from topology.testing.worker import Worker, World
-from topology.unit import NO_HEADERS, CommitUnit, Out
 
 Send = Callable[[TopicPartition, Sequence[Out]], int]
 """(partition, records) → the offset behind the last."""

@@ -11,23 +11,25 @@ import orjson
 
 from stores.sink import Dead
 from topology.audit import Report
-from topology.away import Away
-from topology.commands import Command, Result, aexecute
-from topology.dead import Choice, dead_at, find, put_back
 from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
+from topology.engine.commands.execute import Command, Result, aexecute
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.dead_events import Choice, dead_at, find, put_back
+from topology.engine.lane_names import ids_of, lanes_told, readings
+from topology.engine.pending_redelivery import Away
+from topology.engine.rows import REDRIVEN, split_redriven_key
+from topology.engine.stream_task import RekeyTask, StreamTask
+from topology.engine.view_task import ViewTask
 from topology.explain import Account
 from topology.history import Histories
-from topology.lane_names import ids_of, lanes_told, readings
 from topology.model.counts import Counts
 from topology.model.event import Event, Record
 from topology.model.printable import printable
 from topology.rebuild import arebuild, rebuild
-from topology.rows import REDRIVEN, split_redriven_key
 from topology.sequencer.progress import Progress, last_of
-from topology.stream_task import RekeyTask, StreamTask
 from topology.testing import given
 from topology.testing.driver_audit import audit
 from topology.testing.driver_explain import explain
@@ -35,8 +37,6 @@ from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
 from topology.testing.unchanged import ChangedContent, watching
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 FED = 100_000
 """Messages that may arrive because of one step of a test: handlers may send to their own source."""

@@ -5,11 +5,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from topology.audit import Audit, Contents, Cut, Report
+from topology.engine.intake import Taken
+from topology.engine.positions import decode_positions, encode_positions
+from topology.engine.rows import POSITIONS
+from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.event import Record
-from topology.positions import decode_positions, encode_positions
-from topology.rows import POSITIONS
-from topology.stream_task import RekeyTask, StreamTask
-from topology.taken import Taken
 from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Kept
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 
 from topology.declaration.policies.gap import Ask
+from topology.engine.redelivery import not_before, revive
+from topology.engine.view_task import ViewTask
 from topology.explain import Account, Around, Away, account
 from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
 from topology.model.event import Message
-from topology.redelivery import not_before, revive
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.kept import Kept
-from topology.view_task import ViewTask
 
 OWNER = "the test driver"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from topology.declaration.policies.error import Advance, Park, Retry
 from topology.declaration.view import View
-from topology.handling import Handling
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.handling import Handling
 from topology.model.event import Event, Message
 from topology.testing.awaited import complete
-from topology.unit import CommitUnit
 
 Emitted = tuple[str, bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
 """(topic, key, value, headers)."""

@@ -6,13 +6,13 @@ What `topology.faust.stream_partition` does with runners of their own, one runne
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
-from topology.commands import Command, decode_command, encode_command, execute
-from topology.stream_task import StreamTask
+from topology.engine.commands.execute import Command, decode_command, encode_command, execute
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.stream_task import StreamTask
+from topology.engine.view_task import ViewTask
 from topology.testing.awaited import complete
 from topology.testing.runner import PartitionRunner
 from topology.testing.schedule import FAULTS, Schedule
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 
 class ObeyingRunner(PartitionRunner):

@@ -8,11 +8,11 @@ import orjson
 
 from stores.memory import MemoryTable
 from topology.declaration.topology import Topology
+from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import RefusedValue
 from topology.model.event import Record
 from topology.model.printable import printable
 from topology.testing.read_store import ReadStore, Store
-from topology.unit import CommitUnit
 
 Headers = Sequence[tuple[str, bytes]]
 _REFUSED = f"{RefusedValue.__name__}: "

@@ -7,7 +7,7 @@ compaction leaves holes. Readers see committed records only, up to the first ope
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from topology.unit import Out
+from topology.engine.commit_unit import Out
 
 TopicPartition = tuple[str, int]
 """(topic, partition)."""

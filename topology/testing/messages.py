@@ -9,10 +9,10 @@ import orjson
 from topology.declaration.sequences import Contiguous, Linked
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
+from topology.engine.commit_unit import Out
 from topology.inspectors import Inspector
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.unit import Out
 
 
 class Sent(NamedTuple):

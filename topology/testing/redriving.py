@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from topology.dead import Choice, find, put_back
+from topology.engine.dead_events import Choice, find, put_back
 from topology.model.event import Record
 from topology.testing.schedule import FAULTS, Schedule
 

@@ -9,21 +9,21 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 
-from topology.away import Away
 from topology.declaration.policies.late import RebuildStream
 from topology.declaration.source import Source
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.pending_redelivery import Away
+from topology.engine.stream_task import RekeyTask, StreamTask
+from topology.engine.view_task import ViewTask
 from topology.history import Histories, History
 from topology.model.event import Event, Record
 from topology.rebuild import arebuild, rebuild
 from topology.sequencer.memory_budget import Budget
-from topology.stream_task import RekeyTask, StreamTask
 from topology.testing.awaited import complete
 from topology.testing.commits import Commits
 from topology.testing.horizon import Horizon
 from topology.testing.log import TopicPartition
 from topology.testing.worker import Worker, World
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 RESTORED = 5
 """Changelog records that a restoring table takes at once."""

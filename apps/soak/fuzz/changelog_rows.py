@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from apps.soak.fuzz.mutation import bodies, changed_bytes
 from stores.memory import MemoryTable
 from topology import Inspector, Record, Topology, adaptive, park, rebuild_stream, skip, spill
-from topology.foreign_rows import foreign
+from topology.engine.foreign_rows import foreign
+from topology.engine.rows import buffer_key, encode_message, late_key, progress_key
+from topology.engine.stream_task import StreamTask
 from topology.model.errors import Malformed
-from topology.rows import buffer_key, encode_message, late_key, progress_key
-from topology.stream_task import StreamTask
 
 Row = tuple[bytes | None, bytes | None]
 

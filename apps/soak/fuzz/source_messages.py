@@ -19,8 +19,8 @@ from topology import (
     skip,
     spill,
 )
+from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.inspectors import CloudEvents, Debezium, Headers, first_of
-from topology.stream_task import RekeyTask, StreamTask
 
 _ORDER = {"order": {"id": "A-17"}, "version": 3, "previous": 2, "type": "Paid"}
 _CLOUD = {

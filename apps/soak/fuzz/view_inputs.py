@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from apps.soak.fuzz.mutation import HEADERS, bodies, changed_bytes, headers
 from stores.memory import MemoryTable
 from topology import Inspector, Record, Topology, redeliver, skip, spill
-from topology.away import Away
-from topology.commands import decode_command, execute
+from topology.engine.commands.execute import decode_command, execute
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.pending_redelivery import Away
+from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
+from topology.engine.stream_task import StreamTask
 from topology.model.origin import ORIGIN, ORIGIN_KEY
-from topology.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
-from topology.stream_task import StreamTask
-from topology.unit import CommitUnit
 
 _NOW = 1_700_000_000_000
 _BODIES = [{"id": "a", "n": number} for number in (1, 2, 3, 9, 200)]

@@ -11,9 +11,9 @@ from yarl import URL
 
 from apps.rebuild.limits import Limits
 from tests.conftest import BrokerAddress
+from topology.engine.rows import buffer_key, encode_progress, progress_key
 from topology.faust.progress_rows import progress_rows
 from topology.faust.snapshot import Spans
-from topology.rows import buffer_key, encode_progress, progress_key
 
 pytestmark = pytest.mark.integration
 

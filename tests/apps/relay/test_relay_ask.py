@@ -24,7 +24,7 @@ from stores.message_kept import Kept
 from stores.message_log import MessageLog
 from tests.faust.worker import Worker
 from topology import Inspector, Topology, TopologyTestDriver, ask
-from topology.command import decode_command
+from topology.engine.commands.command import decode_command
 
 APP = """
 import os

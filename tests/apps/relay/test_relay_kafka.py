@@ -27,7 +27,7 @@ from stores.message_kept import Kept
 from stores.message_log import MessageLog
 from tests.apps.relay.parts import until
 from tests.contracts.cursor.parts import consume, make_table, named
-from topology.command import decode_command
+from topology.engine.commands.command import decode_command
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
 

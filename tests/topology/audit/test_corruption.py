@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.topology.audit.runs import Step, busy, run, topologies
 from topology import Counts, Event, Record, Topology, Upsert, skip
 from topology.audit import Place, Violation
+from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
-from topology.rows import COUNTS
 from topology.testing import TopologyTestDriver
 from topology.testing.driver_audit import audit_of, committed
 from topology.testing.kept import Kept

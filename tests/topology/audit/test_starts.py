@@ -24,8 +24,8 @@ from topology import (
     skip,
     spill,
 )
+from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
-from topology.rows import COUNTS
 from topology.testing.driver_audit import audit_of, committed
 
 MIDWAY = {"gap": skip(after=4), "start": earliest_seen(after=1)}

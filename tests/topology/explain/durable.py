@@ -5,12 +5,12 @@ import shlex
 from stores.memory import MemoryTable
 from tests.topology.handled import order
 from topology import Record, TopologyTestDriver
-from topology.commands import Result
+from topology.engine.commands.execute import Result
+from topology.engine.redelivery import revive
+from topology.engine.view_task import ViewTask
 from topology.explain import Account, Around, Away, Fold, account, of_stream, of_waiting
 from topology.explain.fold import Wanted, waiting_rows
-from topology.redelivery import revive
 from topology.testing.driver_explain import around_of
-from topology.view_task import ViewTask
 
 COMMAND = "faust -A shop"
 OWNER = "worker-1 on 10.0.0.1"

@@ -249,7 +249,7 @@ def test_a_stream_that_is_to_be_rebuilt_and_one_that_was(monkeypatch: pytest.Mon
     driver.advance(2)
     with monkeypatch.context() as held:
         # A worker would be reading the history.
-        held.setattr("topology.view_task.ViewTask.rebuilds", [])
+        held.setattr("topology.engine.view_task.ViewTask.rebuilds", [])
         send(driver, 3, 2, 5)
     found = explained(driver)
     assert (found.situation, found.asked, found.waits) == ("rebuilding", (2, 3), (5,))

@@ -7,6 +7,7 @@ import pytest
 from tests.topology.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip
+from topology.engine.intake import Taken
 from topology.explain import (
     Partition,
     brought,
@@ -17,7 +18,6 @@ from topology.explain import (
     tally_text,
 )
 from topology.model.counts import Counts
-from topology.taken import Taken
 
 
 def board(event: Event) -> None:

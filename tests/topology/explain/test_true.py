@@ -24,12 +24,12 @@ from topology import (
     skip,
     spill,
 )
-from topology.command import Command
+from topology.engine.commands.command import Command
+from topology.engine.commit_unit import CommitUnit
 from topology.explain import Account, account_text
 from topology.explain.remedies import quoted
 from topology.explain.sides import mentions
 from topology.explain.told import waits
-from topology.unit import CommitUnit
 
 
 def board(event: Event) -> None:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
 
-from topology.command import decode_command
 from topology.declaration.view import View
+from topology.engine.commands.command import decode_command
 from topology.explain.fold import of_counts
 from topology.explain.sides import body_of
 from topology.explain.told import WAITS, Told, answered, merged, waits

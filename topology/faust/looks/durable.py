@@ -13,6 +13,9 @@ from stores.memory import MemoryTable
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.engine.redelivery import Redelivered, not_before, revive
+from topology.engine.rows import COUNTS
+from topology.engine.view_task import ViewTask
 from topology.explain import Away, Fold, of_waiting, waiting_rows
 from topology.explain.fold import Wanted
 from topology.explain.words import lately
@@ -24,9 +27,6 @@ from topology.faust.offsets import Committed, Offsets
 from topology.faust.reader import FETCH_WAIT
 from topology.model.counts import left_behind
 from topology.model.event import Message
-from topology.redelivery import Redelivered, not_before, revive
-from topology.rows import COUNTS
-from topology.view_task import ViewTask
 
 LOOK, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""

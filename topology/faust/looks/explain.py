@@ -8,6 +8,9 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
+from topology.engine.lane_names import lanes_of, lanes_told, readings
+from topology.engine.rows import redriven_key
+from topology.engine.view_task import ViewTask
 from topology.explain import Account, Around, account, of_lanes, of_stream
 from topology.explain.around import Request
 from topology.explain.sides import Sides, requested, wanted
@@ -16,10 +19,7 @@ from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
 from topology.faust.named import views_of
-from topology.lane_names import lanes_of, lanes_told, readings
-from topology.rows import redriven_key
 from topology.sequencer.progress import Progress, last_of
-from topology.view_task import ViewTask
 
 ASKED = 20_000
 """Offsets at the end of what a relay reads, in which the view's requests are looked for."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.engine.view_task import ViewTask
 from topology.explain import Ledger, of_waiting, open_gaps
 from topology.explain.passed import by_hand
 from topology.explain.sides import dead_of
@@ -13,7 +14,6 @@ from topology.faust.looks.durable import Durable
 from topology.faust.named import views_of
 from topology.model.counts import Counts
 from topology.model.event import Message
-from topology.view_task import ViewTask
 
 LIMIT = 50
 """Gaps that are listed unless told otherwise."""

@@ -8,6 +8,7 @@ from aiokafka import TopicPartition
 
 from topology.declaration.source import Source
 from topology.declaration.view import View
+from topology.engine.intake import Taken
 from topology.explain import (
     Brought,
     Partition,
@@ -25,7 +26,6 @@ from topology.faust.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.event import Message
 from topology.model.origin import REASON, original
-from topology.taken import Taken
 
 COUNTED = 100_000
 """Offsets between a view that reads apart and the others of which the events are counted."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
+from topology.engine.rows import LATE, encode_message, late_key, split_buffer_key
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row
-from topology.rows import LATE, encode_message, late_key, split_buffer_key
 from topology.sequencer.progress import writable
 from topology.sequencer.sequencer import LAST, Step
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topology.declaration.policies.error import Park
-from topology.handling import Handling
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.handling import Handling
+from topology.engine.view_state import ViewState
 from topology.model.event import Event
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import step
 from topology.sequencer.timers import Timers
-from topology.unit import CommitUnit
-from topology.view_state import ViewState
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class CommitUnit:
     """Outputs, rows and the input offset of one step, for one input partition.
 
     next_offset: the input offset to commit, None if the step took no input. taken: goes with that
-    offset, see `topology.taken`. colocated: topic →
+    offset, see `topology.engine.intake`. colocated: topic →
     records for the partition of the same number as the input's. keyed: topic → records whose key
     decides the partition. sent: who sent which of these, for messages of handlers. rows: view →
     changed rows, for its changelog and its table. reports: what

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 from topology.declaration.lanes import escaped, joined_lane, split_lane
 from topology.declaration.view import View
+from topology.engine.rows import progress_key
+from topology.engine.view_state import ViewState
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
-from topology.rows import progress_key
-from topology.view_state import ViewState
 
 
 def readings(view: View, text: str) -> list[str]:

@@ -7,10 +7,10 @@ import orjson
 
 from topology.declaration.policies.error import Halt, OnError, Park, Retry
 from topology.declaration.view import View
+from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import described
 from topology.model.event import Event
 from topology.model.printable import printable
-from topology.unit import CommitUnit
 
 REPORT_LIMIT = 40_000
 """Characters of a traceback or body in the error log; the rest is at the position it names."""

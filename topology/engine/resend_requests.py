@@ -7,11 +7,11 @@ import orjson
 
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
+from topology.engine.commit_unit import NO_HEADERS, CommitUnit
+from topology.engine.view_state import ViewState
 from topology.model.event import Event
 from topology.sequencer.progress import Progress
 from topology.sequencer.timers import Timers
-from topology.unit import NO_HEADERS, CommitUnit
-from topology.view_state import ViewState
 
 LOOKED_AT = 1_000
 """Waiting events of a stream that are looked at for gaps between them."""

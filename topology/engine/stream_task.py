@@ -5,18 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from topology.declaration.linking import link_of, with_links
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.intake import Alarm, Taken, encode_taken
+from topology.engine.plausible import ALWAYS
+from topology.engine.positions import encode_positions
+from topology.engine.rows import POSITIONS
+from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable
-from topology.plausible import ALWAYS
-from topology.positions import encode_positions
-from topology.rows import POSITIONS
 from topology.sequencer.memory_budget import Budget
-from topology.taken import Alarm, Taken, encode_taken
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 SAMPLE = 300
 """Characters that are told of a malformed message."""

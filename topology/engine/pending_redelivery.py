@@ -4,10 +4,10 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 
+from topology.engine.redelivery import not_before, sequence_of, stream_of
+from topology.engine.view_task import ViewTask
 from topology.model.event import Message
-from topology.redelivery import not_before, sequence_of, stream_of
 from topology.sequencer.progress import Progress, last_of
-from topology.view_task import ViewTask
 
 SPAN = 16_384
 """Offsets of the redelivery topic that are looked at side by side, from the first one that is away:

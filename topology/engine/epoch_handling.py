@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from topology.declaration.view import View
-from topology.handling import Handling
-from topology.handling_lanes import LaneHandling
+from topology.engine.handling import Handling
+from topology.engine.lane_handling import LaneHandling
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.sequencer.progress import Progress

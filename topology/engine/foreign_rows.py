@@ -10,11 +10,9 @@ from typing import Any
 
 import orjson
 
-from topology.lateness import BINS, decode_lateness
-from topology.model.counts import decode_counts
-from topology.model.errors import described
-from topology.positions import decode_positions
-from topology.rows import (
+from topology.engine.lateness import BINS, decode_lateness
+from topology.engine.positions import decode_positions
+from topology.engine.rows import (
     COUNTS,
     LATENESS,
     POSITIONS,
@@ -22,6 +20,8 @@ from topology.rows import (
     decode_progress,
     without_state,
 )
+from topology.model.counts import decode_counts
+from topology.model.errors import described
 from topology.sequencer.progress import Progress
 
 _MOST = 2**63 - 1

@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from topology.declaration.view import View
-from topology.failure import Failure, log_failure, outcome
+from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
+from topology.engine.failure import Failure, log_failure, outcome
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -26,7 +27,6 @@ from topology.model.column_types import OPTIONS, TEXT_KEYS, alike_keys, encoded
 from topology.model.errors import HandlerError
 from topology.model.event import Event
 from topology.model.unwritable import unwritable
-from topology.unit import NO_HEADERS, CommitUnit, Out
 
 OUTPUT_LIMIT = 1_000_000
 """Bytes of a record: key, value and headers; Kafka's own default limit is a little more."""

@@ -2,20 +2,20 @@
 
 from dataclasses import asdict
 
-from topology.command import Command, Refused, Result
 from topology.declaration.policies.late import RebuildStream
-from topology.lane_names import ids_of
+from topology.engine.commands.command import Command, Refused, Result
+from topology.engine.commands.dry_run import Rehearsal, rehearse
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.lane_names import ids_of
+from topology.engine.redelivery import bury
+from topology.engine.rows import progress_key
+from topology.engine.view_state import gone
+from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
 from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.model.printable import printable
-from topology.redelivery import bury
-from topology.rehearsal import Rehearsal, rehearse
-from topology.rows import progress_key
 from topology.sequencer.progress import Progress, last_of
-from topology.unit import CommitUnit
-from topology.view_state import gone
-from topology.view_task import ViewTask
 
 NAMED = 10
 """Streams that are named where a command may mean any of them."""

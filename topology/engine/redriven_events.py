@@ -5,13 +5,13 @@ from collections import defaultdict
 import orjson
 
 from topology.declaration.view import View
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.redelivery import Redelivered
+from topology.engine.rows import redriven_key
 from topology.model.counts import Counts
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row
 from topology.model.printable import printable
-from topology.redelivery import Redelivered
-from topology.rows import redriven_key
-from topology.unit import CommitUnit
 
 TOLD = 20
 """Sequences of a stream that its record in the audit topic names, the lowest."""

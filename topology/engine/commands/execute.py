@@ -11,15 +11,29 @@ from dataclasses import asdict, replace
 
 import orjson
 
-from topology.command import Command, Refused, Result, decode_command, encode_command
 from topology.declaration.policies.error import Halt
-from topology.lane_names import ids_of
+from topology.engine.commands.command import (
+    Command,
+    Refused,
+    Result,
+    decode_command,
+    encode_command,
+)
+from topology.engine.commands.dry_run import Rehearsal, arehearse
+from topology.engine.commands.stream_commands import (
+    drop,
+    moved,
+    redrive,
+    rehearsed,
+    released,
+    skip,
+    unpark,
+)
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.lane_names import ids_of
+from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.model.printable import printable
-from topology.rehearsal import Rehearsal, arehearse
-from topology.stream_commands import drop, moved, redrive, rehearsed, released, skip, unpark
-from topology.unit import CommitUnit
-from topology.view_task import ViewTask
 
 __all__ = [
     "Command",

@@ -7,12 +7,12 @@ from typing import Any
 
 from topology.declaration.policies.full import Redeliver
 from topology.declaration.view import View
+from topology.engine.commit_unit import CommitUnit, Out
 from topology.model.errors import Malformed, described
 from topology.model.event import Draft, Event, Message, Record
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress, last_of
-from topology.unit import CommitUnit, Out
 
 NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequitur-sequence"
 """Headers: when an event is to come again (ms), how often it went while its stream stood where it

@@ -5,8 +5,8 @@ import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from topology.engine.rows import progress_key
 from topology.model.partition_table import PartitionTable, Row
-from topology.rows import progress_key
 from topology.sequencer.progress import Progress
 
 CLOSED = (b"d", b"e")

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from topology.declaration.lanes import escaped, split_lane
 from topology.declaration.view import View
-from topology.lane_names import readings
+from topology.engine.commit_unit import Out
+from topology.engine.lane_names import readings
+from topology.engine.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
 from topology.model.event import Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, original
-from topology.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
-from topology.unit import Out
 
 
 class Dead(NamedTuple):

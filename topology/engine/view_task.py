@@ -4,30 +4,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from topology.asking import asking_of
-from topology.closed import ClosedStreams
 from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
-from topology.failure import Failure
-from topology.handling import NEVER, Handling
-from topology.handling_epochs import EpochHandling, epoch_handling_of
-from topology.handling_lanes import handling_of
-from topology.late_events import LateEvents
+from topology.engine.closed_streams import ClosedStreams
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.epoch_handling import EpochHandling, epoch_handling_of
+from topology.engine.failure import Failure
+from topology.engine.handling import NEVER, Handling
+from topology.engine.lane_handling import handling_of
+from topology.engine.late_events import LateEvents
+from topology.engine.plausible import ALWAYS
+from topology.engine.redelivery import Foreign, redeliver, revive, set_aside
+from topology.engine.redriven_events import Redriven
+from topology.engine.resend_requests import asking_of
+from topology.engine.rows import COUNTS, LATENESS
+from topology.engine.side_outputs import tell, tell_parked, why_full
+from topology.engine.view_state import ViewState, is_parked
 from topology.model.counts import encode_counts, saturated
 from topology.model.event import Event, Message
 from topology.model.origin import ORIGIN, REASON, origin
 from topology.model.partition_table import PartitionTable, Row
 from topology.model.printable import printable
-from topology.plausible import ALWAYS
-from topology.redelivery import Foreign, redeliver, revive, set_aside
-from topology.redriven import Redriven
-from topology.rows import COUNTS, LATENESS
 from topology.sequencer.memory_budget import Budget
 from topology.sequencer.progress import Progress, Retry, note_failed
 from topology.sequencer.sequencer import LAST, Step, hold_all, step
-from topology.unit import CommitUnit
-from topology.view_state import ViewState, is_parked
-from topology.view_tells import tell, tell_parked, why_full
 
 _NOTHING: tuple[list[Event] | None, list[Event]] = (None, [])
 """No events, as a view with lanes has them."""

@@ -7,14 +7,14 @@ import orjson
 from topology.declaration.lanes import LANE, split_lane
 from topology.declaration.policies.late import RebuildStream, too_long
 from topology.declaration.view import View
-from topology.failure import Failure, position
-from topology.handling_lanes import own_stream
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.failure import Failure, position
+from topology.engine.lane_handling import own_stream
 from topology.model.event import Event
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step
-from topology.unit import CommitUnit
 
 
 def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:

@@ -5,14 +5,10 @@ from contextlib import suppress
 from itertools import islice
 
 from topology.declaration.view import View
-from topology.lateness import decode_lateness
-from topology.model.counts import decode_counts
-from topology.model.errors import Malformed
-from topology.model.event import Event, event_of
-from topology.model.partition_table import PartitionTable, Row
-from topology.plausible import ALWAYS, bound
-from topology.positions import decode_positions
-from topology.rows import (
+from topology.engine.lateness import decode_lateness
+from topology.engine.plausible import ALWAYS, bound
+from topology.engine.positions import decode_positions
+from topology.engine.rows import (
     BUFFERS,
     COUNTS,
     LATENESS,
@@ -25,6 +21,10 @@ from topology.rows import (
     progress_key,
     split_buffer_key,
 )
+from topology.model.counts import decode_counts
+from topology.model.errors import Malformed
+from topology.model.event import Event, event_of
+from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.memory_budget import Budget, Unloads
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import LAST, Step, can_go_on, deadline, ring_of

@@ -4,10 +4,10 @@ import orjson
 
 from topology.declaration.lanes import shown, split_lane
 from topology.declaration.view import View
-from topology.handling import Handling
+from topology.engine.commit_unit import Out
+from topology.engine.handling import Handling
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
-from topology.unit import Out
 
 
 class LaneHandling(Handling):
