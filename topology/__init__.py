@@ -22,6 +22,7 @@ from topology.declaration.source import Source
 from topology.declaration.starts import earliest_seen, first, opened_by
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.diagnostics.suggest import Suggestion, suggest_timeouts
 from topology.inspectors import (
     CloudEvents,
     Debezium,
@@ -39,7 +40,6 @@ from topology.model.errors import DeclarationError, HandlerError, Malformed
 from topology.model.event import Event, Message, Record
 from topology.model.table import Table
 from topology.model.typed import State
-from topology.suggest import Suggestion, suggest_timeouts
 
 if TYPE_CHECKING:
     from topology.testing import TopologyTestDriver

@@ -12,8 +12,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.faust.worker import Worker
+from topology.diagnostics.explain import Account, Ledger, Missing
 from topology.engine.intake import Taken
-from topology.explain import Account, Ledger, Missing
 from topology.faust.looks import Tallies, Timeouts, explain, gaps, timeouts, views
 
 T = TypeVar("T")

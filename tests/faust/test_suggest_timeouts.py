@@ -18,7 +18,7 @@ from topology import (
     redeliver,
     skip,
 )
-from topology.explain.untried import untried
+from topology.diagnostics.explain.discrepancies import untried
 from topology.faust.looks import recorded
 from topology.faust.looks.durable import Span
 from topology.faust.looks.recorded import STAMP, Reading

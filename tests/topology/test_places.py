@@ -29,8 +29,8 @@ from topology import (
     spill,
     wait,
 )
-from topology.explain import Around
-from topology.explain.passed import Passed, passed
+from topology.diagnostics.explain import Around
+from topology.diagnostics.explain.passed import Passed, passed
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.driver_explain import around_of
 

@@ -23,9 +23,9 @@ from topology import (
     spill,
     wait,
 )
-from topology.audit.sequences import Sequences
+from topology.diagnostics.audit.sequences import Sequences
+from topology.diagnostics.explain.gaps import Ledger, OpenGap
 from topology.engine.commands.command import Command, decode_command
-from topology.explain.gaps import Ledger, OpenGap
 from topology.model.counts import MOST, decode_counts, encode_counts
 from topology.spark.packing import Outcome
 

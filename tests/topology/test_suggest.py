@@ -19,8 +19,8 @@ from topology import (
     suggest_timeouts,
 )
 from topology.declaration.starts import Start, first
+from topology.diagnostics.suggest import learned
 from topology.sequencer.sequencer import Ordering
-from topology.suggest import learned
 
 
 def late_by(latenesses: list[int], lost: int = 0) -> list[tuple[str, int, int]]:

@@ -17,10 +17,10 @@ from topology import (
     skip,
     spill,
 )
-from topology.explain.recorded import Recorded
+from topology.diagnostics.explain.recorded import Recorded
+from topology.diagnostics.suggest import suggested
 from topology.model.event import Event, Record
 from topology.sequencer.sequencer import Ordering
-from topology.suggest import suggested
 
 # No deadline falls on an arrival: these come at multiples of 10 ms.
 MIDWAY, OPENED = {"start": earliest_seen(after=1.003)}, {"start": opened_by("On")}

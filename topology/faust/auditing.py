@@ -9,9 +9,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.row_changes import uncollected
-from topology.audit import Audit, Contents, Cut, Place, Report, Violation
-from topology.audit.received import event_of
 from topology.declaration.topology import Topology
+from topology.diagnostics.audit import Audit, Contents, Cut, Place, Report, Violation
+from topology.diagnostics.audit.received import event_of
 from topology.faust.answering import CannotTell
 from topology.faust.kafka import connected_consumer, missing_topics, partitions_of, read_range
 from topology.faust.looks.ticker import Ticker

@@ -6,9 +6,9 @@ from typing import Any
 from click import IntRange
 from faust.cli import argument, option
 
+from topology.diagnostics.explain.times import seconds_of
+from topology.diagnostics.explain.told import WAITS
 from topology.engine.commands.command import Command
-from topology.explain.times import seconds_of
-from topology.explain.told import WAITS
 from topology.faust.answering import JSON, Answering, CannotTell
 from topology.faust.cli_dead import CHOICE, Redrive
 from topology.faust.looks.commands import commands as commands_of

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from faust.cli import option
 
-from topology.audit import differences, saved
+from topology.diagnostics.audit import differences, saved
 from topology.faust.answering import JSON, Answering
 from topology.faust.auditing import PATIENCE
 from topology.faust.auditing import audit as audited

@@ -2,8 +2,8 @@
 
 from faust.cli import option
 
+from topology.diagnostics.explain.times import seconds_of
 from topology.engine.dead_events import Choice
-from topology.explain.times import seconds_of
 from topology.faust.answering import Answering
 from topology.faust.clock import wall
 from topology.faust.dead import redrive_dead

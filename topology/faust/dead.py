@@ -12,10 +12,10 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
+from topology.diagnostics.explain import Fold
 from topology.engine.dead_events import Choice, Dead, Found, dead_at, find, put_back
 from topology.engine.positions import decode_positions
 from topology.engine.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
-from topology.explain import Fold
 from topology.faust.kafka import connection
 from topology.faust.looks.durable import Durable
 from topology.model.event import Message

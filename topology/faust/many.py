@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from topology.diagnostics.explain import OpenGap
+from topology.diagnostics.explain.parked import Aside
 from topology.engine.commands.command import Command, Result
-from topology.explain import OpenGap
-from topology.explain.parked import Aside
 from topology.faust.answering import CannotTell
 from topology.faust.looks.gaps import gaps
 from topology.faust.looks.parked import parked

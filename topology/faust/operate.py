@@ -15,9 +15,9 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
+from topology.diagnostics.explain.sides import body_of
 from topology.engine.commands.command import Command, Result, encode_command
 from topology.engine.lane_names import readings
-from topology.explain.sides import body_of
 from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall

@@ -10,11 +10,12 @@ from typing import Any
 import orjson
 
 from stores.sink import Dead
-from topology.audit import Report
 from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
+from topology.diagnostics.audit import Report
+from topology.diagnostics.explain import Account
 from topology.engine.commands.execute import Command, Result, aexecute
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.dead_events import Choice, dead_at, find, put_back
@@ -23,7 +24,6 @@ from topology.engine.pending_redelivery import Away
 from topology.engine.rows import REDRIVEN, split_redriven_key
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
-from topology.explain import Account
 from topology.history import Histories
 from topology.model.counts import Counts
 from topology.model.event import Event, Record

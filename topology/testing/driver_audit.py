@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from topology.audit import Audit, Contents, Cut, Report
+from topology.diagnostics.audit import Audit, Contents, Cut, Report
 from topology.engine.intake import Taken
 from topology.engine.positions import decode_positions, encode_positions
 from topology.engine.rows import POSITIONS

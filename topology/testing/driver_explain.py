@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from topology.declaration.policies.gap import Ask
+from topology.diagnostics.explain import Account, Around, Away, account
+from topology.diagnostics.explain.sides import Sides, requested, wanted
+from topology.diagnostics.explain.stream_context import Request
 from topology.engine.redelivery import not_before, revive
 from topology.engine.view_task import ViewTask
-from topology.explain import Account, Around, Away, account
-from topology.explain.around import Request
-from topology.explain.sides import Sides, requested, wanted
 from topology.model.event import Message
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.kept import Kept

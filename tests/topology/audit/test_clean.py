@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.topology.audit.runs import COMMANDED, ORDERLY, Step, busy, run, topologies
 from topology import Topology
-from topology.audit import Report
+from topology.diagnostics.audit import Report
 
 
 def said(report: Report) -> list[str]:

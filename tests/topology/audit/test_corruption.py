@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.topology.audit.runs import Step, busy, run, topologies
 from topology import Counts, Event, Record, Topology, Upsert, skip
-from topology.audit import Place, Violation
+from topology.diagnostics.audit import Place, Violation
 from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
 from topology.testing import TopologyTestDriver

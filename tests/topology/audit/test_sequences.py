@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.audit.sequences import Sequences
+from topology.diagnostics.audit.sequences import Sequences
 
 NUMBERS = st.lists(st.integers(-6, 14), max_size=25)
 

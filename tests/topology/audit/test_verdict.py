@@ -8,7 +8,7 @@ import pytest
 from tests.topology.audit.runs import talking
 from tests.topology.partition import INSPECTOR
 from topology import Record, Topology, TopologyTestDriver, park, skip
-from topology.audit import Place
+from topology.diagnostics.audit import Place
 from topology.testing.driver_audit import audit_of, committed
 
 

@@ -5,11 +5,11 @@ import shlex
 from stores.memory import MemoryTable
 from tests.topology.handled import order
 from topology import Record, TopologyTestDriver
+from topology.diagnostics.explain import Account, Around, Away, Fold, account, of_stream, of_waiting
+from topology.diagnostics.explain.fold import Wanted, waiting_rows
 from topology.engine.commands.execute import Result
 from topology.engine.redelivery import revive
 from topology.engine.view_task import ViewTask
-from topology.explain import Account, Around, Away, Fold, account, of_stream, of_waiting
-from topology.explain.fold import Wanted, waiting_rows
 from topology.testing.driver_explain import around_of
 
 COMMAND = "faust -A shop"

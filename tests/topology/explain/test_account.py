@@ -18,7 +18,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.explain import Arrival, Missing, account_text
+from topology.diagnostics.explain import Arrival, Missing, account_text
 
 
 def board(event: Event) -> None:

@@ -4,9 +4,7 @@ from stores.memory import MemoryTable
 from tests.topology.explain.durable import send
 from tests.topology.handled import driver_of
 from topology import Event
-from topology.engine.lane_names import lanes_of
-from topology.engine.rows import COUNTS, buffer_key, decode_message, progress_key
-from topology.explain import (
+from topology.diagnostics.explain import (
     Fold,
     of_counts,
     of_lanes,
@@ -14,6 +12,8 @@ from topology.explain import (
     of_waiting,
     waiting_rows,
 )
+from topology.engine.lane_names import lanes_of
+from topology.engine.rows import COUNTS, buffer_key, decode_message, progress_key
 
 
 def board(event: Event, state: dict[str, int]) -> None:

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 from tests.topology.explain.durable import away, send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip, spill
-from topology.explain import Ledger, Missing, OpenGap, ledger_text, of_waiting, open_gaps
-from topology.explain.trouble import troubles
+from topology.diagnostics.explain import (
+    Ledger,
+    Missing,
+    OpenGap,
+    ledger_text,
+    of_waiting,
+    open_gaps,
+)
+from topology.diagnostics.explain.trouble import troubles
 from topology.faust.many import up_to
 from topology.model.counts import Counts
 

@@ -7,10 +7,10 @@ import orjson
 from tests.topology.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, retry
+from topology.diagnostics.explain import of_waiting
+from topology.diagnostics.explain.parked import Aside, parked_of, parked_text, reason_of
+from topology.diagnostics.explain.told import answered, merged, told_text, waits
 from topology.engine.commands.command import Command
-from topology.explain import of_waiting
-from topology.explain.parked import Aside, parked_of, parked_text, reason_of
-from topology.explain.told import answered, merged, told_text, waits
 
 
 def board(event: Event) -> None:

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.explain.recorded import Recorded
+from topology.diagnostics.explain.recorded import Recorded
+from topology.diagnostics.suggest import Suggested, suggested
 from topology.sequencer.sequencer import Ordering
-from topology.suggest import Suggested, suggested
 
 Arrived = tuple[str, int, int]
 

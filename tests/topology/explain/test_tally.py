@@ -7,8 +7,7 @@ import pytest
 from tests.topology.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip
-from topology.engine.intake import Taken
-from topology.explain import (
+from topology.diagnostics.explain import (
     Partition,
     brought,
     came_apart,
@@ -17,6 +16,7 @@ from topology.explain import (
     tally,
     tally_text,
 )
+from topology.engine.intake import Taken
 from topology.model.counts import Counts
 
 

@@ -24,12 +24,12 @@ from topology import (
     skip,
     spill,
 )
+from topology.diagnostics.explain import Account, account_text
+from topology.diagnostics.explain.remedies import quoted
+from topology.diagnostics.explain.sides import mentions
+from topology.diagnostics.explain.told import waits
 from topology.engine.commands.command import Command
 from topology.engine.commit_unit import CommitUnit
-from topology.explain import Account, account_text
-from topology.explain.remedies import quoted
-from topology.explain.sides import mentions
-from topology.explain.told import waits
 
 
 def board(event: Event) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 from click import Choice
 from faust.cli import argument, option
 
-from topology.explain import account_text, ledger_text, tally_text
-from topology.explain.parked import parked_text
-from topology.explain.tally import SHARE
-from topology.explain.times import seconds_of
-from topology.explain.told import told_text
-from topology.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
+from topology.diagnostics.explain import account_text, ledger_text, tally_text
+from topology.diagnostics.explain.parked import parked_text
+from topology.diagnostics.explain.tally import SHARE
+from topology.diagnostics.explain.times import seconds_of
+from topology.diagnostics.explain.told import told_text
+from topology.diagnostics.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
 from topology.faust.answering import JSON, Answering
 from topology.faust.looks.commands import LIMIT as COMMANDS
 from topology.faust.looks.commands import commands as commands_of

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from aiokafka import TopicPartition
 
 from topology.declaration.view import View
+from topology.diagnostics.explain.fold import of_counts
+from topology.diagnostics.explain.sides import body_of
+from topology.diagnostics.explain.told import WAITS, Told, answered, merged, waits
 from topology.engine.commands.command import decode_command
-from topology.explain.fold import of_counts
-from topology.explain.sides import body_of
-from topology.explain.told import WAITS, Told, answered, merged, waits
 from topology.faust.looks.durable import Durable
 from topology.faust.named import views_of
 

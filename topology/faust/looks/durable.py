@@ -13,12 +13,12 @@ from stores.memory import MemoryTable
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.diagnostics.explain import Away, Fold, of_waiting, waiting_rows
+from topology.diagnostics.explain.fold import Wanted
+from topology.diagnostics.explain.formatting import lately
 from topology.engine.redelivery import Redelivered, not_before, revive
 from topology.engine.rows import COUNTS
 from topology.engine.view_task import ViewTask
-from topology.explain import Away, Fold, of_waiting, waiting_rows
-from topology.explain.fold import Wanted
-from topology.explain.words import lately
 from topology.faust.answering import CannotTell
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer, read_range

@@ -8,12 +8,12 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
+from topology.diagnostics.explain import Account, Around, account, of_lanes, of_stream
+from topology.diagnostics.explain.sides import Sides, requested, wanted
+from topology.diagnostics.explain.stream_context import Request
 from topology.engine.lane_names import lanes_of, lanes_told, readings
 from topology.engine.rows import redriven_key
 from topology.engine.view_task import ViewTask
-from topology.explain import Account, Around, account, of_lanes, of_stream
-from topology.explain.around import Request
-from topology.explain.sides import Sides, requested, wanted
 from topology.faust.kafka import partition_count
 from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group

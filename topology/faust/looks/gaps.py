@@ -5,11 +5,11 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.diagnostics.explain import Ledger, of_waiting, open_gaps
+from topology.diagnostics.explain.passed import by_hand
+from topology.diagnostics.explain.sides import dead_of
+from topology.diagnostics.explain.trouble import troubles
 from topology.engine.view_task import ViewTask
-from topology.explain import Ledger, of_waiting, open_gaps
-from topology.explain.passed import by_hand
-from topology.explain.sides import dead_of
-from topology.explain.trouble import troubles
 from topology.faust.looks.durable import Durable
 from topology.faust.named import views_of
 from topology.model.counts import Counts

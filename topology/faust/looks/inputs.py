@@ -7,8 +7,8 @@ from aiokafka import TopicPartition
 
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.explain import Arrival
-from topology.explain.words import lately
+from topology.diagnostics.explain import Arrival
+from topology.diagnostics.explain.formatting import lately
 from topology.faust.looks.durable import Durable, Span
 from topology.faust.offsets import Committed
 from topology.model.errors import Malformed

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from topology.explain.fold import of_waiting
-from topology.explain.parked import Aside, Parked, parked_of, reason_of
+from topology.diagnostics.explain.fold import of_waiting
+from topology.diagnostics.explain.parked import Aside, Parked, parked_of, reason_of
 from topology.faust.looks.durable import Durable
 from topology.faust.named import views_of
 

@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 from topology.declaration.sequences import Contiguous
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.explain.recorded import Recorded
+from topology.diagnostics.explain.recorded import Recorded
 from topology.faust.broker.shapes import configs
 from topology.faust.looks.durable import Durable
 from topology.model.errors import Malformed

@@ -8,12 +8,12 @@ from typing import Any
 from topology.declaration.sequences import Contiguous
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
-from topology.explain.untried import untried
+from topology.diagnostics.explain.discrepancies import untried
+from topology.diagnostics.suggest import RATES, Suggested, Suggestion, suggested
 from topology.faust.looks.durable import Durable
 from topology.faust.looks.recorded import Reading
 from topology.faust.looks.ticker import Ticker
 from topology.faust.named import named
-from topology.suggest import RATES, Suggested, Suggestion, suggested
 
 LIMIT = 400_000
 """Recorded messages that are looked at unless told otherwise."""

@@ -8,8 +8,7 @@ from aiokafka import TopicPartition
 
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.engine.intake import Taken
-from topology.explain import (
+from topology.diagnostics.explain import (
     Brought,
     Partition,
     ViewTally,
@@ -19,8 +18,9 @@ from topology.explain import (
     of_counts,
     tally,
 )
-from topology.explain.tally import SHARE
-from topology.explain.trouble import Trouble
+from topology.diagnostics.explain.tally import SHARE
+from topology.diagnostics.explain.trouble import Trouble
+from topology.engine.intake import Taken
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.offsets import Committed
 from topology.model.errors import Malformed

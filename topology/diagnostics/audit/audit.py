@@ -1,0 +1,271 @@
+"""An audit of a topology: records of all its topics in, a report out. Without I/O.
+
+Feed it the rows of all changelogs first (`row`), then, once `begin` was called, the records of all
+other topics (`feed`): those of each partition in order, partitions mixed as they come. It takes
+least memory when the topics are read side by side.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
+from topology.diagnostics.audit.finding import UNREADABLE, Findings
+from topology.diagnostics.audit.received import Received
+from topology.diagnostics.audit.repartition_check import Hop
+from topology.diagnostics.audit.report import Report, SourceReport, ViewReport
+from topology.diagnostics.audit.sides import Sides, header
+from topology.diagnostics.audit.snapshot import Cut, Partition
+from topology.diagnostics.audit.view_partition import ViewPartition
+from topology.model.errors import Malformed
+from topology.model.event import Message
+from topology.model.origin import ORIGIN, original
+
+Feed = Callable[[Message], None]
+
+
+class Audit:
+    """partitions: input topic → how many partitions it has, of sources and by-stream topics.
+
+    views: the names of those that are audited, with their sources; all of them if there are none.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        cut: Cut,
+        partitions: dict[str, int],
+        views: Collection[str] = (),
+    ) -> None:
+        self.topology = topology
+        self.views = [v for v in topology.views.values() if not views or v.name in views]
+        self.sources = [
+            source
+            for source in topology.sources.values()
+            if not views or any(view.of is source for view in self.views)
+        ]
+        self.cut = cut
+        self.findings = Findings(once=cut.once, exact=cut.exact)
+        self._hops: dict[Partition, Hop] = {}
+        self._received: dict[Partition, Received] = {}
+        self._views: dict[tuple[str, int], ViewPartition] = {}
+        self._sides: dict[str, Sides] = {}
+        self._feeds: dict[str, Feed] = {}
+        for source in self.sources:
+            for topic in source.topics:
+                for number in range(partitions.get(topic, 0)):
+                    place = topic, number
+                    self._hops[place] = Hop(source, place, cut, self.findings)
+            for view in self._views_of(source):
+                self._sides[view.name] = Sides(view, self.findings)
+                for number in range(partitions.get(source.by_stream, 0)):
+                    place = source.by_stream, number
+                    made = ViewPartition(view, place, self.findings)
+                    made.shortened = cut.first((view.output, number)) > 0
+                    self._views[view.name, number] = made
+        self._partitions = partitions
+        self._checked = False
+
+    def _views_of(self, source: Source) -> list[View]:
+        return [view for view in self.views if view.of is source]
+
+    def row(self, view: str, record: Message) -> None:
+        """A record of a view's changelog."""
+        try:
+            self._views[view, record.partition].rows.row(record)
+        except UNREADABLE as error:
+            self.findings.cannot_read(record, error)
+
+    def begin(self) -> None:
+        """All rows are there: where each view is, is known."""
+        topology = self.topology
+        for source in self.sources:
+            views = self._views_of(source)
+            for view in views:
+                self._sides[view.name].put_back = {
+                    at
+                    for (name, _), part in self._views.items()
+                    if name == view.name
+                    for at in part.rows.redriven
+                }
+            for number in range(self._partitions.get(source.by_stream, 0)):
+                place = source.by_stream, number
+                parts = [self._views[view.name, number] for view in views]
+                received = Received(source, place, self.cut, parts, self.findings)
+                self._received[place] = received
+            for topic in source.topics:
+                self._feeds[topic] = self._keyed if source.keyed else self._message
+            if not source.keyed:
+                self._feeds[source.by_stream] = self._by_stream
+            for view in views:
+                self._feeds[view.output] = self._output(view)
+                self._feeds[view.redeliver_topic] = self._redelivered(view)
+        self._feeds[topology.malformed_topic] = self._aside
+        self._feeds[topology.unknown_topic] = self._aside
+        for topic, tell in (
+            (topology.late_topic, Sides.came_late),
+            (topology.dead_topic, Sides.died),
+            (topology.errors_topic, Sides.has_failed),
+            (topology.parked_topic, Sides.was_parked),
+            (topology.audit_topic, Sides.commanded),
+        ):
+            self._feeds[topic] = self._side(tell)
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics whose records it takes."""
+        return self._feeds.keys()
+
+    def feed(self, records: Sequence[Message]) -> None:
+        """Records of one partition of any other topic of the topology, in order."""
+        first, last = records[0], records[-1]
+        hop = self._hops.get((first.topic, first.partition))
+        if (
+            hop is not None
+            and not (hop.source.keyed or hop.passes)
+            and hop.messages(first.offset, last.offset, len(records))
+        ):
+            return
+        feed = self._feeds[first.topic]
+        for record in records:
+            try:
+                feed(record)
+            except UNREADABLE as error:
+                self.findings.cannot_read(record, error)
+
+    def partitions_of(self, view: View) -> Iterator[tuple[int, ViewPartition]]:
+        """The numbers of a view's partitions, and what is known of it there."""
+        for number in range(self._partitions.get(view.of.by_stream, 0)):
+            yield number, self._views[view.name, number]
+
+    def check(self) -> None:
+        """Find what is wrong, everything having been fed."""
+        if self._checked:
+            return
+        self._checked = True
+        shortened = {place for place, first in self.cut.firsts.items() if first > 0}
+        for hop in self._hops.values():
+            hop.check(shortened)
+        for received in self._received.values():
+            received.claim(self._sides)
+        for received in self._received.values():
+            received.check(self._sides)
+        for sides in self._sides.values():
+            sides.check()
+        findings = self.findings
+        for unreadable in findings.unreadable.values():
+            findings.violation(unreadable.violation())
+
+    def report(self, *, contents: bool = False) -> Report:
+        """What came of it. contents: whether those were compared."""
+        self.check()
+        findings = self.findings
+        return Report(
+            self.topology.name,
+            [self._source_report(source) for source in self.sources],
+            [self._view_report(view) for view in self.views],
+            findings.violations,
+            findings.number,
+            findings.remarks,
+            {topic: each.number for topic, each in findings.unreadable.items()},
+            contents=contents,
+            whole=len(self.views) == len(self.topology.views),
+        )
+
+    # -- feeds
+
+    def _message(self, record: Message) -> None:
+        hop = self._hops[record.topic, record.partition]
+        if hop.message(record.offset) and hop.passes:
+            try:
+                if hop.source.inspect(record) is None:
+                    hop.unknown.add(record.offset)
+            except Malformed:
+                pass
+
+    def _keyed(self, record: Message) -> None:
+        place = record.topic, record.partition
+        hop = self._hops[place]
+        hop.message(record.offset)
+        self._received[place].message(record, record, hop)
+
+    def _by_stream(self, record: Message) -> None:
+        message = original(record)
+        hop = None
+        if message is not record:
+            hop = self._hops.get((message.topic, message.partition))
+            if hop is not None:
+                hop.went(message.offset, record, aside=False)
+        self._received[record.topic, record.partition].message(record, message, hop)
+
+    def _aside(self, record: Message) -> None:
+        found = _origin(record)
+        if found is not None and (hop := self._hops.get(found[0])) is not None:
+            hop.went(found[1], record, aside=True)
+
+    def _output(self, view: View) -> Feed:
+        return lambda record: self._views[view.name, record.partition].output(record)
+
+    def _redelivered(self, view: View) -> Feed:
+        return lambda record: self._views[view.name, record.partition].redelivered(record)
+
+    def _side(self, tell: Callable[[Sides, Message], None]) -> Feed:
+        sides, views = self._sides, self.topology.views
+
+        def feed(record: Message) -> None:
+            name = header(record, "view")
+            if name in sides:
+                tell(sides[name], record)
+            elif not name:
+                raise ValueError("it does not say of which view it is")
+            elif name not in views:
+                self.findings.remark(
+                    f"{record.topic} tells of views that are not declared any more"
+                )
+
+        return feed
+
+    # -- reports
+
+    def _source_report(self, source: Source) -> SourceReport:
+        report = SourceReport(source.name)
+        for topic in source.topics:
+            for number in range(self._partitions.get(topic, 0)):
+                place = topic, number
+                taken, position = self.cut.taken(place), self.cut.position(place)
+                report.read += taken.read
+                report.malformed += taken.malformed
+                report.unknown += taken.unknown
+                report.behind += max(0, self.cut.ends.get(place, position) - position)
+        if not source.keyed:
+            for number in range(self._partitions.get(source.by_stream, 0)):
+                taken = self.cut.taken((source.by_stream, number))
+                report.malformed += taken.malformed
+                report.unknown += taken.unknown
+        report.events = report.read - report.malformed - report.unknown
+        return report
+
+    def _view_report(self, view: View) -> ViewReport:
+        report = ViewReport(view.name)
+        for number in range(self._partitions.get(view.of.by_stream, 0)):
+            part = self._views[view.name, number]
+            tally, end = part.tally, self.cut.ends.get(part.place, part.end)
+            report.counted += tally.counted
+            report.found += tally.found
+            report.streams += len(part.rows.streams)
+            report.behind += max(0, end - part.end)
+            report.halted = report.halted or part.rows.positions.halted
+            report.silent += tally.silent
+            report.repeats += part.outputs.repeats
+            report.unsure |= tally.unsure
+            report.hashes.update(part.outputs.chains)
+        return report
+
+
+def _origin(record: Message) -> tuple[Partition, int] | None:
+    """The message that a record comes from, None where it does not say."""
+    text = header(record, ORIGIN)
+    if not text:
+        return None
+    topic, partition, offset, _ = text.split("/")
+    return (topic, int(partition)), int(offset)

@@ -1,0 +1,40 @@
+"""Numbers and ranges in words."""
+
+from collections.abc import Sequence
+
+from topology.diagnostics.explain.missing import Missing
+
+
+def spelled(gap: Missing, one: str = "is", more: str = "are") -> str:
+    """`sequence 4 is` or `sequences 4 to 6 (3) are`."""
+    if gap.count is None:
+        return f"something between {gap.first - 1} and {gap.last + 1} {one}"
+    if gap.count == 1:
+        return f"sequence {gap.first} {one}"
+    return f"sequences {gap.first} to {gap.last} ({gap.count}) {more}"
+
+
+def numbered(ranges: Sequence[tuple[int, int]], count: int | None = None, shown: int = 5) -> str:
+    """`sequence 4`, or `sequences 4 to 6, 9` and how many there are, where that is known."""
+    told = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in ranges[:shown])
+    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    more = " …" if len(ranges) > shown else ""
+    many = f" ({count})" if count is not None and count > 1 else ""
+    return f"sequence{'' if one else 's'} {told}{more}{many}"
+
+
+def messages(number: int) -> str:
+    return f"{number} message" if number == 1 else f"{number} messages"
+
+
+def not_read(number: int) -> str:
+    return f"{messages(number)} of the stream {'is' if number == 1 else 'are'} not read yet"
+
+
+def events(number: int) -> str:
+    return f"{number} event" if number == 1 else f"{number} events"
+
+
+def lately(looked: int, topic: str) -> str:
+    """What is said where only the end of a topic was looked at."""
+    return f"looked at the last {looked} offsets of {topic} only; --look N looks further"

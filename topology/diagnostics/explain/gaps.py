@@ -1,0 +1,127 @@
+"""The gap ledger: what is missing in which stream of which view, the oldest first."""
+
+from bisect import insort
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from topology.diagnostics.explain.missing import Missing, missing
+from topology.diagnostics.explain.trouble import Trouble
+from topology.engine.view_task import ViewTask
+from topology.model.counts import saturated
+from topology.sequencer.sequencer import can_go_on, deadline
+
+NOBODY: Mapping[str, Collection[int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGap:
+    """A stream that misses something in a view.
+
+    last: the last processed sequence. missing: the first ranges of `ranges`. count: how many
+    sequences are missing in all, None where the order does not say. since: when the gap was noticed
+    (ms). waiting: how many events wait in the stream, away: how many are in redelivery, dead: how
+    many of those that it waits for are in the dead topic. parked: whether it is set aside besides.
+    due: when the gap is given up, None if never.
+    """
+
+    view: str
+    partition: int
+    stream: str
+    last: int
+    missing: tuple[Missing, ...]
+    ranges: int
+    count: int | None
+    since: int
+    waiting: int
+    parked: bool
+    due: int | None
+    away: int = 0
+    dead: int = 0
+
+
+def open_gaps(
+    task: ViewTask,
+    partition: int,
+    away: Mapping[str, Collection[int]],
+    dead: Mapping[str, Collection[int]] = NOBODY,
+) -> Iterator[OpenGap]:
+    """The gaps of a view in one partition.
+
+    task: made of the rows that `of_waiting` keeps. away, dead: stream → sequences in redelivery,
+    and in the dead topic: they are not missing. A stream that waits for a dead one has a gap, too.
+    """
+    for stream, progress in task.waiting.items():
+        last = progress.last
+        here: Iterator[int] = (event.sequence for event in task.waits(stream))
+        gone = {sequence for sequence in away.get(stream, ()) if sequence > last}
+        died = {sequence for sequence in dead.get(stream, ()) if sequence > last} - gone
+        if gone or died:
+            there = set(here)
+            gone, died = gone - there, died - there
+            here = iter(sorted(there | gone | died))
+        goes_on = progress.aside or can_go_on(task.ordering, progress)
+        counted = _Counted(here)
+        found, ranges = missing(task.ordering, last, counted, can_go_on=goes_on)
+        if not (found or died):
+            continue
+        count: int | None = None
+        if task.ordering.kind == "contiguous":
+            count = (counted.highest - last) // task.ordering.step - counted.number
+        yield OpenGap(
+            task.view.name,
+            partition,
+            stream,
+            last,
+            tuple(found),
+            ranges,
+            count,
+            progress.since,
+            progress.waiting,
+            progress.held,
+            None if progress.aside else deadline(task.ordering, progress),
+            len(gone),
+            len(died),
+        )
+
+
+class _Counted:
+    """Sequences that go by, in order."""
+
+    def __init__(self, sequences: Iterator[int]) -> None:
+        self._sequences = sequences
+        self.number = 0
+        self.highest = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for sequence in self._sequences:
+            self.number += 1
+            self.highest = sequence
+            yield sequence
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The oldest `limit` gaps of those that are entered; the rest is counted only.
+
+    now: the wall clock (ms). streams: how many streams have gaps; a stream counts in each view.
+    sequences: how many are missing in all, as far as the orders say. troubles: what else is not
+    well with the views. unread: offsets that are not read yet. unseen: what was not looked at, in
+    words.
+    """
+
+    now: int
+    limit: int
+    gaps: list[OpenGap] = field(default_factory=list)
+    streams: int = 0
+    sequences: int = 0
+    troubles: list[Trouble] = field(default_factory=list)
+    unread: int = 0
+    unseen: list[str] = field(default_factory=list)
+
+    def enter(self, gap: OpenGap) -> None:
+        """Take a gap in."""
+        self.streams += 1
+        self.sequences = saturated(self.sequences + (gap.count or 0))
+        insort(self.gaps, gap, key=lambda one: (one.since, one.view, one.stream))
+        del self.gaps[self.limit :]

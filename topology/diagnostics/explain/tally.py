@@ -1,0 +1,204 @@
+"""Each view's counts, and whether their sum is what came in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from topology.diagnostics.explain.trouble import MALFORMED, PLACES, Trouble, troubles
+from topology.engine.intake import Taken
+from topology.model.counts import Counts
+from topology.model.printable import printable
+
+SHARE = 0.01
+"""The share of malformed messages from which on a source is not well, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A view in one partition.
+
+    position: the input offset that it reads next. lag: offsets from there to the input's end.
+    apart: whether it reads apart from the others. low, high: how many events there were before its
+    position, at least and at most: the two differ where that was not counted, or while it changes.
+    high is None where events may come again (at least once). owner: None if nobody has it.
+    """
+
+    number: int
+    counts: Counts
+    position: int
+    lag: int
+    apart: bool
+    halted: str | None
+    low: int
+    high: int | None
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a source brought.
+
+    taken: of the source's topics, None where they are the views' input themselves. read: of the
+    views' input, by the views that read together. unkeyed, unread: offsets that are left in the
+    one and the other. wrong: what does not add up, None if all does. sample: why a message of it
+    was malformed lately, None where that is not known.
+    """
+
+    source: str
+    taken: Taken | None
+    read: Taken
+    unkeyed: int
+    unread: int
+    wrong: str | None
+    sample: str | None = None
+
+    @property
+    def malformed(self) -> int:
+        """Messages that no event could be made of."""
+        return self.read.malformed + (self.taken.malformed if self.taken else 0)
+
+    @property
+    def share(self) -> float:
+        """The malformed ones' share of the messages, 0 to 1."""
+        return self.malformed / max(1, (self.taken or self.read).read)
+
+    def trouble(self, share: float = SHARE) -> Trouble | None:
+        """What is said of malformed messages, if their share is as large as this one."""
+        if not self.malformed or self.share < share:
+            return None
+        sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""
+        what = f"{self.share:.2%} of the messages ({self.malformed}) are malformed{sample}"
+        return Trouble(f"source {self.source}", MALFORMED, what)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewTally:
+    """A view over all partitions. came_low, came_high: as `low` and `high` of its partitions.
+
+    lag: offsets that are left, those included that are not re-keyed yet. halted: partition →
+    reason. apart, unassigned: partitions. wrong: what does not add up, by partition; nothing if
+    all does.
+    """
+
+    view: str
+    source: str
+    counts: Counts
+    came_low: int
+    came_high: int | None
+    lag: int
+    halted: dict[int, str]
+    apart: tuple[int, ...]
+    unassigned: tuple[int, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every event that came is in exactly one place."""
+        return not self.wrong
+
+    @property
+    def troubles(self) -> list[Trouble]:
+        """What is not well with it, though it adds up."""
+        return troubles(self.view, self.counts, self.halted, self.unassigned)
+
+    @property
+    def verdict(self) -> str:
+        """The same in a line. Of what is in the places, it names what should not be there."""
+        counts = self.counts
+        if self.wrong:
+            return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
+        came = _between(self.came_low, self.came_high)
+        places = f"{came} events came, {counts.accounted} are in its places"
+        bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
+        named = f"; but {', '.join(bad)}" if bad else ""
+        return f"view {self.view} adds up: {places}{named}"
+
+
+def brought(
+    source: str,
+    taken: Taken | None,
+    read: Taken,
+    unkeyed: int,
+    unread: int,
+    *,
+    exactly_once: bool = True,
+) -> Brought:
+    """Compare what was re-keyed with what was read of it."""
+    wrong = None
+    if taken is not None and exactly_once and not 0 <= taken.events - read.read <= unread:
+        wrong = (
+            f"source {source}: {taken.events} events were re-keyed, {read.read} of them are read "
+            f"and {unread} at most are unread"
+        )
+    return Brought(source, taken, read, unkeyed, unread, wrong)
+
+
+def tally(view: str, source: str, partitions: Sequence[Partition], unkeyed: int = 0) -> ViewTally:
+    """Sum a view up. unkeyed: offsets of its source's topics that are not re-keyed yet."""
+    total = Counts()
+    for each in partitions:
+        total += each.counts
+    highs = [each.high for each in partitions]
+    return ViewTally(
+        view,
+        source,
+        total,
+        sum(each.low for each in partitions),
+        None if None in highs else sum(high for high in highs if high is not None),
+        sum(each.lag for each in partitions) + unkeyed,
+        {each.number: each.halted for each in partitions if each.halted},
+        tuple(each.number for each in partitions if each.apart),
+        tuple(each.number for each in partitions if each.owner is None),
+        tuple(wrong for each in partitions for wrong in wrongs(each)),
+    )
+
+
+def wrongs(partition: Partition) -> list[str]:
+    """What does not add up in one partition."""
+    counts, where = partition.counts, f"partition {partition.number}"
+    found: list[str] = []
+    if counts.accounted != counts.received:
+        found.append(
+            f"{where}: {counts.received} events were received, {counts.accounted} are in its places"
+        )
+    came = _between(partition.low, partition.high)
+    if counts.received < partition.low:
+        found.append(
+            f"{where}: {came} events came before offset {partition.position}, {counts.received} "
+            f"were received, {partition.low - counts.received} are missing"
+        )
+    if partition.high is not None and counts.received > partition.high:
+        found.append(
+            f"{where}: {came} events came before offset {partition.position}, {counts.received} "
+            f"were received, {counts.received - partition.high} too many"
+        )
+    return found
+
+
+def came_apart(position: int, committed: int, events: int, between: int | None) -> tuple[int, int]:
+    """(least, most) events before a position that is not the group's.
+
+    committed, events: the group's offset, and the events before it. between: how many events there
+    are between the two, None if that was not counted.
+    """
+    most = abs(committed - position) if between is None else between
+    least = 0 if between is None else between
+    if position <= committed:
+        return events - most, events - least
+    return events + least, events + most
+
+
+def came_since(began: int, position: int, low: int, high: int, seen: int | None) -> tuple[int, int]:
+    """(least, most) events that a view could see which began at an offset above 0.
+
+    low, high: how many came before its position in all. seen: how many there are since it began,
+    None if that was not counted.
+    """
+    if seen is not None:
+        return seen, seen
+    return max(0, low - began), min(high, max(0, position - began))
+
+
+def _between(low: int, high: int | None) -> str:
+    if high is None:
+        return f"{low} or more"
+    return str(low) if low == high else f"{low} to {high}"
