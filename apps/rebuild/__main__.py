@@ -31,7 +31,7 @@ from apps.submitted import stopped_in_order
 from stores.sink import OLD
 from stores.urls import without_password
 from topology.model.closest import closest
-from topology.rebuilding import CannotRebuild
+from topology.view_rebuild import CannotRebuild
 
 if TYPE_CHECKING:
     from apps.rebuild.job import Job

@@ -19,9 +19,9 @@ from stores.sink import Sink
 from topology import Topology, View
 from topology.declaration.source import Source
 from topology.faust.kafka import connection
-from topology.rebuilding import Tally
 from topology.spark import history, rebuild
 from topology.spark.slices import Sent, Slices
+from topology.view_rebuild import Tally
 
 LOOK = 0.1
 """Seconds between two looks for slices that are complete."""

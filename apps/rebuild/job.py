@@ -22,7 +22,7 @@ from stores.urls import without_password
 from topology import Table, View
 from topology.faust.sending import Sending
 from topology.faust.snapshot import snapshot
-from topology.rebuilding import CannotRebuild, Tally
+from topology.view_rebuild import CannotRebuild, Tally
 
 Switch = Literal["yes", "same", "no"]
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from topology.rebuilding import Tally
+from topology.view_rebuild import Tally
 
 log = logging.getLogger("rebuild")
 

@@ -18,9 +18,9 @@ from apps.rebuild.plan import Plan
 from stores.sink import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
 from topology.faust.follower import Follower
-from topology.rebuilding.replacement import Replacement
 from topology.spark import history
 from topology.spark.slices import Record
+from topology.view_rebuild.replacement import Replacement
 
 if TYPE_CHECKING:
     from apps.rebuild.job import Job

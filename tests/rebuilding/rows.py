@@ -9,7 +9,7 @@ import orjson
 from tests.topology.partition import INSPECTOR
 from topology import Message, Topology, spill
 from topology.declaration.lanes import split_lane
-from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
+from topology.view_rebuild import HistoryPart, Rebuild, Rebuilt, Tally
 
 Tables = dict[str, dict[bytes, dict[str, Any]]]
 """Table → key as JSON → columns."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.rebuilding.rows import ReadStore
 from topology import Delete, Upsert
 from topology.model.column_types import encoded
-from topology.rebuilding.folding import Folding
+from topology.view_rebuild.folding import Folding
 
 KEYS = st.sampled_from([{"a": 1}, {"a": True}, {"a": 1, "b": "x"}, {"b": "x", "a": 1}])
 COLUMNS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 9), max_size=3)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.rebuilding.rows import ReadStore
-from topology.rebuilding.replacement import Replacement
+from topology.view_rebuild.replacement import Replacement
 
 
 def upsert(row: int, **values: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from topology.rebuilding import Rebuilt
 from topology.spark.slices import ROWS, Record, Sent, Slices
+from topology.view_rebuild import Rebuilt
 
 
 def test_rows_come_back_in_order_and_with_what_was_noted(tmp_path: Path) -> None:

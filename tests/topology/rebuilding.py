@@ -10,8 +10,8 @@ from tests.topology.deliveries import Arrival, body
 from tests.topology.partition import Partition, shop
 from topology import Delete, Emit, Event, Record, Topology, Upsert, rebuild_stream, skip
 from topology.engine.commit_unit import CommitUnit
-from topology.history import Histories, History
-from topology.rebuild import rebuild
+from topology.view_rebuild.history import Histories, History
+from topology.view_rebuild.stream_rebuild import rebuild
 
 Rows = dict[tuple[str, bytes], dict[str, Any]]
 

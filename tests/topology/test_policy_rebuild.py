@@ -231,7 +231,7 @@ def test_a_stream_that_began_after_what_retention_took_is_rebuilt() -> None:
 
 def _rebuilt(partition: Rebuilding, history: Any) -> None:
     from topology.engine.commit_unit import CommitUnit
-    from topology.rebuild import rebuild
+    from topology.view_rebuild.stream_rebuild import rebuild
 
     unit = CommitUnit("orders", 0, now=partition.now)
     rebuild(partition.view(), "a", history, unit)

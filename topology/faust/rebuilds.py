@@ -10,7 +10,7 @@ from mode import get_logger
 
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka import connected_consumer, read_range
-from topology.history import Histories, History
+from topology.view_rebuild.history import Histories, History
 
 logger = get_logger(__name__)
 

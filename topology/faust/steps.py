@@ -16,10 +16,10 @@ from topology.faust.disk.in_step import in_step_row
 from topology.faust.disk.writing import write
 from topology.faust.horizon import Horizon
 from topology.faust.rebuilds import Rebuilds
-from topology.history import History
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
-from topology.rebuild import arebuild, rebuild
+from topology.view_rebuild.history import History
+from topology.view_rebuild.stream_rebuild import arebuild, rebuild
 
 Do = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 """Has an agent do some work, and waits until it is done."""

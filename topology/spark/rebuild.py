@@ -22,8 +22,8 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.rebuilding import HistoryPart, Rebuild, Rebuilt, Tally
 from topology.spark.slices import Sent, Slices
+from topology.view_rebuild import HistoryPart, Rebuild, Rebuilt, Tally
 
 _KEYED = (
     "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary, "

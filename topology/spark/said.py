@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from topology.engine.output_chain import START, Chain, chained
-from topology.rebuilding import limit_of
+from topology.view_rebuild import limit_of
 
 _SCHEMA = "of_view string, chain binary"
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topology.rebuilding import Rebuilt
+from topology.view_rebuild import Rebuilt
 
 ROWS = 2_000
 """Records of one batch in a file."""

@@ -24,11 +24,9 @@ from topology.engine.pending_redelivery import Away
 from topology.engine.rows import REDRIVEN, split_redriven_key
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
-from topology.history import Histories
 from topology.model.counts import Counts
 from topology.model.event import Event, Record
 from topology.model.printable import printable
-from topology.rebuild import arebuild, rebuild
 from topology.sequencer.progress import Progress, last_of
 from topology.testing import given
 from topology.testing.driver_audit import audit
@@ -37,6 +35,8 @@ from topology.testing.in_a_thread import in_a_thread
 from topology.testing.kept import Headers, Kept
 from topology.testing.read_store import DeadRow, Store
 from topology.testing.unchanged import ChangedContent, watching
+from topology.view_rebuild.history import Histories
+from topology.view_rebuild.stream_rebuild import arebuild, rebuild
 
 FED = 100_000
 """Messages that may arrive because of one step of a test: handlers may send to their own source."""

@@ -15,15 +15,15 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.pending_redelivery import Away
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
-from topology.history import Histories, History
 from topology.model.event import Event, Record
-from topology.rebuild import arebuild, rebuild
 from topology.sequencer.memory_budget import Budget
 from topology.testing.awaited import complete
 from topology.testing.commits import Commits
 from topology.testing.horizon import Horizon
 from topology.testing.log import TopicPartition
 from topology.testing.worker import Worker, World
+from topology.view_rebuild.history import Histories, History
+from topology.view_rebuild.stream_rebuild import arebuild, rebuild
 
 RESTORED = 5
 """Changelog records that a restoring table takes at once."""

@@ -9,8 +9,8 @@ from apps.rebuild.load import Loader, Refused
 from stores.sink import Position
 from stores.sinks import open_sink
 from topology import Table
-from topology.rebuilding import Rebuilt
 from topology.spark.slices import Sent, Slices
+from topology.view_rebuild import Rebuilt
 
 TABLE = Table("rows", key={"id": str}, columns={"n": int})
 

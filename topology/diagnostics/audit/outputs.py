@@ -13,7 +13,7 @@ from topology.diagnostics.audit.finding import Findings, Place, Violation
 from topology.diagnostics.audit.sides import header
 from topology.engine.output_chain import START, Chain, chained
 from topology.model.event import Message
-from topology.rebuild import CLEARED
+from topology.view_rebuild.stream_rebuild import CLEARED
 
 REMEMBERED = 50_000
 """At least once: records per partition with which repeats are compared."""

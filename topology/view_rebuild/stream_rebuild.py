@@ -23,14 +23,14 @@ from topology.engine.handling import OUTPUT_LIMIT
 from topology.engine.lane_handling import own_stream
 from topology.engine.side_outputs import tell_late
 from topology.engine.view_task import ViewTask
-from topology.history import History
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
 from topology.model.event import Event
 from topology.model.printable import printable
 from topology.sequencer.progress import FAILED_KEPT, Progress
 from topology.sequencer.replay import replayed
-from topology.written import Written
+from topology.view_rebuild.history import History
+from topology.view_rebuild.stream_rows import Written
 
 CLEARED = "cleared"
 """Header of an epoch's first record: how many of its changes, the first ones, clear the rows of the

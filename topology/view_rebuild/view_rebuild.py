@@ -14,12 +14,12 @@ from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.output_chain import START, Chain, chained
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
-from topology.rebuilding.folding import MOST_ROWS, Folding
-from topology.rebuilding.limit import Limit
-from topology.rebuilding.sorted_view import SortedView
-from topology.rebuilding.tally import REASONS, Tally
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import LAST
+from topology.view_rebuild.folding import MOST_ROWS, Folding
+from topology.view_rebuild.limit import Limit
+from topology.view_rebuild.sorted_view import SortedView
+from topology.view_rebuild.tally import REASONS, Tally
 
 _NEVER = -(1 << 70)
 """Below any sequence."""

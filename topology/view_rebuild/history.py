@@ -12,7 +12,7 @@ from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
 from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
-from topology.written import Written
+from topology.view_rebuild.stream_rows import Written
 
 ROOM = 50_000
 """Events that are held of all streams together, where a single one may not have more."""

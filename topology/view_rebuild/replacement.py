@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from topology.rebuilding.folding import Folding
+from topology.view_rebuild.folding import Folding
 
 
 class Replacement:

@@ -13,9 +13,9 @@ from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.stream_task import StreamTask
 from topology.model.event import Message
-from topology.rebuilding.limit import limit_of
-from topology.rebuilding.tally import Tally
-from topology.rebuilding.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild
+from topology.view_rebuild.limit import limit_of
+from topology.view_rebuild.tally import Tally
+from topology.view_rebuild.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild
 
 
 class HistoryPart(NamedTuple):
