@@ -25,7 +25,7 @@ from stores.cursor_message import Gap, Message
 from stores.cursor_receive import Fenced
 from stores.cursor_rows import Partition, Read
 from stores.urls import said
-from topology.faust.records import raw
+from topology.faust.kafka.records import raw
 
 logger = logging.getLogger(__name__)
 

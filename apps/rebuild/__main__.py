@@ -126,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
     from apps.rebuild.plan import Request, WorkFolder, code_of
     from apps.rebuild.worker_app import load_app
     from apps.spark_exceptions import SPARK_ERRORS
-    from topology.faust.snapshot import NoSnapshot
+    from topology.faust.worker.snapshot import NoSnapshot
 
     stop = Event()
     take_signals(stop, log, "stopping")

@@ -18,7 +18,7 @@ from apps.rebuild.progress import Progress
 from stores.sink import Sink
 from topology import Topology, View
 from topology.declaration.source import Source
-from topology.faust.kafka import connection
+from topology.faust.kafka.clients import connection
 from topology.spark import history, rebuild
 from topology.spark.slices import Sent, Slices
 from topology.view_rebuild import Tally

@@ -20,8 +20,8 @@ from stores.sink import OLD, Sink, StoreError
 from stores.sinks import needs_spark, open_sink
 from stores.urls import without_password
 from topology import Table, View
-from topology.faust.sending import Sending
-from topology.faust.snapshot import snapshot
+from topology.faust.kafka.sending import Sending
+from topology.faust.worker.snapshot import snapshot
 from topology.view_rebuild import CannotRebuild, Tally
 
 Switch = Literal["yes", "same", "no"]

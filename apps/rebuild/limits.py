@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from topology.faust.progress_rows import progress_rows
-from topology.faust.snapshot import Spans
+from topology.faust.worker.progress_rows import progress_rows
+from topology.faust.worker.snapshot import Spans
 
 LOOK = 0.1
 """Seconds between two looks whether it is read."""

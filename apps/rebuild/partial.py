@@ -17,7 +17,7 @@ from apps.rebuild.job_report import report
 from apps.rebuild.plan import Plan
 from stores.sink import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
-from topology.faust.follower import Follower
+from topology.faust.kafka.follower import Follower
 from topology.spark import history
 from topology.spark.slices import Record
 from topology.view_rebuild.replacement import Replacement

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from stores.urls import without_password
 from topology import Topology, View
-from topology.faust.snapshot import Snapshot, snapshot_from
+from topology.faust.worker.snapshot import Snapshot, snapshot_from
 
 Stage = Literal["build", "follow"]
 

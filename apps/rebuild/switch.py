@@ -8,7 +8,7 @@ from typing import Any
 from apps.rebuild.plan import Plan
 from apps.rebuild.progress import Progress
 from stores.sink import NotYet, Position, Sink, StoreError
-from topology.faust.follower import Follower
+from topology.faust.kafka.follower import Follower
 
 PATIENCE = 300.0
 """Seconds to try to be as far as the live tables at one moment."""

@@ -23,7 +23,7 @@ async def requests(
     topics: Sequence[str], settings: dict[str, Any], ask: Callable[[Sequence[Missing]], None]
 ) -> None:
     """Read requests until it is cancelled, from now on: who gets no answer asks again."""
-    from topology.faust.records import raw  # Faust, which no other part of a relay needs
+    from topology.faust.kafka.records import raw  # Faust, which no other part of a relay needs
 
     while True:
         consumer = AIOKafkaConsumer(

@@ -12,7 +12,7 @@ from aiokafka.errors import (
 from apps.local.ports import HOST, free_port
 from tests.faust import test_no_broker
 from tests.faust.worker import Worker
-from topology.faust.answering import Answering, _reason
+from topology.faust.inspection.answering import Answering, _reason
 
 APP, PARTITIONS = test_no_broker.APP, test_no_broker.PARTITIONS
 COMMANDS = [

@@ -10,8 +10,8 @@ from stores.memory import MemoryTable
 from topology import Inspector, Topology, redeliver, spill
 from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.view_task import ViewTask
-from topology.faust.beside import MANY, Beside
-from topology.faust.reader import Reader
+from topology.faust.kafka.reader import Reader
+from topology.faust.worker.side_inputs import MANY, Beside
 from topology.model.event import Record
 
 AGAIN = "t.v.redeliver"

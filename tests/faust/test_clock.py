@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.faust.clock import SLEW, Clock
+from topology.faust.kafka.worker_clock import SLEW, Clock
 
 
 class Machine:

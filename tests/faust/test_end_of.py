@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from topology.faust.looks import durable
-from topology.faust.looks.durable import Durable, Span, Tail
-from topology.faust.looks.ticker import Ticker
+from topology.faust.inspection import durable
+from topology.faust.inspection.durable import Durable, Span, Tail
+from topology.faust.inspection.ticker import Ticker
 from topology.model.event import Message, Record
 
 

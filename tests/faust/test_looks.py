@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from tests.faust.worker import Worker
 from topology.diagnostics.explain import Account, Ledger, Missing
 from topology.engine.intake import Taken
-from topology.faust.looks import Tallies, Timeouts, explain, gaps, timeouts, views
+from topology.faust.inspection import Tallies, Timeouts, explain, gaps, timeouts, views
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
 from apps.local.ports import HOST, free_port
 from tests.faust.worker import Worker
-from topology.faust import patience
+from topology.faust.worker import retry_until_available as patience
 
 PARTITIONS = 1
 APP = """

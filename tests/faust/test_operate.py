@@ -10,8 +10,8 @@ from topology.declaration.lanes import joined_lane
 from topology.engine.commands.command import Command, Result
 from topology.engine.commands.execute import execute
 from topology.engine.commit_unit import CommitUnit
-from topology.faust import operate as operate_module
-from topology.faust.operate import Orders, operate, partitions_of
+from topology.faust.operation import operate as operate_module
+from topology.faust.operation.operate import Orders, operate, partitions_of
 
 
 def test_a_lane_is_where_its_stream_is() -> None:

@@ -7,12 +7,13 @@ import pytest
 from mode.utils.logging import ExtensionFormatter
 
 from topology import Topology
-from topology.faust import compile, quiet
+from topology.faust import compile
+from topology.faust.worker import rate_limited as quiet
 
 
 def test_a_line_that_comes_again_and_again_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("topology.faust.quiet.time.monotonic", lambda: now)
+    monkeypatch.setattr("topology.faust.worker.rate_limited.time.monotonic", lambda: now)
     gate = quiet.OnceInAWhile()
 
     def said(text: str) -> str | None:
@@ -52,7 +53,7 @@ def test_a_healthy_broker_gives_no_warnings_and_one_without_replicas_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("topology.faust.quiet.time.monotonic", lambda: now)
+    monkeypatch.setattr("topology.faust.worker.rate_limited.time.monotonic", lambda: now)
     gate = quiet.NotReadyYet()
 
     def said(text: str = "retrying: NotEnoughReplicasError") -> bool:

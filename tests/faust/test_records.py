@@ -10,7 +10,7 @@ from aiokafka.structs import ConsumerRecord
 
 from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
 from topology.engine.stream_task import RekeyTask, StreamTask
-from topology.faust import records
+from topology.faust.kafka import records
 from topology.model.event import Damaged
 from topology.testing.kept import Kept
 

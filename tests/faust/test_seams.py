@@ -24,7 +24,8 @@ from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 import apps.passthrough
-from topology.faust import records, transport, writer
+from topology.faust.kafka import records
+from topology.faust.worker import transport, writer
 from topology.model.event import Record
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from aiokafka.errors import KafkaConnectionError
 
-from topology.faust.runner import stopped
+from topology.faust.worker.runner import stopped
 
 
 async def test_a_client_that_ends_as_cancelled_does_not_cancel_who_waits() -> None:

@@ -7,7 +7,7 @@ from faust.types import TP
 
 import apps.passthrough
 from stores.rocksdb import RocksTable
-from topology.faust.store import Store
+from topology.faust.worker.store import Store
 
 
 def test_a_view_s_table_shows_the_engine_s_rows_and_refuses_other_writers(

@@ -10,8 +10,8 @@ from topology import Inspector, Topology
 from topology.engine.intake import Taken
 from topology.engine.positions import Positions, encode_positions
 from topology.engine.rows import COUNTS, POSITIONS
-from topology.faust.offsets import Committed
-from topology.faust.stream_partition import StreamPartition
+from topology.faust.kafka.offsets import Committed
+from topology.faust.worker.stream_partition import StreamPartition
 from topology.model.counts import Counts, encode_counts
 
 PLACE = TopicPartition("in", 0)

@@ -19,10 +19,10 @@ from topology import (
     skip,
 )
 from topology.diagnostics.explain.discrepancies import untried
-from topology.faust.looks import recorded
-from topology.faust.looks.durable import Span
-from topology.faust.looks.recorded import STAMP, Reading
-from topology.faust.looks.timeouts import Timeouts
+from topology.faust.inspection import recorded
+from topology.faust.inspection.durable import Span
+from topology.faust.inspection.recorded import STAMP, Reading
+from topology.faust.inspection.timeouts import Timeouts
 from topology.model.event import Message, Record
 from topology.model.origin import ORIGIN, ORIGIN_KEY
 

@@ -13,7 +13,7 @@ from stores.rocksdb import RocksStore
 from stores.view_table import TableError
 from topology import Topology
 from topology.faust import compile
-from topology.faust.tables import Tables
+from topology.faust.worker.tables import Tables
 
 
 class Table(MemoryTable):
@@ -121,7 +121,7 @@ class Stands(Table):
 async def test_a_table_that_cannot_be_closed_does_not_keep_the_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topology.faust.tables.STOP", 0.05)
+    monkeypatch.setattr("topology.faust.worker.tables.STOP", 0.05)
 
     class Stuck(Store):
         def table(self, view: str, partition: int) -> Table:

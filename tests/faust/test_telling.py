@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from topology import Inspector, Topology
-from topology.faust.watch import telling
-from topology.faust.watch.watchdog import Blocked
+from topology.faust.worker.watch import telling
+from topology.faust.worker.watch.watchdog import Blocked
 
 WHEN = 1_700_000_000_000
 BLOCKED = Blocked("board", "a\x1b", 3, WHEN, WHEN - 12_000, 12.0, 5.0, "host/7", "in handler")

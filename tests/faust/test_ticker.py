@@ -2,7 +2,7 @@
 
 import io
 
-from topology.faust.looks.ticker import EVERY, Ticker
+from topology.faust.inspection.ticker import EVERY, Ticker
 
 
 class Terminal(io.StringIO):

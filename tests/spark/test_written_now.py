@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.spark import shops
-from topology.faust.sending import Sending
+from topology.faust.kafka.sending import Sending
 from topology.spark.packing import Sent
 from topology.spark.settings import Settings
 from topology.spark.slices import Sent as Emitted

@@ -25,7 +25,7 @@ from topology import (
 )
 from topology.declaration.lanes import shown
 from topology.engine import handling as handling_of
-from topology.faust.channel import Item
+from topology.faust.worker.channel import Item
 from topology.model import changes as changes_of
 
 

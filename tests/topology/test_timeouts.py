@@ -21,7 +21,7 @@ from topology import (
 )
 from topology.declaration.view import View
 from topology.engine.stream_task import StreamTask
-from topology.faust.watch import Blocked, Watchdog
+from topology.faust.worker.watch import Blocked, Watchdog
 from topology.model.event import Record
 from topology.testing.kept import Kept
 

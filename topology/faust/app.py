@@ -13,20 +13,20 @@ from faust.types import StreamT
 from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
-from topology.faust import cli_audit
-from topology.faust.broker.cli import register_topics
-from topology.faust.channel import WorkChannel
 from topology.faust.cli import register
-from topology.faust.engine import Engine
-from topology.faust.looks.cli import register_looks
-from topology.faust.patience import patiently
-from topology.faust.quiet import Worker, quieten
+from topology.faust.inspection import audit_command as cli_audit
+from topology.faust.inspection.look_commands import register_looks
+from topology.faust.operation.topics_command import register_topics
 from topology.faust.settings import Settings
-from topology.faust.transport import TableManager, Transport
-from topology.faust.watch import Watchdog
-from topology.faust.watch.telling import teller
+from topology.faust.worker.channel import WorkChannel
+from topology.faust.worker.engine import Engine
+from topology.faust.worker.rate_limited import Worker, quieten
+from topology.faust.worker.retry_until_available import patiently
+from topology.faust.worker.transport import TableManager, Transport
+from topology.faust.worker.watch import Watchdog
+from topology.faust.worker.watch.telling import teller
 
-STORES.aliases["sequitur"] = "topology.faust.store:Store"
+STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
 HEARTBEAT = 1.0
 GC_THRESHOLD = 50_000

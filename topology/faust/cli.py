@@ -9,12 +9,12 @@ from faust.cli import argument, option
 from topology.diagnostics.explain.times import seconds_of
 from topology.diagnostics.explain.told import WAITS
 from topology.engine.commands.command import Command
-from topology.faust.answering import JSON, Answering, CannotTell
-from topology.faust.cli_dead import CHOICE, Redrive
-from topology.faust.looks.commands import commands as commands_of
-from topology.faust.many import LIMIT, Choice, many
-from topology.faust.named import view_of
-from topology.faust.operate import ANSWER, LIVES, operate
+from topology.faust.inspection.answering import JSON, Answering, CannotTell
+from topology.faust.inspection.commands import commands as commands_of
+from topology.faust.inspection.named import view_of
+from topology.faust.operation.dead_command import CHOICE, Redrive
+from topology.faust.operation.many import LIMIT, Choice, many
+from topology.faust.operation.operate import ANSWER, LIVES, operate
 from topology.sequencer.sequencer import LAST
 
 _VIEW = option("--view", default="", help="The view; may be left out where there is only one.")

@@ -15,7 +15,7 @@ from stores.cursor import Cursor, Message
 from stores.engines import open_engine
 from stores.message import Message as Captured
 from tests.contracts.cursor.parts import done, make_table, write
-from topology.faust.records import damaged
+from topology.faust.kafka.records import damaged
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
 from topology.model.errors import Malformed

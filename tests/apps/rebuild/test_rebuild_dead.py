@@ -13,7 +13,7 @@ from apps.rebuild.job import Job, Switch
 from apps.rebuild.plan import Plan, Request, WorkFolder
 from stores.sinks import open_sink
 from topology import Table, Topology
-from topology.faust.snapshot import Snapshot
+from topology.faust.worker.snapshot import Snapshot
 
 TABLE = Table("rows", key={"id": str}, columns={"n": int})
 

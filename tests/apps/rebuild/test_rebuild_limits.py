@@ -12,8 +12,8 @@ from yarl import URL
 from apps.rebuild.limits import Limits
 from tests.conftest import BrokerAddress
 from topology.engine.rows import buffer_key, encode_progress, progress_key
-from topology.faust.progress_rows import progress_rows
-from topology.faust.snapshot import Spans
+from topology.faust.worker.progress_rows import progress_rows
+from topology.faust.worker.snapshot import Spans
 
 pytestmark = pytest.mark.integration
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from apps.rebuild.plan import Plan, Request, WorkFolder, code_of
 from stores.urls import without_password
 from tests.topology.partition import shop
-from topology.faust.snapshot import Snapshot
+from topology.faust.worker.snapshot import Snapshot
 
 
 def snapshot() -> Snapshot:

@@ -12,7 +12,7 @@ from apps.soak.workload import Workload, workload
 from tests.conftest import BrokerAddress
 from topology import Inspector, Topology
 from topology.faust import compile
-from topology.faust.broker.clock import go_by_broker
+from topology.faust.kafka.broker.clock import go_by_broker
 
 pytestmark = pytest.mark.integration
 

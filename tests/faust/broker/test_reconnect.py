@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.local.ports import HOST
-from topology.faust.broker import reconnect
-from topology.faust.broker.reconnect import LONGEST, Address
+from topology.faust.kafka.broker import reconnect
+from topology.faust.kafka.broker.reconnect import LONGEST, Address
 
 
 class Closed:
@@ -115,5 +115,5 @@ def test_however_often_it_is_asked_an_address_that_is_away_is_tried_at_bounded_t
 
 
 def test_every_client_of_aiokafka_connects_in_turn() -> None:
-    importlib.import_module("topology.faust.kafka")
+    importlib.import_module("topology.faust.kafka.clients")
     assert client.create_conn is reconnect.connect

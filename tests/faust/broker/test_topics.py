@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from tests.faust.worker import Worker
 from topology import Inspector, Topology
 from topology.faust import Settings
-from topology.faust.broker.shapes import _shape, shapes_text
-from topology.faust.broker.topics import DAY, Topic, given, needed, own
+from topology.faust.kafka.broker.shapes import _shape, shapes_text
+from topology.faust.kafka.broker.topics import DAY, Topic, given, needed, own
 
 APP = """
 import os

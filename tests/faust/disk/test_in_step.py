@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.memory import MemoryTable
-from topology.faust import tables as module
-from topology.faust.disk.in_step import KEY, MARGIN, in_step_of, in_step_row, too_long
-from topology.faust.tables import Tables
+from topology.faust.worker import tables as module
+from topology.faust.worker.disk.in_step import KEY, MARGIN, in_step_of, in_step_row, too_long
+from topology.faust.worker.tables import Tables
 from topology.model.event import Record
 
 DAY = 86_400_000

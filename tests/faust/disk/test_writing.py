@@ -7,9 +7,9 @@ import pytest
 
 from stores.memory import MemoryTable
 from stores.view_table import TableBusy, TableError, TableFull
-from topology.faust.disk import writing
-from topology.faust.disk.aside import aside
-from topology.faust.disk.writing import write
+from topology.faust.worker.disk import writing
+from topology.faust.worker.disk.aside import aside
+from topology.faust.worker.disk.writing import write
 
 
 class Full(MemoryTable):

@@ -1,0 +1,71 @@
+"""What operators told the views of a topology."""
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from aiokafka import TopicPartition
+
+from topology.declaration.view import View
+from topology.diagnostics.explain.fold import of_counts
+from topology.diagnostics.explain.sides import body_of
+from topology.diagnostics.explain.told import WAITS, Told, answered, merged, waits
+from topology.engine.commands.command import decode_command
+from topology.faust.inspection.durable import Durable
+from topology.faust.inspection.named import views_of
+
+LIMIT = 50
+"""Commands that are listed unless told otherwise."""
+
+
+class Commands(NamedTuple):
+    """found: the commands, the oldest first. unseen: what was not looked at, in words."""
+
+    now: int
+    found: list[Told]
+    unseen: list[str]
+
+
+async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
+    """The commands that wait, and the last ones that were answered, `limit` in all.
+
+    view: only this one's. Raises KeyError for a view that is not there, NotThere where no worker
+    has run yet.
+    """
+    views = views_of(app, view)
+    names = {each.name for each in views}
+    async with Durable(app) as durable:
+        found: list[Told] = []
+        unseen: list[str] = []
+        for each in views:
+            for number in range(each.of.partitions):
+                found += await pending(durable, each, number)
+        tail = await durable.end_of(durable.topology.audit_topic)
+        if tail.cut:
+            unseen.append(tail.cut)
+        for record in tail.records:
+            with suppress(KeyError):
+                told = answered(body_of(record))
+                if told.view in names:
+                    found.append(told)
+        every = merged(found)
+        waiting = [told for told in every if told.state == WAITS]
+        rest = [told for told in every if told.state != WAITS]
+        kept = rest[len(rest) - max(0, limit - len(waiting)) :] if limit > len(waiting) else []
+        return Commands(durable.now, sorted([*kept, *waiting], key=lambda t: t.given), unseen)
+
+
+async def pending(
+    durable: Durable, view: View, partition: int, read: int | None = None
+) -> list[Told]:
+    """The commands to a view that wait in one partition. read: up to which offset they do not."""
+    topic = TopicPartition(view.commands_topic, partition)
+    span = (await durable.span([topic]))[topic]
+    if span.end <= span.first:
+        return []
+    if read is None:
+        read = (await durable.task(view, partition, of_counts)).positions.commands
+    found: list[Told] = []
+    async for record in durable.records(topic, max(span.first, read), span.end):
+        with suppress(ValueError):
+            found.append(waits(decode_command(record.value), record.timestamp))
+    return found

@@ -1,0 +1,264 @@
+"""Reads what is durable: changelogs, the group's offsets, topics. Committed records only."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+
+from stores.memory import MemoryTable
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
+from topology.diagnostics.explain import Away, Fold, of_waiting, waiting_rows
+from topology.diagnostics.explain.fold import Wanted
+from topology.diagnostics.explain.formatting import lately
+from topology.engine.redelivery import Redelivered, not_before, revive
+from topology.engine.rows import COUNTS
+from topology.engine.view_task import ViewTask
+from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.ticker import Ticker
+from topology.faust.kafka.clients import connection, missing_topics, plain_consumer, read_range
+from topology.faust.kafka.offsets import Committed, Offsets
+from topology.faust.kafka.reader import FETCH_WAIT
+from topology.faust.kafka.worker_clock import wall
+from topology.model.counts import left_behind
+from topology.model.event import Message
+
+LOOK, SECONDS = 500_000, 5.0
+"""Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
+FIRST = 5_000
+"""Offsets of the first part of these; each part is twice the one before."""
+WAIT = 20
+"""Milliseconds until it is looked again whether a partition is read to its end."""
+
+
+class NotThere(CannotTell):
+    """A topic is missing that the worker makes."""
+
+
+class Span(NamedTuple):
+    """The offsets of a partition: of the first message that is there, and behind the last one."""
+
+    first: int
+    end: int
+
+
+class Tail(NamedTuple):
+    """The last records of a partition, of those that were wanted. looked: how many offsets were
+    looked at; cut: what was not, in words, None if all was.
+    """
+
+    records: list[Message]
+    looked: int
+    cut: str | None
+
+
+class Group(NamedTuple):
+    """The consumer group. owners: partition → the member that it is assigned to."""
+
+    state: str
+    owners: Mapping[TopicPartition, str]
+
+
+class Durable:
+    """What there is of an app's topology, read partition by partition."""
+
+    def __init__(self, app: Any, *, look: int | None = None) -> None:
+        """look: offsets at the end of a topic to look at, however long it takes; else as many as
+        can be in SECONDS, LOOK at most. How far a long look is goes to standard error.
+        """
+        self.app = app
+        self._look, self._seconds = (LOOK, SECONDS) if look is None else (look, float("inf"))
+        self._stack = AsyncExitStack()
+        self.topology: Topology = app.engine.topology
+        self._group: str = app.conf.id
+        self._offsets = Offsets(app, self._group)
+        self._started: AIOKafkaConsumer | None = None
+
+    async def __aenter__(self) -> "Durable":
+        """Connect. Raises NotThere where no worker has run yet."""
+        wanted = [*self.app.engine.changelogs.values(), *self.topology.side_topics]
+        wanted += [source.by_stream for source in self.topology.sources.values()]
+        for topic in await missing_topics(self.app, wanted):
+            raise NotThere(
+                f"topic {topic!r} does not exist: no worker of this topology has run here yet"
+            )
+        # Whoever looks at many partitions in turn must not wait at the end of each.
+        consumer = plain_consumer(
+            self.app, max_partition_fetch_bytes=8 << 20, fetch_max_wait_ms=FETCH_WAIT
+        )
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+            self._stack = stack.pop_all()
+        self._started = consumer
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def _consumer(self) -> AIOKafkaConsumer:
+        assert self._started is not None
+        return self._started
+
+    @property
+    def now(self) -> int:
+        """The wall clock (ms)."""
+        return wall()
+
+    async def span(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:
+        """The offsets that partitions have."""
+        partitions = list(partitions)
+        firsts = await self._consumer.beginning_offsets(partitions)
+        ends = await self._consumer.end_offsets(partitions)
+        return {tp: Span(firsts[tp], ends[tp]) for tp in partitions}
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        """The group's offsets, of the partitions that have one."""
+        return await self._offsets.committed(partitions)
+
+    async def inputs(self, source: Source) -> list[TopicPartition]:
+        """The partitions of a source's topics. Raises NotThere."""
+        for topic in await missing_topics(self.app, list(source.topics)):
+            raise NotThere(f"source topic {topic!r} does not exist; create it")
+        admin = AIOKafkaAdminClient(**connection(self.app))
+        await admin.start()
+        try:
+            found = await admin.describe_topics(list(source.topics))
+        finally:
+            await admin.close()
+        return [
+            TopicPartition(each["topic"], number)
+            for each in found
+            for number in range(len(each["partitions"]))
+        ]
+
+    async def unkeyed(self, source: Source) -> int:
+        """How many offsets of a source's topics are not re-keyed yet; 0 where none has to be."""
+        if source.keyed:
+            return 0
+        inputs = await self.inputs(source)
+        done, spans = await self.committed(inputs), await self.span(inputs)
+        return sum(
+            max(0, span.end - (done[tp].offset if tp in done else span.first))
+            for tp, span in spans.items()
+        )
+
+    async def records(
+        self, partition: TopicPartition, start: int, end: int
+    ) -> AsyncIterator[Message]:
+        """The records from offset `start` up to `end`."""
+        if start >= end:
+            return
+        self._consumer.assign([partition])
+        ticker = Ticker(f"reading {partition.topic}", end - start, unit="offsets")
+        try:
+            async for records in read_range(self._consumer, partition, start, end, wait=WAIT):
+                for record in records:
+                    yield record
+                if records:
+                    start, before = records[-1].offset + 1, start
+                    ticker.add(start - before)
+        finally:
+            ticker.end()
+
+    async def end_of(
+        self,
+        topic: str | TopicPartition,
+        wanted: Callable[[Message], bool] | None = None,
+        *,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> Tail:
+        """The last records of a partition, or of a topic of one partition.
+
+        least: the offset down to which it is looked, if that is possible; else as far as it is.
+        most: so many offsets at most; as many as the looks of this Durable have unless given.
+        """
+        most = self._look if most is None else most
+        partition = TopicPartition(topic, 0) if isinstance(topic, str) else topic
+        span = (await self.span([partition]))[partition]
+        floor = span.first if least is None else min(span.end, max(span.first, least))
+        parts: list[list[Message]] = []
+        upto, size, until = span.end, FIRST, time.monotonic() + self._seconds
+        while upto > floor and span.end - upto < most and time.monotonic() < until:
+            start = max(floor, upto - size, span.end - most)
+            parts.append([])
+            async for record in self.records(partition, start, upto):
+                if wanted is None or wanted(record):
+                    parts[-1].append(record)
+            upto, size = start, size * 2
+        found = [record for part in reversed(parts) for record in part]
+        looked = span.end - upto
+        return Tail(found, looked, lately(looked, partition.topic) if upto > floor else None)
+
+    async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
+        """A view in one partition, made of the rows of its changelog that are wanted."""
+        changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
+        source = TopicPartition(view.of.by_stream, partition)
+        # Before the rows, which are at least as far then.
+        group = (await self.committed([source])).get(source)
+        span = (await self.span([changelog]))[changelog]
+        fold = Fold(wanted)
+        async for record in self.records(changelog, span.first, span.end):
+            assert record.key is not None
+            fold.take(record.key, record.value)
+        table = MemoryTable()
+        rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
+        table.write(sorted(rows.items()))
+        task = ViewTask(view, table)
+        if group is not None and task.positions.input is None:
+            task.positions.input = left_behind(table.get(COUNTS), group.offset)
+        return task
+
+    async def away(
+        self, task: ViewTask, partition: int, stream: str | None = None
+    ) -> tuple[list[Away], list[str]]:
+        """The events of a view's redelivery topic that did not come again yet, each once; and what
+        was not looked at, in words.
+
+        stream: only those of this one.
+        """
+        view = task.view
+        if not task.counts.redelivering:
+            return [], []
+        topic = TopicPartition(view.redeliver_topic, partition)
+        wanted = None if stream is None else stream.encode()
+        tail = await self.end_of(
+            topic,
+            lambda record: wanted in (None, record.key) and not task.positions.took(record.offset),
+            least=task.positions.redelivered,
+        )
+        found: dict[tuple[str, int], Away] = {}
+        for record in tail.records:
+            for event in revive(view, [record], 0):
+                assert isinstance(event, Redelivered)
+                # Behind the position, an event may have come and gone away again since.
+                found[event.stream, event.sequence] = Away(
+                    event.stream, event.sequence, event.attempt, not_before(record)
+                )
+        return list(found.values()), [tail.cut] if tail.cut else []
+
+    async def group(self) -> Group:
+        """Who has which partition."""
+        admin = AIOKafkaAdminClient(**connection(self.app))
+        await admin.start()
+        try:
+            (answer,) = await admin.describe_consumer_groups([self._group])
+        finally:
+            await admin.close()
+        _, _, state, _, _, members, *_ = answer.groups[0]
+        owners: dict[TopicPartition, str] = {}
+        for name, _, host, _, assignment in members:
+            if assignment:
+                told = ConsumerProtocolMemberAssignment.decode(assignment)
+                mine = f"{name} on {host.lstrip('/')}"
+                owners.update(dict.fromkeys(told.partitions(), mine))
+        return Group(state, owners)

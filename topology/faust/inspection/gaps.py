@@ -1,0 +1,81 @@
+"""The gap ledger of a topology."""
+
+from collections import defaultdict
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from topology.diagnostics.explain import Ledger, of_waiting, open_gaps
+from topology.diagnostics.explain.passed import by_hand
+from topology.diagnostics.explain.sides import dead_of
+from topology.diagnostics.explain.trouble import troubles
+from topology.engine.view_task import ViewTask
+from topology.faust.inspection.durable import Durable
+from topology.faust.inspection.named import views_of
+from topology.model.counts import Counts
+from topology.model.event import Message
+
+LIMIT = 50
+"""Gaps that are listed unless told otherwise."""
+
+
+async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, look: int | None = None) -> Ledger:
+    """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
+
+    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    worker has run yet.
+    """
+    views = views_of(app, view)
+    async with Durable(app, look=look) as durable:
+        ledger, group = Ledger(durable.now, limit), await durable.group()
+        dead: dict[str, dict[str, set[int]]] | None = None
+        for each in views:
+            counts, halted, unassigned = Counts(), {}, []
+            for number in range(each.of.partitions):
+                task = await durable.task(each, number, of_waiting)
+                source = TopicPartition(each.of.by_stream, number)
+                counts += task.counts
+                if task.halted:
+                    halted[number] = task.halted
+                if source not in group.owners:
+                    unassigned.append(number)
+                ledger.unread += await _unread(durable, source, task)
+                if task.counts.dead and task.waiting and dead is None:
+                    dead = await _dead(durable, ledger.unseen)
+                away: defaultdict[str, list[int]] = defaultdict(list)
+                gone, cut = await durable.away(task, number) if task.waiting else ([], [])
+                ledger.unseen += cut
+                for event in gone:
+                    if event.stream in task.waiting:
+                        away[event.stream].append(event.sequence)
+                for gap in open_gaps(task, number, away, (dead or {}).get(each.name, {})):
+                    ledger.enter(gap)
+            ledger.troubles += troubles(each.name, counts, halted, unassigned)
+        for declared in {each.of.name: each.of for each in views}.values():
+            ledger.unread += await durable.unkeyed(declared)
+        return ledger
+
+
+async def _unread(durable: Durable, source: TopicPartition, task: ViewTask) -> int:
+    """How many offsets of its input a view has before it."""
+    span = (await durable.span([source]))[source]
+    position = task.positions.input
+    if position is None:
+        committed = (await durable.committed([source])).get(source)
+        position = span.first if committed is None else committed.offset
+    return max(0, span.end - max(position, span.first))
+
+
+async def _dead(durable: Durable, unseen: list[str]) -> dict[str, dict[str, set[int]]]:
+    """View → stream → sequences in the dead topic; what a command sent there is not waited for."""
+    found: defaultdict[str, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+
+    def note(record: Message) -> bool:
+        for view, stream, each in dead_of(record):
+            if not by_hand(each):
+                found[view][stream].add(each.sequence or 0)
+        return False
+
+    tail = await durable.end_of(durable.topology.dead_topic, note)
+    unseen += [tail.cut] if tail.cut else []
+    return {view: dict(streams) for view, streams in found.items()}

@@ -1,0 +1,39 @@
+"""The parked streams of a topology."""
+
+from typing import Any
+
+from topology.diagnostics.explain.fold import of_waiting
+from topology.diagnostics.explain.parked import Aside, Parked, parked_of, reason_of
+from topology.faust.inspection.durable import Durable
+from topology.faust.inspection.named import views_of
+
+LIMIT = 50
+"""Streams that are listed unless told otherwise."""
+
+
+async def parked(app: Any, *, view: str = "", look: int | None = None) -> Aside:
+    """What is parked in all views, or in one, the oldest first, each with the failure's reason.
+
+    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    worker has run yet.
+    """
+    views = views_of(app, view)
+    async with Durable(app, look=look) as durable:
+        found: list[Parked] = []
+        for each in views:
+            for number in range(each.of.partitions):
+                task = await durable.task(each, number, of_waiting)
+                found += parked_of(task, number)
+        aside = Aside(durable.now, sorted(found, key=lambda one: (one.since, one.view, one.stream)))
+        if found:
+            wanted = {(one.view, one.stream, one.sequence) for one in found}
+            streams = {one.stream.encode() for one in found}
+            tail = await durable.end_of(
+                durable.topology.errors_topic, lambda record: record.key in streams
+            )
+            told = (reason_of(record) for record in tail.records)
+            reasons = dict(one for one in told if one is not None and one[0] in wanted)
+            aside.explain(reasons)
+            if tail.cut and len(reasons) < len(wanted):
+                aside.unseen.append(tail.cut)
+        return aside

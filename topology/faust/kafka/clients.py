@@ -1,0 +1,158 @@
+"""Kafka beside Faust's group consumer: admin calls, plain readers, how to connect."""
+
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
+from mode import get_logger
+
+from topology.faust.kafka.broker import reconnect
+from topology.faust.kafka.broker.topics import Topic
+from topology.faust.kafka.records import raw
+
+logger = get_logger(__name__)
+
+reconnect.install()
+
+
+def connection(app: Any) -> dict[str, Any]:
+    """How to reach the broker, as the app's settings say, TLS and SASL included."""
+    conf = app.conf
+    return {
+        "bootstrap_servers": server_list(conf.broker, 9092),
+        "client_id": conf.broker_client_id,
+        "request_timeout_ms": 40_000,
+        **credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context),
+    }
+
+
+class CannotMake(KafkaError):  # type: ignore[misc]
+    """A topic cannot be made."""
+
+
+def plain_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
+    """A consumer without a group, which sees committed records only."""
+    defaults = {
+        "group_id": None,
+        "enable_auto_commit": False,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "earliest",
+        "key_deserializer": raw,
+    }
+    return AIOKafkaConsumer(**connection(app), **{**defaults, **settings})
+
+
+async def connected_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
+    """A `plain_consumer` that is connected. Raises KafkaError; then, as when it is cancelled,
+    nothing of it is left open."""
+    consumer = plain_consumer(app, **settings)
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
+
+
+async def partitions_of(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
+    """The numbers of the partitions of a topic that exists."""
+    await consumer._client._wait_on_metadata(topic)
+    return set(consumer.partitions_for_topic(topic) or ())
+
+
+async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> None:
+    """Create the topics that do not exist. Existing ones are left as they are.
+
+    Raises RuntimeError if one that is not given exists with another number of partitions, or one
+    cannot be made.
+    """
+    topics = {topic.name: topic for topic in wanted}
+    admin = AIOKafkaAdminClient(**connection(app))
+    await admin.start()
+    try:
+        existing = set(await admin.list_topics())
+        new = [
+            _new_topic(each, replication) for each in topics.values() if each.name not in existing
+        ]
+        if new:
+            answer = await admin.create_topics(new)
+            for topic, code, *rest in answer.topic_errors:
+                if code and for_code(code) is not TopicAlreadyExistsError:
+                    detail = rest[0] if rest and rest[0] else for_code(code).__name__
+                    raise RuntimeError(f"cannot create topic {topic!r}: {detail}")
+        there = [each.name for each in topics.values() if each.name in existing and not each.given]
+        for found in await admin.describe_topics(there) if there else ():
+            partitions, wants = len(found["partitions"]), topics[found["topic"]].partitions
+            if partitions != wants:
+                raise RuntimeError(
+                    f"topic {found['topic']!r} has {partitions} partitions, but the topology says "
+                    f"{wants}; set source(partitions={partitions}), or use a new "
+                    "topology name or group for topics of its own"
+                )
+    finally:
+        await admin.close()
+
+
+def _new_topic(wanted: Topic, replication: int) -> NewTopic:
+    topic = NewTopic(wanted.name, wanted.partitions, 1, topic_configs=dict(wanted.config))
+    # -1 asks for the broker's default; the constructor refuses it, the protocol does not.
+    topic.replication_factor = replication
+    return topic
+
+
+async def missing_topics(app: Any, topics: list[str]) -> list[str]:
+    """Those of the topics that do not exist."""
+    admin = AIOKafkaAdminClient(**connection(app))
+    await admin.start()
+    try:
+        existing = set(await admin.list_topics())
+    finally:
+        await admin.close()
+    return [topic for topic in topics if topic not in existing]
+
+
+async def partition_count(app: Any, topic: str) -> int | None:
+    """How many partitions a topic has, None if it does not exist."""
+    admin = AIOKafkaAdminClient(**connection(app))
+    await admin.start()
+    try:
+        if topic not in await admin.list_topics():
+            return None
+        return len((await admin.describe_topics([topic]))[0]["partitions"])
+    finally:
+        await admin.close()
+
+
+async def read_range(
+    consumer: AIOKafkaConsumer,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    wait: int = 500,
+    most: int = 10_000,
+) -> AsyncIterator[list[Any]]:
+    """The committed records from offset `start` up to `end`, in lists.
+
+    wait: milliseconds after which it is looked again whether the end is reached. most: records of
+    a list.
+
+    It ends when the position is past `end`, not when a record is: the tail of a partition may be
+    transaction markers or aborted records only.
+    """
+    consumer.seek(partition, start)
+    silent_since = time.monotonic()
+    while await consumer.position(partition) < end:
+        found = await consumer.getmany(partition, timeout_ms=wait, max_records=most)
+        records = found.get(partition)
+        if records:
+            silent_since = time.monotonic()
+            yield [record for record in records if record.offset < end]
+        elif time.monotonic() - silent_since > 30:
+            position = await consumer.position(partition)
+            logger.warning("still waiting for %s at offset %d of %d", partition, position, end)
+            silent_since = time.monotonic()

@@ -1,0 +1,69 @@
+"""The group's offsets, and what is noted with them."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
+from mode import get_logger
+
+from topology.engine.intake import Taken, decode_taken
+from topology.faust.kafka.clients import connection
+
+logger = get_logger(__name__)
+
+COMMIT = 10.0
+"""Seconds that committing offsets may take; at least once, they can be committed later."""
+
+
+class Committed(NamedTuple):
+    """A committed offset, and what became of the messages before it."""
+
+    offset: int
+    taken: Taken
+
+
+class Offsets:
+    """Reads the group's offsets; at least once, it also commits them now and then.
+
+    Exactly once, they are committed in the transactions of the units.
+    """
+
+    def __init__(self, app: Any, group: str) -> None:
+        self._app = app
+        self._group = group
+        self._done: dict[TopicPartition, OffsetAndMetadata] = {}
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        """The offsets of those partitions that have one."""
+        admin = AIOKafkaAdminClient(**connection(self._app))
+        await admin.start()
+        try:
+            found = await admin.list_consumer_group_offsets(
+                self._group, partitions=list(partitions)
+            )
+        finally:
+            await admin.close()
+        return {
+            tp: Committed(meta.offset, decode_taken(meta.metadata))
+            for tp, meta in found.items()
+            if meta.offset >= 0
+        }
+
+    async def done(self, partition: TopicPartition, offset: int, taken: str) -> None:
+        """At least once: all before an offset is durable."""
+        self._done[partition] = OffsetAndMetadata(offset, taken)
+
+    async def commit(self) -> None:
+        """Commit what is done; the group refuses it under an old generation."""
+        offsets, self._done = self._done, {}
+        if offsets:
+            try:
+                await asyncio.wait_for(self._app.consumer.commit_noted(offsets), COMMIT)
+            except (KafkaError, TimeoutError) as error:
+                logger.warning("offsets are not committed, events will come again: %r", error)

@@ -1,0 +1,88 @@
+"""A consumer without a group: it reads the partitions it is sent to, from where it is told."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from topology.faust.kafka.clients import connected_consumer
+from topology.faust.settings import Settings
+from topology.model.event import Message
+
+FETCH_WAIT = 10
+"""Milliseconds that the broker holds a fetch back when it has nothing. A reader of committed
+records waits for all of it even if a transaction ends meanwhile: the broker does not wake it then.
+"""
+
+
+class Reader:
+    """Reads partitions side by side; those that nobody has sent it to bring nothing.
+
+    wait: milliseconds that the broker holds a fetch back when it has nothing.
+    """
+
+    def __init__(self, app: Any, settings: Settings, wait: int = FETCH_WAIT) -> None:
+        self._app = app
+        self._wait = wait
+        self._settings = settings
+        self._started: AIOKafkaConsumer | None = None
+
+    async def start(self) -> None:
+        """Connect, if that was not done before."""
+        if self._started is None:
+            self._started = await connected_consumer(
+                self._app,
+                max_partition_fetch_bytes=self._settings.fetch_bytes,
+                fetch_max_wait_ms=self._wait,
+            )
+
+    @property
+    def _consumer(self) -> AIOKafkaConsumer:
+        assert self._started is not None
+        return self._started
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have these partitions and no others, none of them read until `seek` says from where."""
+        partitions = list(partitions)
+        self._consumer.assign(partitions)
+        if partitions:
+            self._consumer.pause(*partitions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read a partition from an offset on."""
+        self._consumer.seek(partition, offset)
+        self._consumer.resume(partition)
+
+    def pause(self, partition: TopicPartition) -> None:
+        """Stop reading a partition."""
+        if self._started is not None and partition in self._started.assignment():
+            self._started.pause(partition)
+
+    async def fetch(self, partition: TopicPartition, timeout: float) -> Sequence[Message]:
+        """The next records of a partition, empty if there are none in `timeout` seconds."""
+        found = await self._consumer.getmany(
+            partition, timeout_ms=int(timeout * 1000), max_records=self._settings.batch
+        )
+        records: Sequence[Message] = found.get(partition, ())
+        return records
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset up to which a partition is read."""
+        position: int = await self._consumer.position(partition)
+        return position
+
+    async def end(self, partition: TopicPartition) -> int:
+        """The offset behind everything of a partition that is committed now."""
+        end: int = (await self._consumer.end_offsets([partition]))[partition]
+        return end
+
+    async def first(self, partition: TopicPartition) -> int:
+        """The offset of the first message that a partition still has."""
+        offset: int = (await self._consumer.beginning_offsets([partition]))[partition]
+        return offset
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        consumer, self._started = self._started, None
+        if consumer is not None:
+            await consumer.stop()

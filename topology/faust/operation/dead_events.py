@@ -1,0 +1,156 @@
+"""Put dead events back: the dead topic is read, and what is chosen sent to the redelivery topic.
+
+What was put back before is known from the view's rows, and from what it did not take yet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.partitioner import DefaultPartitioner
+
+from topology.declaration.lanes import split_lane
+from topology.declaration.view import View
+from topology.diagnostics.explain import Fold
+from topology.engine.dead_events import Choice, Dead, Found, dead_at, find, put_back
+from topology.engine.positions import decode_positions
+from topology.engine.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
+from topology.faust.inspection.durable import Durable
+from topology.faust.kafka.clients import connection
+from topology.model.event import Message
+from topology.model.printable import printable
+from topology.sequencer.progress import last_of
+
+SHOWN = 50
+"""Streams that the answer names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What was put back, or would be. stands: stream → its last processed sequence."""
+
+    view: str
+    found: Found
+    stands: Mapping[str, int]
+    dry_run: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        found = self.found
+        return {
+            "view": self.view,
+            "dry_run": self.dry_run,
+            "events": len(found.chosen),
+            "streams": found.streams,
+            "stands": self.stands,
+            "others": found.others,
+            "before": found.before,
+            "foreign": found.foreign,
+        }
+
+    def __str__(self) -> str:
+        found, streams = self.found, self.found.streams
+        done = "would be put back" if self.dry_run else "are put back, and come again in order"
+        lines = [
+            f"view {self.view}: {len(found.chosen)} dead events of {len(streams)} streams {done}"
+        ]
+        for stream, sequences in list(streams.items())[:SHOWN]:
+            at = self.stands.get(stream)
+            stands = "which the view does not know" if at is None else f"which stands at {at}"
+            ends = f"{sequences[0]}" + (f" to {sequences[-1]}" if len(sequences) > 1 else "")
+            passed = 0 if at is None else sum(sequence <= at for sequence in sequences)
+            late = f"; {passed} of them come late, as it has passed them" if passed else ""
+            lines.append(f"  {printable(stream)}, {stands}: {len(sequences)} events, {ends}{late}")
+        if len(streams) > SHOWN:
+            lines.append(f"  … and {len(streams) - SHOWN} streams more")
+        for number, what in (
+            (found.others, "other dead events of the view stay where they are"),
+            (found.before, "were put back before"),
+            (found.foreign, "records of the topic are no dead events"),
+        ):
+            if number:
+                lines.append(f"  {number} {what}")
+        return "\n".join(lines)
+
+
+async def redrive_dead(app: Any, view: View, choice: Choice, *, dry_run: bool) -> Redriven:
+    """Put dead events of a view back. Raises NotThere where no worker has run yet."""
+    async with Durable(app) as durable:
+        dead = TopicPartition(view.dead_topic, 0)
+        span = (await durable.span([dead]))[dead]
+        records = [
+            record
+            async for record in durable.records(dead, span.first, span.end)
+            if _may_be(record, view)
+        ]
+        done: set[int] = set()
+        stands: dict[str, int] = {}
+        streams = {(record.key or b"").decode("utf-8", "replace") for record in records}
+        for number in range(view.of.partitions):
+            await _look(durable, view, number, streams, done, stands)
+        found = find(view, records, choice, done)
+        if not dry_run and found.chosen:
+            await _send(app, view, found.chosen, durable.now)
+        chosen = found.streams
+        known = {stream: at for stream, at in stands.items() if stream in chosen}
+        return Redriven(view.name, found, known, dry_run)
+
+
+def _may_be(record: Message, view: View) -> bool:
+    """Whether a record is of the view; one without any is told of as foreign."""
+    names = [value for name, value in record.headers if name == "view"]
+    return not names or names[-1] == view.name.encode()
+
+
+async def _look(
+    durable: Durable,
+    view: View,
+    number: int,
+    streams: set[str],
+    done: set[int],
+    stands: dict[str, int],
+) -> None:
+    """What a partition of the view knows of dead events, and where their streams stand in it."""
+    keys = {progress_key(stream) for stream in streams}
+    fold = Fold(lambda key, _: key[:1] == b"x" or key == POSITIONS or key in keys)
+    changelog = TopicPartition(durable.app.engine.changelogs[view.name], number)
+    away = TopicPartition(view.redeliver_topic, number)
+    span = await durable.span([changelog, away])
+    async for record in durable.records(changelog, span[changelog].first, span[changelog].end):
+        fold.take(record.key or b"", record.value)
+    positions = decode_positions(fold.rows.get(POSITIONS))
+    for key, row in fold.rows.items():
+        if key[:1] == b"x":
+            done.add(split_redriven_key(key))
+        elif key in keys:
+            stands[key[1:].decode()] = last_of(decode_progress(row)[0])
+    first = max(span[away].first, positions.redelivered)
+    async for record in durable.records(away, first, span[away].end):
+        at = dead_at(record)
+        if at is not None and not positions.took(record.offset):
+            done.add(at)
+
+
+async def _send(app: Any, view: View, chosen: list[Dead], now: int) -> None:
+    producer = AIOKafkaProducer(**connection(app), acks="all", enable_idempotence=True)
+    try:
+        await producer.start()
+        for dead in chosen:
+            key, value, timestamp, headers = put_back(dead, now)
+            await producer.send(
+                view.redeliver_topic, value, key=key, headers=headers, timestamp_ms=timestamp,
+                partition=_partition(view, dead),
+            )  # fmt: skip
+        await producer.flush()
+    finally:
+        await producer.stop()
+
+
+def _partition(view: View, dead: Dead) -> int:
+    """Where the stream of a dead event is: in a keyed source, where its message came from."""
+    if view.of.keyed:
+        return dead.input
+    every = list(range(view.of.partitions))
+    own = dead.stream if view.split is None else split_lane(dead.stream)[0]
+    return int(DefaultPartitioner()(own.encode(), every, every))

@@ -1,5 +1,0 @@
-"""Tells of a handler that blocks its worker, while it does."""
-
-from topology.faust.watch.watchdog import Blocked, Watchdog
-
-__all__ = ["Blocked", "Watchdog"]

@@ -1,0 +1,67 @@
+"""The barrier before a gap is given up: what must have been read by then. See `Horizon`."""
+
+import asyncio
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from topology.declaration.source import Source
+from topology.faust.kafka.clients import connected_consumer, partitions_of
+from topology.faust.kafka.offsets import Offsets
+from topology.faust.kafka.worker_clock import wall
+
+EVERY = 0.5
+"""Seconds between two looks at how far the re-keying is."""
+
+
+class Barriers:
+    """Asks the broker for ends of topics, and the group for its offsets."""
+
+    def __init__(self, app: Any, offsets: Offsets) -> None:
+        self._app = app
+        self._offsets = offsets
+        self._committed: AIOKafkaConsumer | None = None
+        self._all: AIOKafkaConsumer | None = None
+
+    async def start(self) -> None:
+        """Connect, if that was not done before."""
+        if self._committed is None:
+            self._committed = await connected_consumer(self._app)
+        if self._all is None:
+            self._all = await connected_consumer(self._app, isolation_level="read_uncommitted")
+
+    async def begin(self, source: Source, partition: int) -> tuple[int, int]:
+        """(wall clock in ms now, offset of the by-stream partition behind all that came by now)."""
+        assert self._committed is not None
+        assert self._all is not None
+        began = wall()
+        if not source.keyed:
+            inputs = [
+                TopicPartition(topic, number)
+                for topic in source.topics
+                for number in await partitions_of(self._committed, topic)
+            ]
+            ends = await self._committed.end_offsets(inputs)
+            behind = {tp: end for tp, end in ends.items() if end > 0}
+            while behind:
+                done = await self._offsets.committed(list(behind))
+                behind = {
+                    tp: end for tp, end in behind.items() if tp not in done or done[tp].offset < end
+                }
+                if behind:
+                    await asyncio.sleep(EVERY)
+        # The end with open transactions: a re-keying one may have committed its source offset, as
+        # seen above, a moment before its records can be read here.
+        return began, await self.end(TopicPartition(source.by_stream, partition))
+
+    async def end(self, partition: TopicPartition) -> int:
+        """The offset behind all that is in a partition, in transactions that are open too."""
+        assert self._all is not None
+        end: int = (await self._all.end_offsets([partition]))[partition]
+        return end
+
+    def clients(self) -> list[AIOKafkaConsumer]:
+        """The clients to stop; it has none from then on."""
+        found = [client for client in (self._committed, self._all) if client is not None]
+        self._committed = self._all = None
+        return found

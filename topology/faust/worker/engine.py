@@ -1,0 +1,186 @@
+"""The engine of a worker: runs the partitions that Faust's group gives it."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import TopicAuthorizationFailedError
+from mode import get_logger
+
+from stores.view_stores import open_store
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.faust.kafka.broker.clock import go_by_broker
+from topology.faust.kafka.broker.shapes import wait_for
+from topology.faust.kafka.broker.topics import Topic, given, needed, own
+from topology.faust.kafka.clients import CannotMake, connection, create_topics, partition_count
+from topology.faust.kafka.offsets import Offsets
+from topology.faust.kafka.reader import Reader
+from topology.faust.settings import Settings
+from topology.faust.worker.barrier import Barriers
+from topology.faust.worker.context import Shared
+from topology.faust.worker.partition import Partition
+from topology.faust.worker.partitioning import Partitions
+from topology.faust.worker.rekey_partition import RekeyPartition
+from topology.faust.worker.runner import stopped
+from topology.faust.worker.stream_partition import StreamPartition
+from topology.faust.worker.tables import Tables
+from topology.faust.worker.writer import shared_producer
+
+logger = get_logger(__name__)
+
+BESIDE_WAIT = 200
+"""Milliseconds that the broker holds a fetch of redeliveries and commands back."""
+
+
+class Engine:
+    """Starts and stops a Partition per assigned partition; Faust's Recovery tells it when.
+
+    Records are fetched by consumers of the engine's own, which have no group: Faust's group
+    consumer decides who has which partition, and never fetches from those that the engine runs.
+    """
+
+    def __init__(self, app: Any, topology: Topology, settings: Settings) -> None:
+        self.app = app
+        self.topology = topology
+        self.settings = settings
+        group: str = app.conf.id
+        datadir = Path(settings.datadir).absolute()
+        self.tables = Tables(app, open_store(settings.store, group, datadir))
+        offsets = Offsets(app, group)
+        self.shared = Shared(
+            app=app,
+            topology=topology,
+            settings=settings,
+            group=group,
+            tables=self.tables,
+            partitions=Partitions(self._ensure_topic),
+            offsets=offsets,
+            barriers=Barriers(app, offsets),
+            together=Reader(app, settings),
+            beside=Reader(app, settings, wait=BESIDE_WAIT),
+        )
+        self.changelogs = self.shared.changelogs
+        self._running: list[Partition] = []
+        self._by_topic: dict[str, tuple[Source, bool]] = {}
+        for source in topology.sources.values():
+            if not source.keyed:
+                self._by_topic.update(dict.fromkeys(source.topics, (source, False)))
+            self._by_topic[source.by_stream] = (source, True)
+
+    # -- what Faust asks
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics whose partitions the engine runs."""
+        return list(self._by_topic)
+
+    def owns(self, topic: str) -> bool:
+        """Whether the engine reads a topic itself: an input of its own, or a view's changelog."""
+        return topic in self._by_topic or topic in self.changelogs.values()
+
+    def needed(self) -> list[Topic]:
+        """The topics that the engine makes where they are missing."""
+        return list(needed(self.topology, self.changelogs, self.settings.side_retention_days))
+
+    def given(self, partitions: int = 0, keep_days: float = 0) -> list[Topic]:
+        """The topics that others fill; what they are made with, if somebody says so."""
+        return list(given(self.topology, partitions, keep_days))
+
+    async def prepare(self) -> None:
+        """Wait for the source topics, and create what else is missing.
+
+        Raises RuntimeError where a topic has the wrong shape.
+        """
+        origin = self.app.conf.origin
+        await wait_for(self.app, self.given(), f"faust -A {origin or 'app'}")
+        await create_topics(self.app, self.needed(), self.settings.replication)
+        await go_by_broker(self.app)
+
+    async def assign(self, assigned: Iterable[TopicPartition]) -> None:
+        """Run these partitions and no others."""
+        await self.revoke()
+        mine = [TopicPartition(*tp) for tp in assigned if tp[0] in self._by_topic]
+        await self._close_tables(mine)
+        await self._connect(mine)
+        self._running = running = [self._partition(tp) for tp in mine]
+        await asyncio.gather(*(partition.start() for partition in running))
+
+    async def revoke(self) -> None:
+        """Finish the steps in hand and stop all partitions."""
+        running, self._running = self._running, []
+        grace = self.settings.session_timeout * 0.7
+        await asyncio.gather(*(partition.stop(grace) for partition in running))
+        await self.shared.offsets.commit()
+
+    async def stop(self) -> None:
+        """Stop for good."""
+        await self.revoke()
+        await self.tables.close_all()
+        shared = self.shared
+        clients: list[Any] = [
+            shared.together,
+            shared.beside,
+            *shared.apart.values(),
+            *shared.barriers.clients(),
+        ]
+        if shared.producer is not None:
+            clients.append(shared.producer)
+        shared.apart, shared.producer = {}, None
+        await asyncio.gather(*(stopped(client.stop()) for client in clients))
+
+    # -- partitions
+
+    def _partition(self, tp: TopicPartition) -> Partition:
+        source, ordered = self._by_topic[tp.topic]
+        kind = StreamPartition if ordered else RekeyPartition
+        return kind(tp, source, self.shared, self.app.crash)
+
+    async def _connect(self, mine: list[TopicPartition]) -> None:
+        shared = self.shared
+        if shared.producer is None and self.settings.guarantee == "at_least_once":
+            producer = shared_producer(connection(self.app))
+            await producer.start()
+            shared.producer = producer
+        await asyncio.gather(shared.together.start(), shared.beside.start())
+        await shared.barriers.start()
+        shared.assigned = mine
+        shared.together.assign(mine)
+        shared.beside.assign(
+            TopicPartition(topic, tp.partition)
+            for tp in mine
+            for view in self.topology.views.values()
+            if view.of.by_stream == tp.topic
+            for topic in (view.redeliver_topic, view.commands_topic)
+        )
+        for view, reader in shared.apart.items():
+            by_stream = self.topology.views[view].of.by_stream
+            reader.assign(tp for tp in mine if tp.topic == by_stream)
+
+    async def _ensure_topic(self, topic: str, partitions: int) -> int:
+        found = await partition_count(self.app, topic)
+        if found is None:
+            logger.info("making topic %s with %d partitions", topic, partitions)
+            try:
+                await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
+            except RuntimeError as error:
+                # Handlers name topics, and a handler's mistake stops no worker.
+                raise CannotMake(str(error)) from None
+            found = partitions
+        if not found:
+            raise TopicAuthorizationFailedError(f"topic {topic!r} may not be looked at")
+        return found
+
+    async def _close_tables(self, mine: list[TopicPartition]) -> None:
+        have = {(self._by_topic[topic][0].name, number) for topic, number in mine}
+        for view in self.topology.views.values():
+            for number in self.tables.partitions(view.name):
+                if (view.of.name, number) not in have:
+                    await self.tables.close(view.name, number)
+
+    async def heartbeat(self) -> None:
+        """Commit offsets now and then, and let the group consumer know that the worker is alive."""
+        await self.shared.offsets.commit()
+        self.app.consumer.touch()

@@ -1,0 +1,123 @@
+"""An input partition on this worker: started, watched, and started again when something fails."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+from mode import get_logger
+
+from stores.view_table import TableError, TableFenced
+from topology.declaration.source import Source
+from topology.faust.worker.context import Shared
+from topology.faust.worker.runner import Runner
+
+logger = get_logger(__name__)
+
+RETRY = 1.0
+"""Seconds before a partition whose broker failed is started again; doubles up to RETRY_LIMIT."""
+RETRY_LIMIT = 15.0
+
+Crash = Callable[[BaseException], Coroutine[Any, Any, Any]]
+"""Stops the worker because of an error."""
+
+FAILURES = (KafkaError, TableError, OSError)
+"""What a partition starts again after; anything else stops the worker."""
+
+
+class Partition:
+    """Keeps the runners of an input partition; subclasses know how they start.
+
+    What fails one of them ends all of them, and nothing of their steps in hand is kept: they start
+    anew from what is committed.
+    """
+
+    def __init__(
+        self, source: TopicPartition, declared: Source, shared: Shared, crash: Crash
+    ) -> None:
+        self.source = source
+        self._declared = declared
+        self._shared = shared
+        self.runners: dict[str, Runner] = {}
+        self.stopping = False
+        self._crash = crash
+        self._fenced = shared.settings.session_timeout
+        self._again: asyncio.Task[None] | None = None
+
+    async def open(self) -> list[Runner]:
+        """Runners that can start. Whatever it raises, nothing is left running."""
+        raise NotImplementedError
+
+    async def mend(self, error: TableError) -> None:
+        """Make the tables, one of which could not be read or written, fit to be restored."""
+
+    async def start(self) -> None:
+        """Start the runners, trying until it works or the partition is to stop."""
+        delay = RETRY
+        while not self.stopping:
+            try:
+                runners = await self.open()
+            except FAILURES as error:
+                logger.warning(
+                    "cannot start %s/%d, trying again in %.0f s: %s",
+                    *self.source, delay, error,
+                )  # fmt: skip
+                if isinstance(error, TableError):
+                    await self.mend(error)
+                await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
+                delay = min(delay * 2, RETRY_LIMIT)
+                continue
+            if self.stopping:
+                await asyncio.gather(*(runner.stop(0) for runner in runners))
+                return
+            for runner in runners:
+                self.run(runner)
+            return
+
+    def run(self, runner: Runner) -> None:
+        """Start a runner."""
+        self.runners[runner.view] = runner
+        runner.start(self._ended)
+
+    def _ended(self, runner: Runner, error: BaseException | None) -> None:
+        """A runner stopped: by itself only if its view joins the others, or if something failed."""
+        if self.runners.get(runner.view) is not runner:
+            return
+        if error is None:
+            del self.runners[runner.view]
+        else:
+            self.failed(error)
+
+    def failed(self, error: BaseException) -> None:
+        """Start again after what the broker or a disk did; anything else stops the worker."""
+        if self.stopping or self._again is not None:
+            return
+        if isinstance(error, FAILURES):
+            self._again = asyncio.create_task(self._restart(error))
+        else:
+            logger.error("%s failed: the worker stops", self.source, exc_info=error)
+            self._again = asyncio.create_task(self._crash(error))
+
+    async def _restart(self, error: BaseException) -> None:
+        logger.warning("%s failed and starts again: %r", self.source, error)
+        await self._close(RETRY)
+        # Another worker has the partition, as the group will tell this one soon. Fencing that
+        # worker off in turn would only make the two take turns.
+        fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch | TableFenced)
+        await asyncio.sleep(self._fenced if fenced else RETRY)
+        if isinstance(error, TableError):
+            await self.mend(error)
+        await self.start()
+        self._again = None
+
+    async def stop(self, grace: float) -> None:
+        """Finish the steps in hand within `grace` seconds, else drop them, and stop."""
+        self.stopping = True
+        if self._again is not None and self._again is not asyncio.current_task():
+            self._again.cancel()
+        await self._close(grace)
+
+    async def _close(self, grace: float) -> None:
+        runners, self.runners = list(self.runners.values()), {}
+        await asyncio.gather(*(runner.stop(grace) for runner in runners))

@@ -1,0 +1,116 @@
+"""What a view reads beside its input: events that come again, and what operators tell it."""
+
+import time
+from collections.abc import Sequence
+
+from aiokafka import TopicPartition
+
+from topology.engine.pending_redelivery import Away
+from topology.engine.view_task import ViewTask
+from topology.faust.kafka.reader import Reader
+from topology.model.event import Message
+
+EVERY = 0.1
+"""Seconds between two looks at the topics."""
+MANY = 500
+"""Events that came again at once behind which more are expected."""
+COMMANDS = 10_000
+"""Commands that are carried out at once at most."""
+SOON = 0.02
+"""Seconds that are waited for these."""
+
+
+class Beside:
+    """The view's partition of its redelivery and commands topics; what was read and not taken yet.
+
+    The view's own positions say from where, so that what is taken is taken once.
+    """
+
+    def __init__(self, reader: Reader, task: ViewTask, partition: int) -> None:
+        self._reader = reader
+        view, positions = task.view, task.positions
+        self._commands_topic = TopicPartition(view.commands_topic, partition)
+        self._again_topic = TopicPartition(view.redeliver_topic, partition)
+        self._commands: list[Message] = []
+        self._away = Away(task)
+        self._more = False
+        self._expected: tuple[int, int] | None = None
+        self._looked = 0.0
+        reader.seek(self._commands_topic, positions.commands)
+        # A view that redelivers no longer has to take back what went before, and what operators
+        # redrive comes this way to any view.
+        reader.seek(self._again_topic, positions.redelivered)
+
+    async def look(self, wall: int) -> None:
+        """Read what there is, now and then. wall: the wall clock (ms)."""
+        now = time.monotonic()
+        if now - self._looked < EVERY and not self._more:
+            return
+        self._looked = now
+        if not self._commands:
+            self._commands = list(await self._reader.fetch(self._commands_topic, 0))
+            if self._commands:
+                await self._rest()
+        if self._away.room:
+            wait = SOON if self._more else 0.0
+            self._away.read(await self._reader.fetch(self._again_topic, wait), wall)
+            self._more = False
+
+    async def _rest(self) -> None:
+        """Read all commands that are there: one may cancel another."""
+        end = await self._reader.end(self._commands_topic)
+        while len(self._commands) < COMMANDS:
+            if await self._reader.position(self._commands_topic) >= end:
+                return
+            self._commands += await self._reader.fetch(self._commands_topic, EVERY)
+
+    def next(self, wall: int) -> float:
+        """When the next event is to come again (ms), infinite if none is known."""
+        return 0.0 if self._more else self._away.next(wall)
+
+    @property
+    def expecting(self) -> bool:
+        """Whether something is waited for; see `expect`."""
+        return self._expected is not None
+
+    async def expect(self, horizon: int) -> None:
+        """Gaps are due, and all that had arrived by `horizon` (ms) is read: note what is away now.
+
+        What is missing may be among that. If it is, it fits into the ring when it comes: that was
+        around it already when the gap began.
+        """
+        if self._expected is None:
+            self._expected = horizon, await self._reader.end(self._again_topic)
+
+    async def came(self) -> int | None:
+        """The horizon that was expected, once all that was away then has come again, else None.
+
+        Only then may gaps be given up. What has no room goes away again, behind that: it is not
+        waited for, or there would be no end where more is away than comes again in a delay.
+        """
+        if self._expected is None:
+            return None
+        horizon, end = self._expected
+        position = self._away.first
+        if not self._away:
+            position = await self._reader.position(self._again_topic)
+        if position < end:
+            return None
+        self._expected = None
+        return horizon
+
+    def again(self, now: int) -> Sequence[Message]:
+        """Take the records of events that are to come again by `now` (ms)."""
+        found = self._away.take(now)
+        self._more = len(found) >= MANY and not self._away
+        return found
+
+    def commands(self) -> Sequence[Message]:
+        """Take the records of commands."""
+        found, self._commands = self._commands, []
+        return found
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._reader.pause(self._commands_topic)
+        self._reader.pause(self._again_topic)

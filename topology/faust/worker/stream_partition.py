@@ -1,0 +1,230 @@
+"""A partition that views read: most of them together, some apart, each at its own position.
+
+Views that read together share a batch and a commit unit. A view reads apart
+
+- if its handler is awaited, since its time is not its own: the others do not wait for it;
+- while it is halted, and after that until it has caught up with the others;
+- if it is new, and the others are under way: it begins at the beginning;
+- if workers without it, of another version of the topology, have had the partition since: it goes
+  on where it stood.
+
+Its position is a row of its own table. When it has caught up it reads with the others again.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiokafka import TopicPartition
+from mode import get_logger
+
+from stores.view_table import TableError, TableFenced, TableUnavailable
+from topology.declaration.source import Source
+from topology.declaration.view import View
+from topology.engine.intake import Taken
+from topology.engine.positions import decode_positions
+from topology.engine.rows import COUNTS, POSITIONS
+from topology.engine.stream_task import StreamTask
+from topology.engine.view_task import ViewTask
+from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.context import Shared
+from topology.faust.worker.partition import Crash, Partition
+from topology.faust.worker.rebuilds import Rebuilds
+from topology.faust.worker.runner import Joining, Runner, stopped
+from topology.faust.worker.side_inputs import Beside
+from topology.faust.worker.start import behind, start_of
+from topology.faust.worker.steps import StreamStep
+from topology.faust.worker.watermark import Horizon
+from topology.faust.worker.writer import Writer
+from topology.model.counts import left_behind
+from topology.model.partition_table import PartitionTable
+from topology.sequencer.memory_budget import Budget
+
+logger = get_logger(__name__)
+
+
+class StreamPartition(Partition):
+    """One runner for the views that read together, and one for each view that reads apart."""
+
+    def __init__(
+        self, source: TopicPartition, declared: Source, shared: Shared, crash: Crash
+    ) -> None:
+        super().__init__(source, declared, shared, crash)
+        self._views = shared.topology.views_of(declared)
+        self._together = together(self._views)
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._beside: dict[str, Beside] = {}
+        self._rebuilds: dict[str, Rebuilds] = {}
+
+    async def open(self) -> list[Runner]:
+        """Fence, restore, find the offset: in this order, as each relies on the last."""
+        shared = self._shared
+        self._budget = Budget(shared.settings.waiting_bytes)
+        writers = [shared.writer(self.source)]
+        try:
+            await writers[0].start()
+            tables = await shared.tables.restore(self._views, self.source.partition)
+            first, start, taken = await start_of(shared, self.source)
+            runners, rest = [], dict(tables)
+            for view in self._views:
+                table = tables[view.name]
+                was_apart = decode_positions(table.get(POSITIONS)).input is not None
+                if not was_apart and self._own(view, table, first, start) is None:
+                    continue
+                # An earlier owner may still run it apart, under this id: fence that off, and read
+                # what it wrote until then, even where the view joins the others now.
+                writer = shared.writer(self.source, view.name)
+                writers.append(writer)
+                await writer.start()
+                await shared.tables.restore([view], self.source.partition)
+                position = self._own(view, table, first, start)
+                if position is None:
+                    await stopped(writer.stop())
+                else:
+                    del rest[view.name]
+                    runners.append(await self._apart(view, table, position, writer))
+            runners.insert(0, self._main(rest, start, taken, writers[0]))
+        except BaseException:
+            await asyncio.gather(*(stopped(writer.stop()) for writer in writers))
+            raise
+        return runners
+
+    def _own(self, view: View, table: PartitionTable, first: int, start: int) -> int | None:
+        """The position of a view that reads apart, None for one that reads with the others."""
+        positions = decode_positions(table.get(POSITIONS))
+        if positions.input is None:
+            if (counts := table.get(COUNTS)) is None:
+                # It has not seen anything yet.
+                return first if start > first or view not in self._together else None
+            missed = left_behind(counts, start)
+            if missed is not None:
+                return behind(self.source, missed, first)
+            return None if view in self._together else start
+        position = behind(self.source, positions.input, first)
+        if view in self._together and positions.halted is None and position == start:
+            return None
+        return position
+
+    def _main(self, tables: Mapping[str, Any], start: int, taken: Taken, writer: Writer) -> Runner:
+        step = self._step(tables, start, taken, apart=False)
+        for name, task in step.task.views.items():
+            step.task.admit(name, task)
+        shared = self._shared
+        refusals = shared.refusals(self.source)
+        return Runner(self.source, step, writer, shared.together, start, refusals=refusals)
+
+    async def _apart(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
+        step = self._step({view.name: table}, start, None, apart=True)
+        if table.get(COUNTS) is None and start:
+            step.task.views[view.name].positions.began = start
+        return await self._run_apart(view, step, start, writer)
+
+    async def _run_apart(self, view: View, step: StreamStep, start: int, writer: Writer) -> Runner:
+        reader = await self._shared.reader(view.name)
+        refusals = self._shared.refusals(self.source)
+        runner = Runner(self.source, step, writer, reader, start, view.name, refusals)
+        logger.info("view %s reads %s apart, from offset %d", view.name, self.source, start)
+        if view in self._together:
+            runner.caught_up = lambda: self._caught_up(runner)
+        return runner
+
+    def _step(
+        self, tables: Mapping[str, Any], start: int, taken: Taken | None, *, apart: bool
+    ) -> StreamStep:
+        shared, number = self._shared, self.source.partition
+        try:
+            task = StreamTask(
+                shared.topology, self._declared, number, tables,
+                position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
+            )  # fmt: skip
+        except (TableFenced, TableUnavailable):
+            raise
+        except (TableError, ValueError) as error:
+            for view in tables:
+                shared.tables.spoilt(view, number)
+            raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
+        for name, view_task in task.views.items():
+            self._beside[name] = Beside(shared.beside, view_task, number)
+            self._rebuilds[name] = Rebuilds(
+                shared.app, shared.barriers.end, shared.settings.batch, view_task, number
+            )
+        return StreamStep(
+            task,
+            tables,
+            {view.name: shared.views[view.name].do for view in self._views},
+            self._beside,
+            self._rebuilds,
+            Horizon(lambda: shared.barriers.begin(self._declared, number)),
+            None if apart else self._halted,
+        )
+
+    # -- views that leave the others, and come back
+
+    def _halted(self, name: str, task: ViewTask, table: Any) -> None:
+        """A view was halted: it waits apart, at its own position."""
+        leaving = asyncio.create_task(self._leave(name, task, table))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    async def _leave(self, name: str, task: ViewTask, table: Any) -> None:
+        writer = self._shared.writer(self.source, name)
+        try:
+            await writer.start()
+            start = task.positions.input
+            assert start is not None
+            step = self._step({}, start, None, apart=True)
+            step.task.views[name] = task
+            step.tables[name] = table
+            runner = await self._run_apart(task.view, step, start, writer)
+        except Exception as error:
+            await stopped(writer.stop())
+            self.failed(error)
+            return
+        if self.stopping:
+            await runner.stop(0)
+        else:
+            self.run(runner)
+
+    def _caught_up(self, runner: Runner) -> bool:
+        """Whether the view's own runner can end: the others will take it in."""
+        main = self.runners.get("")
+        step = runner.step
+        assert isinstance(step, StreamStep)
+        if main is None or step.halted or step.unfinished:
+            return False
+        task, table = step.task.views[runner.view], step.tables[runner.view]
+        if not main.join(Joining(runner.view, task, table, runner.taken)):
+            return False
+        logger.info("view %s reads %s with the others again", runner.view, self.source)
+        finishing = asyncio.create_task(runner.stop(0))
+        self._leaving.add(finishing)
+        finishing.add_done_callback(self._leaving.discard)
+        return True
+
+    async def mend(self, error: TableError) -> None:
+        # A table without room, or whose server is away, is right, only behind the changelog, and
+        # goes on when it is opened again; so does one that another worker has claimed, if this one
+        # still has the partition then. Any other is rebuilt.
+        tables = self._shared.tables
+        right = isinstance(error, TableUnavailable | TableFenced)
+        mend = tables.close if right else tables.discard
+        for view in self._views:
+            await mend(view.name, self.source.partition)
+
+    async def _close(self, grace: float) -> None:
+        await super()._close(grace)
+        rebuilds, self._rebuilds = self._rebuilds, {}
+        await asyncio.gather(*(each.stop() for each in rebuilds.values()))
+
+    async def stop(self, grace: float) -> None:
+        await super().stop(grace)
+        for beside in self._beside.values():
+            beside.stop()
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+
+def together(views: Iterable[View]) -> list[View]:
+    """The views that share their steps: those that need not be awaited, or else the first one."""
+    views = list(views)
+    return [view for view in views if not view.is_async] or views[:1]
