@@ -3,7 +3,8 @@
 import logging
 
 from apps.rebuild.build import Build
-from topology.spark import history, rebuild, said
+from topology.spark import history, rebuild
+from topology.spark import output_hashes as said
 
 SHOWN = 5
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from topology import Topology
 from topology.model.event import Record
+from topology.spark.codec import Outcome, Sent, unpack_outcome
 from topology.spark.inspecting import inspected
-from topology.spark.packing import Outcome, Sent, unpack_outcome
 from topology.spark.processor import Sequencing
 from topology.spark.reference import Reference
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.model.event import Record
-from topology.spark.packing import (
+from topology.spark.codec import (
     REPORTS,
     Outcome,
     Sent,

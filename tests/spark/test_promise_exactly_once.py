@@ -20,7 +20,7 @@ from tests.spark.shops import topology
 from topology.model.event import Record
 from topology.spark.batches import Batches
 from topology.spark.clock import Clock, Ends
-from topology.spark.packing import Sent, pack_outcome
+from topology.spark.codec import Sent, pack_outcome
 from topology.spark.processor import HORIZON
 from topology.spark.reference import refer
 

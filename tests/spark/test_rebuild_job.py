@@ -14,7 +14,8 @@ from tests.topology.partition import INSPECTOR
 from topology import Event, Record, Topology, Upsert, spill
 from topology.engine.rows import progress_key
 from topology.model.origin import ORIGIN, origin
-from topology.spark import history, rebuild, said
+from topology.spark import history, rebuild
+from topology.spark import output_hashes as said
 from topology.spark.slices import Record as SliceRecord
 from topology.spark.slices import Slices
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark import shops
 from topology.faust.kafka.sending import Sending
-from topology.spark.packing import Sent
+from topology.spark.codec import Sent
 from topology.spark.settings import Settings
 from topology.spark.slices import Sent as Emitted
 from topology.spark.slices import Slices

@@ -27,7 +27,7 @@ from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.explain.gaps import Ledger, OpenGap
 from topology.engine.commands.command import Command, decode_command
 from topology.model.counts import MOST, decode_counts, encode_counts
-from topology.spark.packing import Outcome
+from topology.spark.codec import Outcome
 
 MOST_SEQUENCE = 2**63 - 1
 EDGES = [

@@ -14,7 +14,7 @@ from topology.engine.intake import Taken
 from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Clock
-from topology.spark.packing import Outcome, Sent, unpack_outcome
+from topology.spark.codec import Outcome, Sent, unpack_outcome
 from topology.spark.processor import HORIZON
 from topology.spark.writer import Writer
 

@@ -22,7 +22,7 @@ from topology.engine.intake import Taken
 from topology.engine.stream_task import malformed, unknown
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.spark.packing import Outcome, Sent, pack_messages, pack_outcome
+from topology.spark.codec import Outcome, Sent, pack_messages, pack_outcome
 from topology.spark.reference import Reference
 
 MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"

@@ -19,8 +19,8 @@ from topology.declaration.topology import Topology
 from topology.engine.commands.command import Command, decode_command
 from topology.model.event import Record
 from topology.spark.cells import StreamCells
+from topology.spark.codec import in_order, pack_outcome, unpack_messages
 from topology.spark.inspecting import COMMANDS, MESSAGES, at_place
-from topology.spark.packing import in_order, pack_outcome, unpack_messages
 from topology.spark.reference import Reference
 from topology.spark.step import StreamStep
 

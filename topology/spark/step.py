@@ -27,7 +27,7 @@ from topology.model.counts import Counts
 from topology.model.event import Event, Record, event_of
 from topology.model.partition_table import Row
 from topology.spark.cells import StreamCells, ViewCells
-from topology.spark.packing import Outcome, Sent
+from topology.spark.codec import Outcome, Sent
 
 AWAY = (b"r", b"s")
 """The key range of events that are to come again."""

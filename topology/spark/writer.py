@@ -21,7 +21,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from topology.declaration.topology import Topology
 from topology.spark.clock import Ends
-from topology.spark.packing import Sent
+from topology.spark.codec import Sent
 from topology.spark.settings import Settings
 from topology.spark.topics import Topics
 
