@@ -12,7 +12,7 @@ from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTe
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.faust.kafka import records
 from topology.model.event import Damaged
-from topology.testing.kept import Kept
+from topology.testing.driver.kept import Kept
 
 ORDERS = TopicPartition("orders", 3)
 TORN = b"n\xff\xfee"

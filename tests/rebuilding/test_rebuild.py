@@ -12,7 +12,7 @@ from tests.topology.partition import shop
 from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
 from topology.engine.output_chain import START, chained
 from topology.engine.rows import encode_progress, progress_key
-from topology.testing.fold import fold
+from topology.testing.simulation.fold import fold
 from topology.view_rebuild import CannotRebuild, HistoryPart, Rebuild
 from topology.view_rebuild.limit import Limit, limit_of
 

@@ -26,7 +26,7 @@ from topology import (
     spill,
     wait,
 )
-from topology.testing.fold import fold
+from topology.testing.simulation.fold import fold
 
 SIZES = st.sampled_from([(1, 1), (3, 2), (50_000, 2_000)])
 """(messages after which a batch ends within a stream, and after which it ends with one)."""

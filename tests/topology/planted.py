@@ -10,9 +10,9 @@ from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 from topology.model.partition_table import Row
 from topology.sequencer.sequencer import Step, step
-from topology.testing.halting import ObeyingRunner
-from topology.testing.horizon import Horizon
-from topology.testing.runner import PartitionRunner
+from topology.testing.simulation.halting import ObeyingRunner
+from topology.testing.simulation.runner import PartitionRunner
+from topology.testing.simulation.watermark import Horizon
 
 
 class TableBeforeCommit(PartitionRunner):

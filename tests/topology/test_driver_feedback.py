@@ -16,7 +16,7 @@ from topology import (
     retry,
     skip,
 )
-from topology.testing import driver as driver_module
+from topology.testing.driver import test_driver as driver_module
 
 
 def countdown(event: Event) -> list[Emit]:

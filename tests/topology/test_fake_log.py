@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from topology.engine.commit_unit import Out
-from topology.testing.disk import FakeTable
-from topology.testing.log import FakeLog, Fenced
+from topology.testing.simulation.disk import FakeTable
+from topology.testing.simulation.log import FakeLog, Fenced
 
 HERE, THERE = ("a", 0), ("b", 0)
 

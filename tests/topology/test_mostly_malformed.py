@@ -7,7 +7,7 @@ import pytest
 from topology import Inspector, Record, Topology
 from topology.engine.intake import ENOUGH, Alarm, Taken
 from topology.engine.stream_task import RekeyTask, StreamTask
-from topology.testing.kept import Kept
+from topology.testing.driver.kept import Kept
 
 WRONG, RIGHT = '{"id":"a\u202e","number":1}'.encode(), b'{"id":"a","n":1}'
 

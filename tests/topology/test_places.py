@@ -32,7 +32,7 @@ from topology import (
 from topology.diagnostics.explain import Around
 from topology.diagnostics.explain.passed import Passed, passed
 from topology.sequencer.progress import Progress, last_of
-from topology.testing.driver_explain import around_of
+from topology.testing.driver.explain import around_of
 
 STREAMS = "ab"
 ORDERS: dict[str, Any] = {

@@ -27,8 +27,8 @@ from tests.topology.simulated import (
 from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, spill
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
-from topology.testing.simulator import told
-from topology.testing.worker import Guarantee
+from topology.testing.simulation.simulator import told
+from topology.testing.simulation.worker import Guarantee
 
 SEEDS = 150
 GUARANTEES: list[Guarantee] = ["exactly_once", "at_least_once"]

@@ -8,7 +8,7 @@ from tests.topology import planted, simulated
 from tests.topology.partition import shop
 from topology import rebuild_stream, skip
 from topology.testing import Delivery, SimulationError, Simulator, numbered
-from topology.testing.runner import PartitionRunner
+from topology.testing.simulation.runner import PartitionRunner
 
 SEEDS = range(6000)
 """Most mistakes are found among the first twenty."""
@@ -68,7 +68,7 @@ def test_a_gap_given_up_too_early(runner: type[PartitionRunner]) -> None:
 def test_a_mistake_in_halting_a_view(
     monkeypatch: pytest.MonkeyPatch, runner: type[PartitionRunner]
 ) -> None:
-    monkeypatch.setattr("topology.testing.simulator.ObeyingRunner", runner)
+    monkeypatch.setattr("topology.testing.simulation.simulator.ObeyingRunner", runner)
     found(halts=True)
 
 

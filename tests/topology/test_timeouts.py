@@ -23,7 +23,7 @@ from topology.declaration.view import View
 from topology.engine.stream_task import StreamTask
 from topology.faust.worker.watch import Blocked, Watchdog
 from topology.model.event import Record
-from topology.testing.kept import Kept
+from topology.testing.driver.kept import Kept
 
 
 def plain(event: Event) -> list[Any]:

@@ -13,9 +13,9 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from topology.testing.messages import numbered
-from topology.testing.simulator import Report, SimulationError, Simulator, told
-from topology.testing.worker import Guarantee
+from topology.testing.simulation.messages import numbered
+from topology.testing.simulation.simulator import Report, SimulationError, Simulator, told
+from topology.testing.simulation.worker import Guarantee
 
 CHUNK = 250
 """Seeds that a process runs at a time."""

@@ -14,7 +14,7 @@ from tests.topology.audit.test_starts import ARRIVALS, KINDS, Arrivals, ran
 from tests.topology.partition import INSPECTOR
 from topology import Emit, Event, Record, Topology, TopologyTestDriver, Upsert, skip
 from topology.diagnostics.audit import Place, Report
-from topology.testing.driver_audit import audit_of, committed, contents_of
+from topology.testing.driver.audit import audit_of, committed, contents_of
 
 
 @given(topologies(rebuilds=True), st.one_of(ORDERLY, busy(), COMMANDED))

@@ -14,8 +14,8 @@ from topology.diagnostics.audit import Place, Violation
 from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
 from topology.testing import TopologyTestDriver
-from topology.testing.driver_audit import audit_of, committed
-from topology.testing.kept import Kept
+from topology.testing.driver.audit import audit_of, committed
+from topology.testing.driver.kept import Kept
 
 some = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 """Not every run has what is to be spoiled."""

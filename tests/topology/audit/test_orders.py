@@ -21,7 +21,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.testing.driver_audit import audit_of, committed
+from topology.testing.driver.audit import audit_of, committed
 
 SKIPS, REBUILDS = {"gap": skip(after=4)}, {"late": rebuild_stream()}
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {

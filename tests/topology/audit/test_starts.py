@@ -26,7 +26,7 @@ from topology import (
 )
 from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
-from topology.testing.driver_audit import audit_of, committed
+from topology.testing.driver.audit import audit_of, committed
 
 MIDWAY = {"gap": skip(after=4), "start": earliest_seen(after=1)}
 OPENED = {"gap": skip(after=4), "start": opened_by("On")}

@@ -9,7 +9,7 @@ from tests.topology.audit.runs import talking
 from tests.topology.partition import INSPECTOR
 from topology import Record, Topology, TopologyTestDriver, park, skip
 from topology.diagnostics.audit import Place
-from topology.testing.driver_audit import audit_of, committed
+from topology.testing.driver.audit import audit_of, committed
 
 
 def driver(**policies: Any) -> TopologyTestDriver:

@@ -10,7 +10,7 @@ from topology.diagnostics.explain.fold import Wanted, waiting_rows
 from topology.engine.commands.execute import Result
 from topology.engine.redelivery import revive
 from topology.engine.view_task import ViewTask
-from topology.testing.driver_explain import around_of
+from topology.testing.driver.explain import around_of
 
 COMMAND = "faust -A shop"
 OWNER = "worker-1 on 10.0.0.1"

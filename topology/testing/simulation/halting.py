@@ -11,8 +11,8 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 from topology.testing.awaited import complete
-from topology.testing.runner import PartitionRunner
-from topology.testing.schedule import FAULTS, Schedule
+from topology.testing.simulation.runner import PartitionRunner
+from topology.testing.simulation.schedule import FAULTS, Schedule
 
 
 class ObeyingRunner(PartitionRunner):

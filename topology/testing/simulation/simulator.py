@@ -8,15 +8,15 @@ from random import Random
 from typing import Any
 
 from topology.declaration.topology import Topology
-from topology.testing.audit import Audit
-from topology.testing.halting import HaltingSchedule, ObeyingRunner
-from topology.testing.layout import Layout
-from topology.testing.log import FakeLog
-from topology.testing.messages import Arrivals, Delivery, Messages, written
-from topology.testing.redriving import RedrivingSchedule
-from topology.testing.runner import PartitionRunner
-from topology.testing.schedule import Schedule
-from topology.testing.worker import Guarantee, World
+from topology.testing.simulation.audit import Audit
+from topology.testing.simulation.halting import HaltingSchedule, ObeyingRunner
+from topology.testing.simulation.layout import Layout
+from topology.testing.simulation.log import FakeLog
+from topology.testing.simulation.messages import Arrivals, Delivery, Messages, written
+from topology.testing.simulation.redriving import RedrivingSchedule
+from topology.testing.simulation.runner import PartitionRunner
+from topology.testing.simulation.schedule import Schedule
+from topology.testing.simulation.worker import Guarantee, World
 
 START = 1_000_000_000_000
 """The clock at the start of every run (ms)."""

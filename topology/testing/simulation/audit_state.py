@@ -9,8 +9,8 @@ from topology.declaration.view import View
 from topology.engine.rows import COUNTS, decode_progress, split_buffer_key
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import Progress, last_of
-from topology.testing.fold import Expected
-from topology.testing.schedule import Schedule
+from topology.testing.simulation.fold import Expected
+from topology.testing.simulation.schedule import Schedule
 
 
 @dataclass(slots=True)

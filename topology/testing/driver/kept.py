@@ -12,7 +12,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import RefusedValue
 from topology.model.event import Record
 from topology.model.printable import printable
-from topology.testing.read_store import ReadStore, Store
+from topology.testing.driver.read_store import ReadStore, Store
 
 Headers = Sequence[tuple[str, bytes]]
 _REFUSED = f"{RefusedValue.__name__}: "

@@ -10,8 +10,8 @@ from topology.engine.positions import decode_positions, encode_positions
 from topology.engine.rows import POSITIONS
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.event import Record
+from topology.testing.driver.kept import Kept
 from topology.testing.in_a_thread import in_a_thread
-from topology.testing.kept import Kept
 
 EVERYTHING = (b"", b"\xff")
 

@@ -18,10 +18,10 @@ from topology.engine.view_task import ViewTask
 from topology.model.event import Event, Record
 from topology.sequencer.memory_budget import Budget
 from topology.testing.awaited import complete
-from topology.testing.commits import Commits
-from topology.testing.horizon import Horizon
-from topology.testing.log import TopicPartition
-from topology.testing.worker import Worker, World
+from topology.testing.simulation.commits import Commits
+from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.watermark import Horizon
+from topology.testing.simulation.worker import Worker, World
 from topology.view_rebuild.history import Histories, History
 from topology.view_rebuild.stream_rebuild import arebuild, rebuild
 

@@ -9,12 +9,12 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event
-from topology.testing.arrived import Arrived, Reader
-from topology.testing.audit_shared import SharedTopics, hasty
-from topology.testing.audit_state import StreamState, state_errors
-from topology.testing.epochs import last_epoch
-from topology.testing.fold import Expected, fold
-from topology.testing.schedule import Schedule
+from topology.testing.simulation.arrived import Arrived, Reader
+from topology.testing.simulation.audit_shared import SharedTopics, hasty
+from topology.testing.simulation.audit_state import StreamState, state_errors
+from topology.testing.simulation.epochs import last_epoch
+from topology.testing.simulation.fold import Expected, fold
+from topology.testing.simulation.schedule import Schedule
 
 REMEMBERED = 100_000
 """Folds kept from one run to the next."""

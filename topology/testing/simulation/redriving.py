@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from topology.engine.dead_events import Choice, find, put_back
 from topology.model.event import Record
-from topology.testing.schedule import FAULTS, Schedule
+from topology.testing.simulation.schedule import FAULTS, Schedule
 
 ROUNDS = 3
 """Times that dead events are put back in the end."""

@@ -10,7 +10,7 @@ from topology.engine.redelivery import not_before, revive
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.sequencer.progress import Progress, last_of
-from topology.testing.kept import Kept
+from topology.testing.driver.kept import Kept
 
 OWNER = "the test driver"
 

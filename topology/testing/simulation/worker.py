@@ -8,12 +8,12 @@ from zlib import crc32
 
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.testing.disk import FakeTable
-from topology.testing.layout import Layout
-from topology.testing.log import FakeLog, TopicPartition
+from topology.testing.simulation.disk import FakeTable
+from topology.testing.simulation.layout import Layout
+from topology.testing.simulation.log import FakeLog, TopicPartition
 
 if TYPE_CHECKING:
-    from topology.testing.runner import PartitionRunner
+    from topology.testing.simulation.runner import PartitionRunner
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from topology.testing.log import Fenced, TopicPartition
-from topology.testing.runner import PartitionRunner
-from topology.testing.worker import Worker, World
+from topology.testing.simulation.log import Fenced, TopicPartition
+from topology.testing.simulation.runner import PartitionRunner
+from topology.testing.simulation.worker import Worker, World
 
 
 class Cluster:

@@ -1,8 +1,8 @@
 """The barrier before a gap is given up, as `topology.faust.worker.watermark` has it, without waiting."""
 
 from topology.declaration.source import Source
-from topology.testing.log import TopicPartition
-from topology.testing.worker import Worker, World
+from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.worker import Worker, World
 
 
 class Horizon:

@@ -28,13 +28,13 @@ from topology.model.counts import Counts
 from topology.model.event import Event, Record
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress, last_of
-from topology.testing import given
-from topology.testing.driver_audit import audit
-from topology.testing.driver_explain import explain
+from topology.testing.driver import given
+from topology.testing.driver.audit import audit
+from topology.testing.driver.explain import explain
+from topology.testing.driver.kept import Headers, Kept
+from topology.testing.driver.read_store import DeadRow, Store
+from topology.testing.driver.unchanged import ChangedContent, watching
 from topology.testing.in_a_thread import in_a_thread
-from topology.testing.kept import Headers, Kept
-from topology.testing.read_store import DeadRow, Store
-from topology.testing.unchanged import ChangedContent, watching
 from topology.view_rebuild.history import Histories
 from topology.view_rebuild.stream_rebuild import arebuild, rebuild
 

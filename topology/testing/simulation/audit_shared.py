@@ -11,9 +11,9 @@ from topology.declaration.sequences import Monotonic
 from topology.declaration.view import View
 from topology.engine.failure import HEALED
 from topology.engine.rows import split_redriven_key
-from topology.testing.fold import Expected, attempts
-from topology.testing.log import LogPartition
-from topology.testing.schedule import Schedule
+from topology.testing.simulation.fold import Expected, attempts
+from topology.testing.simulation.log import LogPartition
+from topology.testing.simulation.schedule import Schedule
 from topology.view_rebuild.stream_rebuild import PASSED_OVER
 
 Key = tuple[str, bytes | None]

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
-from topology.testing.disk import FakeTable
-from topology.testing.log import Producer, TopicPartition
-from topology.testing.worker import Worker, World
+from topology.testing.simulation.disk import FakeTable
+from topology.testing.simulation.log import Producer, TopicPartition
+from topology.testing.simulation.worker import Worker, World
 
 Send = Callable[[TopicPartition, Sequence[Out]], int]
 """(partition, records) → the offset behind the last."""
