@@ -15,7 +15,7 @@ from pathlib import Path
 
 from apps.local.postgres import Postgres
 from apps.local.redis import Redis
-from stores.view_stores import open_store
+from stores.view_state.stores import open_store
 
 UNIT, STREAMS, READS = 4000, 200_000, 5000
 

@@ -9,8 +9,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from apps.soak import VIEWS
 from apps.soak.workload import Workload
-from stores.view_stores import open_store
-from stores.view_table import Store, TableError
+from stores.view_state.stores import open_store
+from stores.view_state.table import Store, TableError
 from topology.engine.rows import COUNTS, decode_progress
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import last_of

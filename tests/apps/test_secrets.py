@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from apps.local.home import ROOT
 from apps.local.ports import HOST, free_port
 from apps.outcome import log_to_stderr
-from stores.view_stores import open_store
-from stores.view_table import TableError
+from stores.view_state.stores import open_store
+from stores.view_state.table import TableError
 from tests.stores.test_urls import POSITIONS, SECRET
 from topology.faust.settings import Settings
 

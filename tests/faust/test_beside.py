@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from aiokafka import TopicPartition
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology, redeliver, spill
 from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.view_task import ViewTask

@@ -14,7 +14,7 @@ from apps.soak.chaos import Soak, let_work
 from apps.soak.check import check
 from apps.soak.harms import harm
 from apps.soak.workload import workload
-from stores.view_stores import open_store
+from stores.view_state.stores import open_store
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

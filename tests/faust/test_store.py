@@ -6,7 +6,7 @@ import pytest
 from faust.types import TP
 
 import apps.passthrough
-from stores.rocksdb import RocksTable
+from stores.view_state.rocksdb import RocksTable
 from topology.faust.worker.store import Store
 
 

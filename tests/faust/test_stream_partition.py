@@ -5,7 +5,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology
 from topology.engine.intake import Taken
 from topology.engine.positions import Positions, encode_positions

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from stores.memory import MemoryTable
-from stores.rocksdb import RocksStore
-from stores.view_table import TableError
+from stores.view_state.memory import MemoryTable
+from stores.view_state.rocksdb import RocksStore
+from stores.view_state.table import TableError
 from topology import Topology
 from topology.faust import compile
 from topology.faust.worker.tables import Tables

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology.spark.cells import INLINE, StreamCells
 
 

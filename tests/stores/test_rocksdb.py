@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stores.rocksdb import RocksTable
-from stores.view_table import TableBusy, TableError
+from stores.view_state.rocksdb import RocksTable
+from stores.view_state.table import TableBusy, TableError
 
 ROWS = [(b"p%04d" % number, b"%d" % number) for number in range(2000)]
 
@@ -111,8 +111,8 @@ def test_a_killed_process_leaves_a_table_at_an_earlier_commit_never_between_two(
 import os, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from stores.rocksdb import RocksTable
-from stores.view_table import TableBusy, TableError
+from stores.view_state.rocksdb import RocksTable
+from stores.view_state.table import TableBusy, TableError
 table = RocksTable(Path({str(tmp_path / "0")!r}))
 for unit in range(1, 3000):
     now = b"%d" % unit

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stores import files
-from stores.contract import ViewStoreContract
-from stores.files import FileTable
-from stores.sorted_file import SortedFile
-from stores.view_table import TableError
+from stores.view_state import files
+from stores.view_state.contract import ViewStoreContract
+from stores.view_state.files import FileTable
+from stores.view_state.sorted_file import SortedFile
+from stores.view_state.table import TableError
 
 
 class TestFiles(ViewStoreContract):
@@ -119,8 +119,8 @@ def test_a_table_without_room_says_so_and_goes_on_when_it_is_opened_anew(tmp_pat
 import resource, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from stores.files import FileTable
-from stores.view_table import TableFull
+from stores.view_state.files import FileTable
+from stores.view_state.table import TableFull
 path = Path({str(tmp_path / "0")!r})
 table = FileTable(path)
 table.write([(b"p", b"1")], 1)

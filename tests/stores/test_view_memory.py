@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stores.contract import ViewStoreContract
+from stores.view_state.contract import ViewStoreContract
 
 
 class TestMemory(ViewStoreContract):

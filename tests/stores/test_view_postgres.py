@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from apps.local.postgres import Postgres
-from stores.contract import GROUP, ViewStoreContract
-from stores.view_stores import open_store
-from stores.view_table import TableError, TableFenced, TableUnavailable
+from stores.view_state.contract import GROUP, ViewStoreContract
+from stores.view_state.stores import open_store
+from stores.view_state.table import TableError, TableFenced, TableUnavailable
 
 
 class TestPostgres(ViewStoreContract):

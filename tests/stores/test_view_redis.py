@@ -7,9 +7,9 @@ import pytest
 import redis
 
 from apps.local.redis import Redis
-from stores.contract import GROUP, ViewStoreContract
-from stores.view_stores import open_store
-from stores.view_table import TableError, TableUnavailable, ViewTable
+from stores.view_state.contract import GROUP, ViewStoreContract
+from stores.view_state.stores import open_store
+from stores.view_state.table import TableError, TableUnavailable, ViewTable
 
 
 @pytest.fixture

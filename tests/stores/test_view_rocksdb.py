@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.contract import ViewStoreContract
+from stores.view_state.contract import ViewStoreContract
 
 
 class TestRocksDB(ViewStoreContract):

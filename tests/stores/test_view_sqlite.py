@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stores.contract import ViewStoreContract
-from stores.view_stores import open_store
-from stores.view_table import TableError
+from stores.view_state.contract import ViewStoreContract
+from stores.view_state.stores import open_store
+from stores.view_state.table import TableError
 
 
 class TestSqlite(ViewStoreContract):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from stores.files import FileStore
-from stores.memory import MemoryStore
-from stores.rocksdb import RocksStore
-from stores.view_stores import open_store
-from stores.view_table import TableError
+from stores.view_state.files import FileStore
+from stores.view_state.memory import MemoryStore
+from stores.view_state.rocksdb import RocksStore
+from stores.view_state.stores import open_store
+from stores.view_state.table import TableError
 
 
 def of_my_own(url: str, group: str, datadir: Path) -> MemoryStore:
@@ -36,7 +36,7 @@ def test_a_store_of_one_s_own_is_named_by_its_function(monkeypatch: pytest.Monke
 
 def test_a_function_that_is_misspelt_is_told_with_what_comes_close() -> None:
     with pytest.raises(TableError, match=r"no 'open_stor' \(did you mean 'open_store'") as error:
-        open_store("stores.view_stores:open_stor?token=hush", "shop")
+        open_store("stores.view_state.stores:open_stor?token=hush", "shop")
     assert "hush" not in str(error.value)
     with pytest.raises(TableError, match=r"did you mean 'rocksdb'"):
         open_store("rocksd", "shop")

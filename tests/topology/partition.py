@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 from hypothesis import strategies as st
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.pending_redelivery import Away

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology, contiguous, redeliver
 from topology.engine.pending_redelivery import Away
 from topology.engine.stream_task import StreamTask

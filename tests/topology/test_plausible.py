@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology, monotonic, park, retry, skip
 from topology.engine.plausible import bound
 from topology.engine.stream_task import StreamTask

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, halt, rebuild_stream, skip
 from topology.declaration.policies import OnError
 from topology.engine.stream_task import StreamTask

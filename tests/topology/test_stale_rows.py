@@ -7,7 +7,7 @@ batch after the other.
 
 import pytest
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import Partition, shop
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology
 from topology.engine.handling import OUTPUT_LIMIT
 from topology.engine.stream_task import StreamTask

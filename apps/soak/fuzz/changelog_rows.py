@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from apps.soak.fuzz.mutation import bodies, changed_bytes
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, adaptive, park, rebuild_stream, skip, spill
 from topology.engine.foreign_rows import foreign
 from topology.engine.rows import buffer_key, encode_message, late_key, progress_key

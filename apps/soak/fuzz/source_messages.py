@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from apps.soak.fuzz.mutation import HEADERS, bodies, changed_bytes, headers
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology import (
     Event,
     Inspector,

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology.faust.worker import tables as module
 from topology.faust.worker.disk.in_step import KEY, MARGIN, in_step_of, in_step_row, too_long
 from topology.faust.worker.tables import Tables

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from stores.memory import MemoryTable
-from stores.view_table import TableBusy, TableError, TableFull
+from stores.view_state.memory import MemoryTable
+from stores.view_state.table import TableBusy, TableError, TableFull
 from topology.faust.worker.disk import writing
 from topology.faust.worker.disk.aside import aside
 from topology.faust.worker.disk.writing import write

@@ -2,7 +2,7 @@
 
 import shlex
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from tests.topology.handled import order
 from topology import Record, TopologyTestDriver
 from topology.diagnostics.explain import Account, Around, Away, Fold, account, of_stream, of_waiting

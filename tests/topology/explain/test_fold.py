@@ -1,6 +1,6 @@
 """A changelog folded down to what a question needs."""
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from tests.topology.explain.durable import send
 from tests.topology.handled import driver_of
 from topology import Event

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View

@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import TopicAuthorizationFailedError
 from mode import get_logger
 
-from stores.view_stores import open_store
+from stores.view_state.stores import open_store
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.faust.kafka.broker.clock import go_by_broker

@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from mode import get_logger
 
-from stores.view_table import Store, TableError, ViewTable
+from stores.view_state.table import Store, TableError, ViewTable
 from topology.declaration.view import View
 from topology.engine.foreign_rows import foreign
 from topology.faust.kafka.clients import connected_consumer, read_range

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import RefusedValue

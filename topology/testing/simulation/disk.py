@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stores.memory import MemoryTable
+from stores.view_state.memory import MemoryTable
 from topology.model.partition_table import Row
 
 

@@ -16,7 +16,7 @@ from heapq import merge
 from pathlib import Path
 from typing import Any
 
-from stores.sorted_file import (
+from stores.view_state.sorted_file import (
     Damaged,
     SortedFile,
     blocks,
@@ -26,7 +26,7 @@ from stores.sorted_file import (
     encode_row,
     write_sorted,
 )
-from stores.view_table import Row, TableError, TableFull
+from stores.view_state.table import Row, TableError, TableFull
 
 JOURNAL_BYTES = 8 << 20
 FORMAT = 1

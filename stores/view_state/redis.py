@@ -19,9 +19,9 @@ from redis.exceptions import (
     WatchError,
 )
 
-from stores.stamp import Stamp, unclaimed
 from stores.urls import UrlError, said, without_password
-from stores.view_table import Row, TableError, TableUnavailable
+from stores.view_state.fencing_token import Stamp, unclaimed
+from stores.view_state.table import Row, TableError, TableUnavailable
 
 PAGE = 500
 """Rows that a scan reads at a time."""
@@ -63,7 +63,7 @@ class RedisStore:
 
 
 class RedisTable:
-    """The rows of one view in one partition; see `stores.view_table.ViewTable`."""
+    """The rows of one view in one partition; see `stores.view_state.table.ViewTable`."""
 
     def __init__(self, store: RedisStore, view: str, partition: int) -> None:
         self._client = store.client

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from stores.contract_kit import (
+from stores.view_state.contract_kit import (
     FILL,
     GROUP,
     IDLE,
@@ -16,8 +16,8 @@ from stores.contract_kit import (
     state_at,
     uses,
 )
-from stores.view_stores import open_store
-from stores.view_table import TableError, TableFenced
+from stores.view_state.stores import open_store
+from stores.view_state.table import TableError, TableFenced
 
 
 class ProcessesContract(StoreUnderTest):

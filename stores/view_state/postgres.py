@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Table, create_engine, text
 from sqlalchemy.dialects.postgresql import insert
 
 from stores.engines import parsed_url
-from stores.sql_table import SqlStore
+from stores.view_state.sql import SqlStore
 
 PART_BYTES = 8 << 20
 """Bytes of rows that go into one statement."""

@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Table, bindparam, create_engine, delete, even
 from sqlalchemy.dialects.sqlite import insert
 
 from stores.engines import parsed_url
-from stores.sql_table import ROWS, SqlStore
 from stores.urls import without_password
-from stores.view_table import TableError
+from stores.view_state.sql import ROWS, SqlStore
+from stores.view_state.table import TableError
 
 BUSY = 20.0
 """Seconds that a writer waits for another one."""

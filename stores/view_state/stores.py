@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stores.urls import UrlError, read_url, require, said, without_password
-from stores.view_table import Store, TableError
+from stores.view_state.table import Store, TableError
 from topology.model.closest import closest
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError
@@ -39,29 +39,29 @@ def _opened(url: str, group: str, datadir: Path) -> Store:
     local = _folder(rest, datadir) / group
     match kind:
         case "memory":
-            from stores.memory import MemoryStore
+            from stores.view_state.memory import MemoryStore
 
             return MemoryStore()
         case "rocksdb":
-            from stores.rocksdb import RocksStore
+            from stores.view_state.rocksdb import RocksStore
 
             return RocksStore(local)
         case "files":
-            from stores.files import FileStore
+            from stores.view_state.files import FileStore
 
             return FileStore(local)
         case "sqlite":
-            from stores.sqlite_table import open_sqlite
+            from stores.view_state.sqlite import open_sqlite
 
             return open_sqlite(url, group)
         case "postgresql" | "postgres":
             require("view-state store", url, "psycopg", "postgres", TableError)
-            from stores.postgres_table import open_postgres
+            from stores.view_state.postgres import open_postgres
 
             return open_postgres(url, group)
         case "redis" | "rediss" | "redis+unix":
             require("view-state store", url, "redis", "redis", TableError)
-            from stores.redis_table import open_redis
+            from stores.view_state.redis import open_redis
 
             return open_redis(url, group)
     if colon and rest and not rest.startswith("/"):

@@ -22,7 +22,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stores.view_table import Row, TableBusy, TableError, TableFull
+from stores.view_state.table import Row, TableBusy, TableError, TableFull
 
 OFFSET = b"\0offset"
 """The key of the changelog offset; it sorts before every row."""

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from stores.view_stores import open_store
-from stores.view_table import Store, ViewTable
+from stores.view_state.stores import open_store
+from stores.view_state.table import Store, ViewTable
 
 Rows = dict[bytes, bytes]
 ALL = (b"\1", b"\xff" * 80)
@@ -82,7 +82,7 @@ def state_at(offset: int) -> Rows:
 
 
 FILL = """
-from stores.view_stores import open_store
+from stores.view_state.stores import open_store
 url, group, view, until = sys.argv[1:]
 table = open_store(url, group).table(view, 0)
 table.claim()
@@ -95,7 +95,7 @@ table.close()
 
 IDLE = """
 import resource
-from stores.view_stores import open_store
+from stores.view_state.stores import open_store
 url, group, view, streams = sys.argv[1:]
 table = open_store(url, group).table(view, 0)
 table.claim()

@@ -28,9 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
-from stores.stamp import Stamp, unclaimed
 from stores.urls import said, without_password
-from stores.view_table import Row, TableError, TableUnavailable
+from stores.view_state.fencing_token import Stamp, unclaimed
+from stores.view_state.table import Row, TableError, TableUnavailable
 
 PAGE = 500
 """Rows that a scan reads at a time."""
@@ -149,7 +149,7 @@ class SqlStore:
 
 
 class SqlTable:
-    """The rows of one view in one partition; see `stores.view_table.ViewTable`."""
+    """The rows of one view in one partition; see `stores.view_state.table.ViewTable`."""
 
     def __init__(self, store: SqlStore, view: str, partition: int) -> None:
         self._store = store

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stores.contract_kit import ALL, GROUP, StoreUnderTest, all_rows, claimed
-from stores.view_stores import open_store
-from stores.view_table import Row, Store
+from stores.view_state.contract_kit import ALL, GROUP, StoreUnderTest, all_rows, claimed
+from stores.view_state.stores import open_store
+from stores.view_state.table import Row, Store
 
 _keys = st.one_of(
     st.sampled_from([b"c", b"pa", b"pa\0", b"pb", b"p\xff", b"ba\0\x80", b"ba\0\x7f", b"\xff\xff"]),

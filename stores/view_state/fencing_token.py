@@ -9,7 +9,7 @@ built on what is in the table now.
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from stores.view_table import TableError, TableFenced, TableUnavailable
+from stores.view_state.table import TableError, TableFenced, TableUnavailable
 
 
 @dataclass(frozen=True, slots=True)

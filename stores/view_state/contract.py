@@ -8,9 +8,9 @@
 `url` is anything that SEQUITUR_STORE takes, and a new place for each test.
 """
 
-from stores.contract_kit import GROUP
-from stores.contract_processes import ProcessesContract
-from stores.contract_tables import TablesContract
+from stores.view_state.contract_kit import GROUP
+from stores.view_state.contract_processes import ProcessesContract
+from stores.view_state.contract_tables import TablesContract
 
 __all__ = ["GROUP", "ViewStoreContract"]
 
