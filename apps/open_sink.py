@@ -6,8 +6,8 @@ from threading import Event
 
 from apps.outputs import Outputs
 from apps.submitted import stopped_in_order
-from stores.sink import Position, Sink, StoreError
-from stores.sinks import needs_spark, open_sink
+from stores.sinks.by_url import needs_spark, open_sink
+from stores.sinks.sink import Position, Sink, StoreError
 from stores.urls import existing
 
 

@@ -13,7 +13,7 @@ from apps.kafka_options import without_secrets as without_options
 from stores.cursor_message import CursorError
 from stores.lease import LeaseLost
 from stores.message import MessageLogError
-from stores.sink import StoreError
+from stores.sinks.sink import StoreError
 from stores.two_phase_log import TwoPhaseError
 from stores.urls import UrlError, said, without_secrets
 from topology.model.dotted import extra_of

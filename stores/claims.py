@@ -14,8 +14,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from stores.sink import StoreError
-from stores.sinks import needs_spark
+from stores.sinks.by_url import needs_spark
+from stores.sinks.sink import StoreError
 
 SECONDS = 30.0
 """For how long a claim holds that is not renewed."""

@@ -14,10 +14,10 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from stores.claims import Held, taken_over
-from stores.delta_files import Files
-from stores.numbered_files import NumberedFiles, Taken
-from stores.sink import StoreError
-from stores.sinks import delta_folder
+from stores.sinks.by_url import delta_folder
+from stores.sinks.delta.files import Files
+from stores.sinks.delta.numbered_files import NumberedFiles, Taken
+from stores.sinks.sink import StoreError
 
 FOLDER = "_claims"
 ATTEMPTS = 50

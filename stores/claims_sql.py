@@ -20,7 +20,7 @@ from stores.claims import Held, taken_over
 from stores.clock import Now
 from stores.dialect import begin_writing
 from stores.engines import open_engine
-from stores.sink import StoreError
+from stores.sinks.sink import StoreError
 from stores.urls import UrlError, said, without_password
 
 CLAIMS = Table(

@@ -1,7 +1,7 @@
 """The dead of a cursor: what is no message, and what its stream went on without; kept for a while.
 
 Kept are the newest, as many and for as long as a read store keeps its dead records; see
-`stores.dead`. Those that were removed stay counted.
+`stores.sinks.dead_limit`. Those that were removed stay counted.
 """
 
 import time
@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select
 
 from stores.cursor_tables import DEAD, REMOVED
-from stores.dead import DAY, Keep
 from stores.dialect import insert
+from stores.sinks.dead_limit import DAY, Keep
 
 
 def bury(connection: Connection, cursor: str, lines: Sequence[dict[str, Any]], keep: Keep) -> None:

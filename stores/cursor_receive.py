@@ -21,8 +21,8 @@ from stores.cursor_rows import (
     put,
 )
 from stores.cursor_tables import MESSAGES
-from stores.dead import Keep, keep_from
 from stores.dialect import begin_writing
+from stores.sinks.dead_limit import Keep, keep_from
 
 
 class Fenced(CursorError):

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stores.columns import kind_of
-from stores.sqlite_database import yielded
+from stores.sinks.columns import kind_of
+from stores.sinks.sql.sqlite_database import yielded
 from topology import Table
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]

@@ -16,8 +16,8 @@ from apps.rebuild.load import Refused
 from apps.rebuild.plan import Plan, Request, WorkFolder
 from apps.rebuild.switch import Follow, begin_following
 from stores.claims import Claim
-from stores.sink import OLD, Sink, StoreError
-from stores.sinks import needs_spark, open_sink
+from stores.sinks.by_url import needs_spark, open_sink
+from stores.sinks.sink import OLD, Sink, StoreError
 from stores.urls import without_password
 from topology import Table, View
 from topology.faust.kafka.sending import Sending

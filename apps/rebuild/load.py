@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from stores.sink import Applied, OutputRecord, Sink
+from stores.sinks.sink import Applied, OutputRecord, Sink
 from topology.spark.slices import Sent, Slices
 
 BATCH = 20_000

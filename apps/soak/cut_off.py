@@ -12,8 +12,8 @@ from itertools import count
 from typing import Any
 
 from apps.materializer import main
-from stores.delta_sink import DeltaSink
-from stores.sql_sink import SqlSink
+from stores.sinks.delta.sink import DeltaSink
+from stores.sinks.sql.sink import SqlSink
 
 SQL_STEPS = (
     "_make_tables",

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from apps.dead_tables import main
-from stores.dead import Keep, keep_from
-from stores.sink import StoreError
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.dead_limit import Keep, keep_from
+from stores.sinks.sink import StoreError
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from apps.materializer import main
 from apps.materializing import Settings, Stopped, Writer
 from apps.outputs import load_topology, named, outputs_of
-from stores.sink import Dead, StoreError
-from stores.sqlite_sink import SqliteSink
+from stores.sinks.sink import Dead, StoreError
+from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
 from topology import DeclarationError
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from faust.cli.faust import cli
 
-from stores import dead
+from stores.sinks import dead_limit as dead
 from topology import Topology
 from topology.faust import Settings
 from topology.faust import compile as compile_topology

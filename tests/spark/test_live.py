@@ -16,7 +16,7 @@ from confluent_kafka import Message as KafkaMessage
 from confluent_kafka import Producer
 
 from apps.local.process import tail
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
 from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
 from tests.spark.disorder import Message, disorder, encoded

@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stores.sink import Sink
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import Sink
 from tests.spark.disorder import disorder, encoded
 from tests.spark.fake_spark import FakeSpark
 from tests.spark.shops import topology

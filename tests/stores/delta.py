@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
-from stores.delta_sink import DeltaSink
-from stores.delta_tables import folder_name
-from stores.sink import Batch, DeclaredTable, Position, StoreError
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.delta.sink import DeltaSink
+from stores.sinks.delta.tables import folder_name
+from stores.sinks.sink import Batch, DeclaredTable, Position, StoreError
 from tests.contracts.sink import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 from topology.model.table import Table
@@ -70,7 +70,7 @@ class DeltaStore(Store):
 
     def cut_a_switch_off(self, commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Cut a switch off behind so many commits, and see that it is carried out."""
-        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
+        monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
         self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
         with self.open([ORDERS], "next") as side:
             side.apply([order(0, 1, state="side"), (TOPIC, 0, 1, b"dead")])
@@ -128,7 +128,7 @@ class DeltaOwn(DeltaStore):
         def of(stream: str, offset: int, sequence: int) -> Any:
             return TOPIC, 0, offset, value(stream, sequence, upsert("t", {"s": stream}, n=sequence))
 
-        monkeypatch.setattr("stores.delta_batches.FEW_STREAMS", 2)
+        monkeypatch.setattr("stores.sinks.delta.batches.FEW_STREAMS", 2)
         for at, stream in enumerate("abcd"):
             self.apply(of(stream, 2 * at, 1), of("a", 2 * at + 1, at + 2))
         done = self.apply(of("a", 8, 5), of("b", 9, 1), of("c", 10, 2))
@@ -187,7 +187,7 @@ class DeltaOwn(DeltaStore):
         self.cut_a_switch_off(commits, monkeypatch)
 
     def test_two_may_carry_a_switch_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
+        monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
         with self.open([ORDERS], "next") as side:
             side.apply([order(0, 1, state="side")])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:
@@ -205,7 +205,7 @@ class DeltaOwn(DeltaStore):
         assert self.rows("orders") == {(1,): {"state": "side", "total": 1.0}}
 
     def test_a_batch_in_hand_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stores.delta_store.PATIENCE", 0.3)
+        monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.3)
         with self.open([ORDERS], "next") as side:
             side.apply([order(0, 1)])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:

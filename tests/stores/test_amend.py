@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from stores.sink import NotYet, OutputRecord, Position, Sink, StoreError
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import NotYet, OutputRecord, Position, Sink, StoreError
 
 
 def record(offset: int, sequence: int, *changes: Any, stream: str = "s") -> OutputRecord:
@@ -69,7 +69,7 @@ def test_delta(spark: object, tmp_path: Path) -> None:
 def test_delta_carries_out_what_was_cut_off(
     spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
+    monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
     url = f"delta:///{tmp_path / 'store'}"
     with opened(url) as sink, monkeypatch.context() as patch:
 
@@ -92,7 +92,7 @@ def test_delta_carries_out_what_was_cut_off(
 def test_delta_waits_until_a_batch_that_was_cut_off_is_whole(
     spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stores.delta_store.PATIENCE", 0.0)
+    monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
     url = f"delta:///{tmp_path / 'store'}"
     with opened(url) as sink, monkeypatch.context() as patch:
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stores.claims import Claim
-from stores.sink import StoreError
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import StoreError
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from stores.delta_journal import Entry, State, Switch, decoded
-from stores.sink import Position
+from stores.sinks.delta.journal import Entry, State, Switch, decoded
+from stores.sinks.sink import Position
 
 AT = ("t", 0)
 

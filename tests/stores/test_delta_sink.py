@@ -6,7 +6,7 @@ by its name: python -m pytest tests/stores/whole_delta_sink.py
 
 import pytest
 
-from stores.delta_tables import folder_name, table_name
+from stores.sinks.delta.tables import folder_name, table_name
 from tests.contracts.sink.crashes import CrashingStore
 from tests.contracts.sink.dead import DeadContract
 from tests.contracts.sink.epochs import EpochsContract

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores import plain_records
-from stores.columns import JsonArray, JsonObject, Kind, Number
-from stores.reduction import FEW, Mark, Reduction, Stream
-from stores.row_changes import Rows
-from stores.schema import NO_LIMITS, Limits, Schema, TableState
-from stores.sink import OutputRecord
+from stores.sinks import fast_path as plain_records
+from stores.sinks.columns import JsonArray, JsonObject, Kind, Number
+from stores.sinks.reduction import FEW, Mark, Reduction, Stream
+from stores.sinks.row_changes import Rows
+from stores.sinks.schema import NO_LIMITS, Limits, Schema, TableState
+from stores.sinks.sink import OutputRecord
 from topology.model.column_types import Digits
 
 Folded = dict[str, Any]

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from stores.postgres_sink import PostgresSink
-from stores.sink import Batch, DeclaredTable, OutputRecord, Position, StoreError
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import Batch, DeclaredTable, OutputRecord, Position, StoreError
+from stores.sinks.sql.postgres import PostgresSink
 from tests.contracts.sink import (
     ORDERS,
     TOPIC,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores import removed_offsets
-from stores.removed_offsets import count, decoded, encoded, has, joined, with_offsets
+from stores.sinks import removed_offsets
+from stores.sinks.removed_offsets import count, decoded, encoded, has, joined, with_offsets
 
 _offsets = st.sets(st.integers(0, 40), max_size=12)
 

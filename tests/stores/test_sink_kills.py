@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from apps.local.home import ROOT
-from stores.sink import Batch, OutputRecord
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import Batch, OutputRecord
 from tests.contracts.sink import ORDERS, TOPIC, delete, upsert, value
 
 pytestmark = pytest.mark.integration
@@ -23,9 +23,9 @@ STEPS = (
 )
 _PROGRAM = """
 import base64, json, os, signal, sys
-from stores.sink import Batch
-from stores.sinks import open_sink
-from stores.sql_sink import SqlSink
+from stores.sinks.sink import Batch
+from stores.sinks.by_url import open_sink
+from stores.sinks.sql.sink import SqlSink
 url, step, when, number, records = sys.argv[1:]
 sink, plain = open_sink(url), getattr(SqlSink, step)
 def killed(*arguments):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from stores.sink import StoreError
-from stores.sinks import open_sink
-from stores.sqlite_sink import SqliteSink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import StoreError
+from stores.sinks.sql.sqlite import SqliteSink
 
 
 def test_a_path_from_the_root(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stores.sink import OutputRecord
-from stores.sqlite_sink import SqliteSink
+from stores.sinks.sink import OutputRecord
+from stores.sinks.sql.sqlite import SqliteSink
 from tests.topology.deliveries import Arrival, batches, cuts, deliveries, fed
 from tests.topology.rebuilding import Rebuilding, in_sequence, rebuilding
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stores.sink import Batch, DeclaredTable, StoreError
-from stores.sqlite_sink import SqliteSink
+from stores.sinks.sink import Batch, DeclaredTable, StoreError
+from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink import (
     ORDERS,
     TOPIC,

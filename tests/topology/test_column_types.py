@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.columns import fit, kind_of, read
+from stores.sinks.columns import fit, kind_of, read
 from tests.contracts.sink.values import COLUMNS, EDGES, STRATEGIES
 from topology import DeclarationError, Delete, Table, Upsert, decimal
 from topology.model.column_types import encoded

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from apps.local.postgres import Postgres
 from apps.soak.fuzz.mutation import bodies
-from stores.sink import Sink
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import Sink
 from topology import Table
 
 _TABLES = [

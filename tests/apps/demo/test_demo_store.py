@@ -3,7 +3,7 @@ from pathlib import Path
 import orjson
 
 from apps.demo.store import count_rows, stored_offsets
-from stores.sqlite_sink import SqliteSink
+from stores.sinks.sql.sqlite import SqliteSink
 from topology import Table
 
 CITIES = Table("cities", key={"id": int}, columns={"name": str})

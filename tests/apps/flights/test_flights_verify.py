@@ -10,7 +10,7 @@ import pytest
 
 from apps.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY
 from apps.flights.verify import Verification, expected_tables, rows_of, stored_rows, verify
-from stores.sqlite_sink import SqliteSink
+from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink.values import TYPED, edge_rows, said, sets
 from topology import Table
 

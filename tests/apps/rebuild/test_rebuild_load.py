@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from apps.rebuild.load import Loader, Refused
-from stores.sink import Position
-from stores.sinks import open_sink
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import Position
 from topology import Table
 from topology.spark.slices import Sent, Slices
 from topology.view_rebuild import Rebuilt

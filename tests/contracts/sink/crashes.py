@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stores.sink import Batch, Position
+from stores.sinks.sink import Batch, Position
 from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 

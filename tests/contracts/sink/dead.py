@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.sink import Dead, OutputRecord
+from stores.sinks.sink import Dead, OutputRecord
 from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stores.dead import DeadCount, Keep
-from stores.sink import OutputRecord, Position, StoreError
+from stores.sinks.dead_limit import DeadCount, Keep
+from stores.sinks.sink import OutputRecord, Position, StoreError
 from tests.contracts.sink.records import ORDERS, TOPIC, order
 from tests.contracts.sink.store import Store
 

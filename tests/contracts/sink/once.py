@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stores.sink import Applied, Batch, OutputRecord, Position, StoreError
+from stores.sinks.sink import Applied, Batch, OutputRecord, Position, StoreError
 from tests.contracts.sink.crashes import Crash, CrashingStore, crashing
 from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
 

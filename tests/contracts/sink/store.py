@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from stores.sink import Applied, DeclaredTable, OutputRecord, Sink
+from stores.sinks.sink import Applied, DeclaredTable, OutputRecord, Sink
 from tests.contracts.sink.records import ODD_NAMES, ORDERS, Rows
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from stores.row_changes import uncollected
+from stores.sinks.row_changes import uncollected
 from topology.declaration.topology import Topology
 from topology.diagnostics.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.diagnostics.audit.received import event_of

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from stores.columns import read
-from stores.reduction import FEW, Mark, Reduction, Stream
-from stores.schema import (
+from stores.sinks.columns import read
+from stores.sinks.reduction import FEW, Mark, Reduction, Stream
+from stores.sinks.schema import (
     DELTA_LIMITS,
     NO_LIMITS,
     POSTGRES_LIMITS,
@@ -15,7 +15,7 @@ from stores.schema import (
     Schema,
     TableState,
 )
-from stores.sink import Dead, OutputRecord, Position
+from stores.sinks.sink import Dead, OutputRecord, Position
 from topology.model.table import Table
 
 Store = Literal["any", "sqlite", "postgresql", "delta"]

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from stores import plain_records
-from stores.columns import INT_MAX, INT_MIN, Refused, shown
-from stores.row_changes import Rows
-from stores.schema import Schema, refuse_nul
-from stores.sink import Applied, Dead, OutputRecord, Position, StoreError
+from stores.sinks import fast_path as plain_records
+from stores.sinks.columns import INT_MAX, INT_MIN, Refused, shown
+from stores.sinks.row_changes import Rows
+from stores.sinks.schema import Schema, refuse_nul
+from stores.sinks.sink import Applied, Dead, OutputRecord, Position, StoreError
 
 FEW, MANY = 500, 10_000
 """Records that are decoded at a time. The few stay in the processor's cache until they are folded,

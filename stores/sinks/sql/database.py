@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any, Protocol
 
-from stores.columns import Kind
-from stores.reduction import Mark, Stream
-from stores.schema import Limits, TableState
-from stores.sink import StoreError
+from stores.sinks.columns import Kind
+from stores.sinks.reduction import Mark, Stream
+from stores.sinks.schema import Limits, TableState
+from stores.sinks.sink import StoreError
 from topology.model.column_types import Digits
 
 

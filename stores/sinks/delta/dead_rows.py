@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from stores.dead import DeadCount, Keep, Kept, Place, by_partition
-from stores.delta_tables import Tables
-from stores.removed_offsets import Span, count, decoded, encoded, with_offsets
-from stores.schema import TableState
+from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
+from stores.sinks.delta.tables import Tables
+from stores.sinks.removed_offsets import Span, count, decoded, encoded, with_offsets
+from stores.sinks.schema import TableState
 
 DEAD = TableState(
     "_dead",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from topology.model.column_types import ColumnType
 
 if TYPE_CHECKING:
-    from stores.dead import DeadCount, Keep, Kept
+    from stores.sinks.dead_limit import DeadCount, Keep, Kept
 
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""

@@ -3,7 +3,7 @@
 Most records are plain: row changes of tables and columns that are there, with values that fit. To
 look at a field of thousands of them at once takes less than half of the time that one record after
 the other does. What finds anything else here leaves all of them to the careful way, which is
-`stores.reduction`'s: it knows what to refuse, why, and which columns to add.
+`stores.sinks.reduction`'s: it knows what to refuse, why, and which columns to add.
 """
 
 from collections import defaultdict
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from stores.columns import INT_MAX, INT_MIN, Kind, Number, Refused, fit
-from stores.schema import EXACT, Limits, Schema, TableState
+from stores.sinks.columns import INT_MAX, INT_MIN, Kind, Number, Refused, fit
+from stores.sinks.schema import EXACT, Limits, Schema, TableState
 
 _FIELDS = itemgetter("view", "stream", "sequence", "changes")
 _TABLE, _KEY, _OP, _VALUES = map(itemgetter, ("table", "key", "op", "values"))

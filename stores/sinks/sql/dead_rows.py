@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stores.dead import DeadCount, Keep, Kept, Place, by_partition
-from stores.own_tables import on_side
-from stores.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
-from stores.sink import Dead
-from stores.sql_database import Database, quoted
+from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
+from stores.sinks.own_tables import on_side
+from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
+from stores.sinks.sink import Dead
+from stores.sinks.sql.database import Database, quoted
 
 log = logging.getLogger("read store")
 

@@ -19,7 +19,7 @@ import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 from psycopg.types.json import set_json_loads
 
-from stores.columns import (
+from stores.sinks.columns import (
     INT_MAX,
     INT_MIN,
     JSON,
@@ -30,10 +30,10 @@ from stores.columns import (
     noted,
     noted_kind,
 )
-from stores.reduction import Mark, Stream
-from stores.schema import POSTGRES_LIMITS, TableState
-from stores.sink import StoreError
-from stores.sql_database import DataRefused, listed, quoted
+from stores.sinks.reduction import Mark, Stream
+from stores.sinks.schema import POSTGRES_LIMITS, TableState
+from stores.sinks.sink import StoreError
+from stores.sinks.sql.database import DataRefused, listed, quoted
 from stores.urls import said, without_password
 
 FEW = 50

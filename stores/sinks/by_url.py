@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from stores.sink import DeclaredTable, Sink, StoreError
+from stores.sinks.sink import DeclaredTable, Sink, StoreError
 from stores.urls import UrlError, read_url, require, without_password
 from topology.model.closest import closest
 
@@ -32,17 +32,17 @@ def open_sink(url: str, tables: Iterable[DeclaredTable] = (), side: str | None =
         raise StoreError(str(error)) from None
     path = url.removeprefix(_SQLITE)
     if path != url and path not in ("", ":memory:"):
-        from stores.sqlite_sink import SqliteSink
+        from stores.sinks.sql.sqlite import SqliteSink
 
         return SqliteSink(Path(path), tables, side)
     if url.startswith(("postgresql://", "postgres://")):
         require("read store", url, "psycopg", "postgres", StoreError)
-        from stores.postgres_sink import PostgresSink
+        from stores.sinks.sql.postgres import PostgresSink
 
         return PostgresSink(url, tables, side)
     if needs_spark(url):
         require("read store", url, "pyspark", "spark", StoreError)
-        from stores.delta_sink import DeltaSink
+        from stores.sinks.delta.sink import DeltaSink
 
         return DeltaSink(delta_folder(url), tables, side)
     kind = closest(url.partition(":")[0], _SCHEMES)

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from stores.delta_dead import DEAD, REMOVED, DeltaDead
-from stores.delta_files import Files
-from stores.delta_journal import Entry, State, Switch
-from stores.delta_notes import Notes
-from stores.delta_tables import Tables, folder_name
-from stores.numbered_files import Taken
-from stores.own_tables import on_side
-from stores.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
+from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDead
+from stores.sinks.delta.files import Files
+from stores.sinks.delta.journal import Entry, State, Switch
+from stores.sinks.delta.journal_files import Notes
+from stores.sinks.delta.numbered_files import Taken
+from stores.sinks.delta.tables import Tables, folder_name
+from stores.sinks.own_tables import on_side
+from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
 
 _JOURNAL = "_journal"
 _SAME = "t.topic = s.topic AND t.view = s.view AND t.stream = s.stream"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from stores.reduction import FEW, Mark, Reduction, Stream
-from stores.schema import Schema
-from stores.sink import OutputRecord, StoreError
+from stores.sinks.reduction import FEW, Mark, Reduction, Stream
+from stores.sinks.schema import Schema
+from stores.sinks.sink import OutputRecord, StoreError
 
 
 def amendment(schema: Schema, records: Iterable[OutputRecord]) -> Reduction:

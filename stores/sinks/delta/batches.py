@@ -5,17 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from stores.amendment import amendment
-from stores.columns import Kind
-from stores.dead import Place
-from stores.delta_dead import DEAD
-from stores.delta_journal import Entry
-from stores.delta_store import PROGRESS, DeltaStore
-from stores.reduction import FEW, MANY, Mark, Reduction, Stream
-from stores.removed_offsets import has
-from stores.row_changes import Rows
-from stores.schema import Schema, TableState
-from stores.sink import Batch, Dead, OutputRecord
+from stores.sinks.columns import Kind
+from stores.sinks.dead_limit import Place
+from stores.sinks.delta.dead_rows import DEAD
+from stores.sinks.delta.journal import Entry
+from stores.sinks.delta.store import PROGRESS, DeltaStore
+from stores.sinks.fold_replacement import amendment
+from stores.sinks.reduction import FEW, MANY, Mark, Reduction, Stream
+from stores.sinks.removed_offsets import has
+from stores.sinks.row_changes import Rows
+from stores.sinks.schema import Schema, TableState
+from stores.sinks.sink import Batch, Dead, OutputRecord
 
 KEPT_MARKS = 1_000_000
 """Streams whose marks are kept in memory, so that Spark need not look them up for every batch."""

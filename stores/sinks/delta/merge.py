@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from stores.columns import Kind
-from stores.delta_rows import DELETE, RESET, Bounds, Plan
-from stores.schema import TableState
+from stores.sinks.columns import Kind
+from stores.sinks.delta.rows import DELETE, RESET, Bounds, Plan
+from stores.sinks.schema import TableState
 from topology.model.column_types import Digits
 
 _MADE: Mapping[Kind, str] = {datetime: "timestamp_micros({})", date: "date_from_unix_date({})"}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stores.columns import (
+from stores.sinks.columns import (
     INT_MAX,
     INT_MIN,
     JSON,
@@ -21,7 +21,7 @@ from stores.columns import (
     named,
     shown,
 )
-from stores.sink import DeclaredTable, StoreError
+from stores.sinks.sink import DeclaredTable, StoreError
 
 MAX_TABLES = 1_000
 MAX_COLUMNS = 900

@@ -1,7 +1,7 @@
 """A read store of Delta Lake tables in one folder, written by this process's Spark session.
 
 Every table is a Delta table. A batch writes one after the other, which no transaction holds
-together, so `stores.delta_journal` notes beforehand what it will write; when a batch was cut off,
+together, so `stores.sinks.delta.journal` notes beforehand what it will write; when a batch was cut off,
 the next one leaves out what a table has already.
 """
 
@@ -13,18 +13,18 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
-from stores import delta_sides
-from stores.amendment import amendment
-from stores.dead import DeadCount, Kept
-from stores.delta_batches import DeltaBatches
-from stores.delta_dead import DEAD
-from stores.delta_journal import Entry, Switch
-from stores.delta_merge import quoted, selected
-from stores.delta_rows import read_cell
-from stores.numbered_files import Taken
-from stores.reduction import Reduction
-from stores.row_changes import uncollected
-from stores.sink import (
+from stores.sinks.dead_limit import DeadCount, Kept
+from stores.sinks.delta import shadow_tables as delta_sides
+from stores.sinks.delta.batches import DeltaBatches
+from stores.sinks.delta.dead_rows import DEAD
+from stores.sinks.delta.journal import Entry, Switch
+from stores.sinks.delta.merge import quoted, selected
+from stores.sinks.delta.numbered_files import Taken
+from stores.sinks.delta.rows import read_cell
+from stores.sinks.fold_replacement import amendment
+from stores.sinks.reduction import Reduction
+from stores.sinks.row_changes import uncollected
+from stores.sinks.sink import (
     OLD,
     Applied,
     Batch,

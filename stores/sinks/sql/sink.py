@@ -1,4 +1,4 @@
-"""A read store in a SQL database; what databases do differently is in `stores.sql_database`."""
+"""A read store in a SQL database; what databases do differently is in `stores.sinks.sql.database`."""
 
 import time
 from collections import defaultdict
@@ -7,15 +7,15 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Self
 
-from stores import own_tables, sql_sides
-from stores.amendment import amendment
-from stores.columns import Kind
-from stores.dead import DeadCount, Kept, keep_from
-from stores.own_tables import SIDES, on_side
-from stores.reduction import FEW, NOTHING, Mark, Reduction, Stream
-from stores.row_changes import Rows, uncollected
-from stores.schema import Schema, TableState
-from stores.sink import (
+from stores.sinks import own_tables
+from stores.sinks.columns import Kind
+from stores.sinks.dead_limit import DeadCount, Kept, keep_from
+from stores.sinks.fold_replacement import amendment
+from stores.sinks.own_tables import SIDES, on_side
+from stores.sinks.reduction import FEW, NOTHING, Mark, Reduction, Stream
+from stores.sinks.row_changes import Rows, uncollected
+from stores.sinks.schema import Schema, TableState
+from stores.sinks.sink import (
     Applied,
     Batch,
     DeclaredTable,
@@ -27,8 +27,17 @@ from stores.sink import (
     check_batch,
     checked_side,
 )
-from stores.sql_database import Database, DataRefused, add_column, create, listed, quoted, sql_type
-from stores.sql_dead import SqlDead
+from stores.sinks.sql import shadow_tables as sql_sides
+from stores.sinks.sql.database import (
+    Database,
+    DataRefused,
+    add_column,
+    create,
+    listed,
+    quoted,
+    sql_type,
+)
+from stores.sinks.sql.dead_rows import SqlDead
 
 
 class SqlSink:

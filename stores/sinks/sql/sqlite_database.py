@@ -15,11 +15,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from stores.columns import JsonArray, JsonObject, Kind, Number, read
-from stores.reduction import Mark, Stream
-from stores.schema import NO_LIMITS, Limits, TableState
-from stores.sink import StoreError
-from stores.sql_database import DataRefused, listed, quoted
+from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, read
+from stores.sinks.reduction import Mark, Stream
+from stores.sinks.schema import NO_LIMITS, Limits, TableState
+from stores.sinks.sink import StoreError
+from stores.sinks.sql.database import DataRefused, listed, quoted
 from topology.model.column_types import Digits, as_text
 
 BUSY_SECONDS = 30.0

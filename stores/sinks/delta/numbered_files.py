@@ -1,6 +1,6 @@
 """Files of one folder that are numbered one after the other, each written once."""
 
-from stores.delta_files import Files
+from stores.sinks.delta.files import Files
 
 KEPT = 10
 """The last one counts, the others are for people."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from stores.sink import DeclaredTable
-from stores.sql_sink import SqlSink
-from stores.sqlite_database import SqliteDatabase
+from stores.sinks.sink import DeclaredTable
+from stores.sinks.sql.sink import SqlSink
+from stores.sinks.sql.sqlite_database import SqliteDatabase
 
 
 class SqliteSink(SqlSink):

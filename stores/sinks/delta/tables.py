@@ -14,14 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from stores.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind
-from stores.delta_files import Files
-from stores.delta_merge import APP, THERE, insert_sql, merge_sql, quoted
-from stores.delta_rows import UPSERT, Plan, source
-from stores.delta_sessions import Sessions
-from stores.row_changes import Rows
-from stores.schema import TableState
-from stores.sql_database import sql_type
+from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind
+from stores.sinks.delta.files import Files
+from stores.sinks.delta.merge import APP, THERE, insert_sql, merge_sql, quoted
+from stores.sinks.delta.rows import UPSERT, Plan, source
+from stores.sinks.delta.sessions import Sessions
+from stores.sinks.row_changes import Rows
+from stores.sinks.schema import TableState
+from stores.sinks.sql.database import sql_type
 
 _SQL_TYPES: dict[Kind, str] = {
     int: "BIGINT",

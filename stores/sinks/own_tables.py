@@ -2,9 +2,9 @@
 
 import time
 
-from stores.columns import NAME_BYTES
-from stores.sink import OLD, StoreError
-from stores.sql_database import Database, quoted
+from stores.sinks.columns import NAME_BYTES
+from stores.sinks.sink import OLD, StoreError
+from stores.sinks.sql.database import Database, quoted
 
 LAYOUT = 3
 """Of these tables; 1 had no epochs and no sides, 2 kept all dead records."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from stores.postgres_database import PostgresDatabase
-from stores.sink import DeclaredTable
-from stores.sql_sink import SqlSink
+from stores.sinks.sink import DeclaredTable
+from stores.sinks.sql.postgres_database import PostgresDatabase
+from stores.sinks.sql.sink import SqlSink
 
 
 class PostgresSink(SqlSink):

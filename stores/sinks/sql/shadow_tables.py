@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from stores.own_tables import SIDES, drop_side, on_side
-from stores.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
-from stores.sql_database import Database, quoted
-from stores.sql_dead import SqlDead
+from stores.sinks.own_tables import SIDES, drop_side, on_side
+from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
+from stores.sinks.sql.database import Database, quoted
+from stores.sinks.sql.dead_rows import SqlDead
 
 
 def names(database: Database) -> set[str]:

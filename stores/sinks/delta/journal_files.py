@@ -2,10 +2,10 @@
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from stores.delta_files import Files
-from stores.delta_journal import Entry, decoded
-from stores.numbered_files import NumberedFiles
-from stores.sink import StoreError
+from stores.sinks.delta.files import Files
+from stores.sinks.delta.journal import Entry, decoded
+from stores.sinks.delta.numbered_files import NumberedFiles
+from stores.sinks.sink import StoreError
 
 
 class Notes:

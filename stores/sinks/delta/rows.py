@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stores.columns import JsonArray, JsonObject, Kind, Number, read
-from stores.row_changes import Key, Rows, Values
-from stores.schema import TableState
+from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, read
+from stores.sinks.row_changes import Key, Rows, Values
+from stores.sinks.schema import TableState
 from topology.model.column_types import Digits
 
 UPSERT, DELETE, RESET = 0, 1, 2
