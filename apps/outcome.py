@@ -12,7 +12,7 @@ from apps.kafka_options import OptionError, kafka_options
 from apps.kafka_options import without_secrets as without_options
 from stores.cursor_message import CursorError
 from stores.lease import LeaseLost
-from stores.message import MessageLogError
+from stores.outbox.message import MessageLogError
 from stores.sinks.sink import StoreError
 from stores.two_phase_log import TwoPhaseError
 from stores.urls import UrlError, said, without_secrets

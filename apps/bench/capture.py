@@ -17,8 +17,8 @@ from typing import Any
 from sqlalchemy import Connection, create_engine, make_url, text
 
 from apps.local.postgres import Postgres
-from stores.message_log import MessageLog
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
 from stores.two_phase import Coordinator
 
 STREAMS = 100_000

@@ -11,9 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.link import Missing
 from stores.data_errors import OF_DATA, is_of_data
-from stores.message import Message
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Message
+from stores.outbox.retention import Kept
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.turn import Pace, Turn
-from stores.message import START, Page, Position
-from stores.message_bell import Bell
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import START, Page, Position
+from stores.outbox.notifier import Bell
 from stores.urls import said
 
 PAGE_BYTES = 16 << 20

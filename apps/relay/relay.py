@@ -23,9 +23,9 @@ from apps.relay.refusals import Refusals, divided
 from apps.relay.seldom import Seldom
 from apps.relay.turn import Moved, Pace, Turn
 from stores.lease import Lease, LeaseLost
-from stores.message import Message, damage
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Message, damage
+from stores.outbox.retention import Kept
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

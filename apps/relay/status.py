@@ -6,8 +6,8 @@ from sqlalchemy import Connection, Engine, func, inspect, select
 
 from stores.clock import Now
 from stores.lease import LEASES
-from stores.message_log import MessageLog
-from stores.message_tables import MessageTables
+from stores.outbox.log import MessageLog
+from stores.outbox.tables import MessageTables
 from topology.model.printable import printable
 
 NOBODY = "no relay has led yet"

@@ -8,7 +8,7 @@ import orjson
 
 from apps.relay.link import Missing
 from stores.cursor_message import Message as Arrival
-from stores.message import Message
+from stores.outbox.message import Message
 from topology.model.printable import printable
 
 BATCH = "Sequitur-Batch"

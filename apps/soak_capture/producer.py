@@ -27,9 +27,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from stores.message import START, Draft, Message
-from stores.message_log import MessageLog
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
+from stores.outbox.message import START, Draft, Message
 from stores.sqlite_engine import begin_immediate
 from stores.two_phase import Coordinator
 from stores.two_phase_log import TwoPhaseError

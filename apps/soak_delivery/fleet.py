@@ -26,7 +26,7 @@ from apps.warehouse.orders import TOPIC, Orders
 from stores.cursor import Cursor
 from stores.cursor_commands import counts
 from stores.engines import open_engine
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
 
 LEASE = 2.0
 YOUNG = 15.0

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, Text, select, update
 
-from stores.message_log import MessageLog
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
 
 TOPIC = "orders"
 _METADATA = MetaData()

@@ -19,9 +19,9 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from stores.message import Draft, MessageLogError, MessageRefused
-from stores.message_log import MessageLog
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, MessageLogError, MessageRefused
 from tests.contracts.message_log.base import places, read_on
 
 OWN = Table("own", MetaData(), Column("number", Integer, primary_key=True), Column("name", Text))

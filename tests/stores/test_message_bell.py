@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from apps.local.postgres import Postgres
-from stores.message_bell import Bell
-from stores.message_log import MessageLog
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
+from stores.outbox.notifier import Bell
 from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from stores.engines import open_engine
-from stores.message import Draft
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft
+from stores.outbox.retention import Kept
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_time_goes_by_the_process_and_not_by_a_clock_that_is_set(
     kept = Kept(engine, MessageLog(), 600)
     keep(engine, kept, [b"1"])
     # The database's clock is an hour ahead from here on; but no hour has passed.
-    monkeypatch.setattr("stores.message_kept.Now", lambda: text("SELECT 9999999999999"))
+    monkeypatch.setattr("stores.outbox.retention.Now", lambda: text("SELECT 9999999999999"))
     here += 599
     assert expire(engine, kept) == 0
     here += 2

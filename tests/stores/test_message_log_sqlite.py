@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine
 
-from stores.message import MessageLogError
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import MessageLogError
 from stores.sqlite_engine import begin_immediate
 from tests.contracts.message_log import MessageLogContract
 
@@ -34,7 +34,7 @@ def test_sqlite_has_no_schemas() -> None:
 
 
 def test_other_databases_are_refused() -> None:
-    from stores.message_tables import MessageTables
+    from stores.outbox.tables import MessageTables
 
     with pytest.raises(MessageLogError, match=r"'mysql' cannot hold it; use SQLite or PostgreSQL"):
         MessageTables("log", None, "mysql")

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.message_ranges import Known, classify
+from stores.outbox.ranges import Known, classify
 
 RANGES = st.lists(
     st.tuples(st.integers(1, 30), st.integers(0, 8)).map(lambda pair: (pair[0], sum(pair))),

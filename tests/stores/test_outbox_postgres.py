@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from apps.local.postgres import Postgres
-from stores.message import Draft
+from stores.outbox.message import Draft
 from tests.contracts.outbox import OWN, OutboxContract
 from tests.contracts.schema import new_schema
 

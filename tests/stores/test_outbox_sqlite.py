@@ -10,7 +10,7 @@ from sqlalchemy import Engine, create_engine, func, insert, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from stores.message import MessageLogError
+from stores.outbox.message import MessageLogError
 from stores.sqlite_engine import begin_immediate
 from tests.contracts.outbox import OWN, OutboxContract
 

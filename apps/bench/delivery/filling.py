@@ -3,8 +3,8 @@
 from sqlalchemy import Engine, text
 
 from apps.bench.delivery.stage import CONTENT
-from stores.message_log import MessageLog
-from stores.message_tables import MessageTables
+from stores.outbox.log import MessageLog
+from stores.outbox.tables import MessageTables
 
 STREAMS = 5_000
 CHUNK = 250_000

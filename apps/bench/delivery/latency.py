@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from apps.bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
 from stores.cursor import Cursor
 from stores.cursor_message import Message
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
 
 STREAMS = 200
 WARM = 5

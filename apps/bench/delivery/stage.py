@@ -18,8 +18,8 @@ from apps.local.broker import Broker
 from apps.local.postgres import Postgres
 from apps.local.process import spawn
 from stores.engines import open_engine
-from stores.message import Position
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Position
 
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "4GB", "max_prepared_transactions": "32"}
 """Of the server; all else is as it comes, so commits wait for the disk."""

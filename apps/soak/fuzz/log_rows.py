@@ -10,8 +10,8 @@ from apps.relay.records import headers_of
 from apps.relay.refusals import divided
 from apps.relay.wire import decode, encode
 from apps.soak.fuzz.cursor_requests import fresh
-from stores.message import START, Draft, Message, damage
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import START, Draft, Message, damage
 
 _COLUMNS = ("topic", "stream", "sequence", "kind", "content", "headers", "captured_at")
 COLUMN_VALUES: st.SearchStrategy[Any] = (

@@ -10,9 +10,9 @@ from apps.relay.link import Missing
 from apps.relay.records import missing_of
 from apps.soak.fuzz.cursor_requests import fresh
 from apps.soak.fuzz.mutation import bodies
-from stores.message import Draft
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft
+from stores.outbox.retention import Kept
 
 _ASKED = {"stream": "A-17", "first": 1, "last": 5}
 _VIEW = {"view": "board", "commands": "shop.board.commands", "partition": 0}

@@ -16,8 +16,8 @@ from apps.bench.delivery.run import DeliveryOptions
 from apps.bench.delivery.stage import CONTENT, Stage
 from apps.local.postgres import Postgres
 from stores.engines import open_engine
-from stores.message import Draft
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft
 from tests.conftest import BrokerAddress
 
 

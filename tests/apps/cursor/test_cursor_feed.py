@@ -13,7 +13,7 @@ from apps.cursor.interpret import inspected, interpreted, output_records, relaye
 from apps.relay.records import headers_of
 from stores.cursor import Cursor, Message
 from stores.engines import open_engine
-from stores.message import Message as Captured
+from stores.outbox.message import Message as Captured
 from tests.contracts.cursor.parts import done, make_table, write
 from topology.faust.kafka.records import damaged
 from topology.inspectors import Headers

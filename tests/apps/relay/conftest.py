@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from stores.engines import open_engine
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What was refused waits with the rest of its stream, and comes again in order in its time."""
 
 from apps.relay.outstanding import Outstanding
-from stores.message import Message
+from stores.outbox.message import Message
 
 
 def message(id: int, stream: str = "a") -> Message:

@@ -15,7 +15,7 @@ from apps.relay.acknowledgement import acknowledgement
 from apps.relay.http_link import HttpLink
 from apps.relay.link import Unavailable
 from apps.relay.wire import BATCH, decode
-from stores.message import Message
+from stores.outbox.message import Message
 from tests.apps.relay.parts import TOKEN, serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -8,9 +8,9 @@ from apps.relay.__main__ import main
 from apps.relay.answers import Answering
 from apps.relay.link import Missing
 from stores.lease import Lease
-from stores.message import Draft
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft
+from stores.outbox.retention import Kept
 
 GUID = "0b0c7a4e-6d6e-4a5c-9a5e-1f1d2c3b4a59"
 

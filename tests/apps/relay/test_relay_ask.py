@@ -19,9 +19,9 @@ from apps.relay.turn import Pace
 from apps.soak.check import read
 from stores.engines import open_engine
 from stores.lease import Lease
-from stores.message import Draft
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft
+from stores.outbox.retention import Kept
 from tests.faust.worker import Worker
 from topology import Inspector, Topology, TopologyTestDriver, ask
 from topology.engine.commands.command import decode_command

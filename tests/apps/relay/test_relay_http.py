@@ -22,8 +22,8 @@ from stores.cursor import Cursor
 from stores.cursor_commands import counts, gaps
 from stores.engines import open_engine
 from stores.lease import Lease
-from stores.message import Draft, Message
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, Message
 from tests.apps.relay.parts import TOKEN, running, serving, until
 from tests.contracts.cursor.parts import consume, done, make_table, named
 

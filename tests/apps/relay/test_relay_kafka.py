@@ -22,9 +22,9 @@ from stores.cursor import Cursor
 from stores.cursor_commands import counts
 from stores.engines import open_engine
 from stores.lease import Lease
-from stores.message import Draft, Message
-from stores.message_kept import Kept
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, Message
+from stores.outbox.retention import Kept
 from tests.apps.relay.parts import until
 from tests.contracts.cursor.parts import consume, make_table, named
 from topology.engine.commands.command import decode_command

@@ -26,8 +26,8 @@ from apps.relay.outstanding import Outstanding
 from apps.relay.relay import Relay
 from apps.relay.turn import Pace
 from stores.lease import Lease
-from stores.message import Draft, Message
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, Message
 from tests.apps.relay.parts import running, until
 
 

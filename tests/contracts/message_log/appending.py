@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from stores.message import Draft, MessageLogError, MessageRefused
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, MessageLogError, MessageRefused
 from tests.contracts.message_log.base import OnEngine, draft, places
 
 

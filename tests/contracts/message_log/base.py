@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 from sqlalchemy import Connection, Engine
 
-from stores.message import START, Draft, Message
-from stores.message_log import MessageLog
+from stores.outbox.log import MessageLog
+from stores.outbox.message import START, Draft, Message
 
 
 class OnEngine:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.message import START, Page, Position
+from stores.outbox.message import START, Page, Position
 from tests.contracts.message_log.base import OnEngine, places, read_on
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.message_ranges import Known
+from stores.outbox.ranges import Known
 from tests.contracts.message_log.base import OnEngine, places
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from stores.message import START
-from stores.message_bell import Bell
-from stores.message_log import MessageLog
-from stores.outbox import Outbox
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
+from stores.outbox.message import START
+from stores.outbox.notifier import Bell
 from stores.two_phase import TwoPhase
 from stores.two_phase_prepared import prepare
 from tests.stores.two_phase.parts import (

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stores.message_tables import MessageTables
+from stores.outbox.tables import MessageTables
 from stores.statement import Statement
 
 MANY = 1_000

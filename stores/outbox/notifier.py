@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.message_append import bell
-from stores.message_log import MessageLog
-from stores.message_tables import MessageTables
+from stores.outbox.append import bell
+from stores.outbox.log import MessageLog
+from stores.outbox.tables import MessageTables
 
 NAP = 0.01
 """Seconds between looks, where nobody rings."""

@@ -4,8 +4,8 @@ import time
 
 from sqlalchemy import Connection
 
-from stores.message_ranges import Range
-from stores.message_tables import MessageTables
+from stores.outbox.ranges import Range
+from stores.outbox.tables import MessageTables
 from stores.statement import Statement
 
 _LAST = "SELECT last FROM {streams} WHERE topic = :topic AND stream = :stream"

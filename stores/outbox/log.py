@@ -12,12 +12,21 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, Engine, Row
 
-from stores.message import MAX_CONTENT, START, Draft, Message, Page, Position, StreamId, checked
-from stores.message_append import MANY, Appending, Run
-from stores.message_ranges import Known, classify
-from stores.message_read import Reading
-from stores.message_tables import MessageTables
-from stores.message_voids import Voids
+from stores.outbox.append import MANY, Appending, Run
+from stores.outbox.message import (
+    MAX_CONTENT,
+    START,
+    Draft,
+    Message,
+    Page,
+    Position,
+    StreamId,
+    checked,
+)
+from stores.outbox.ranges import Known, classify
+from stores.outbox.read import Reading
+from stores.outbox.tables import MessageTables
+from stores.outbox.tombstones import Voids
 from stores.statement import Statement
 from topology.model.printable import printable
 

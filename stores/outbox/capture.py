@@ -17,11 +17,11 @@ from sqlalchemy import Connection, TwoPhaseTransaction
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session, scoped_session
 
-from stores.message import Draft, StreamId, checked
-from stores.message_append import Appending
-from stores.message_log import MessageLog
-from stores.message_tables import MessageTables
-from stores.outbox_connection import Producer, producer
+from stores.outbox.append import Appending
+from stores.outbox.connection import Producer, producer
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, StreamId, checked
+from stores.outbox.tables import MessageTables
 from stores.two_phase_after import after_commit
 
 SyncConnection = Any

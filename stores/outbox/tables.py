@@ -33,7 +33,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import quoted_name
 from sqlalchemy.types import UserDefinedType
 
-from stores.message import MessageLogError
+from stores.outbox.message import MessageLogError
 
 LAYOUT = 1
 DIALECTS = ("sqlite", "postgresql")

@@ -9,9 +9,9 @@ from itertools import accumulate
 from sqlalchemy import Connection, Engine, select, text
 
 from stores.clock import Now
-from stores.message import Message, read_row
-from stores.message_log import MessageLog
-from stores.message_tables import MessageTables
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Message, read_row
+from stores.outbox.tables import MessageTables
 from stores.steady import Steady
 
 _MANY = 1_000
