@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.kafka_options import OptionError, kafka_options
 from apps.kafka_options import without_secrets as without_options
-from stores.cursor_message import CursorError
+from stores.inbox.message import CursorError
 from stores.lease import LeaseLost
 from stores.outbox.message import MessageLogError
 from stores.sinks.sink import StoreError

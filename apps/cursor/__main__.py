@@ -26,10 +26,10 @@ from apps.cursor.server import serve
 from apps.kafka_login import kafka_login
 from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from apps.running import run_until_stopped, token
-from stores.cursor import Cursor, CursorError
-from stores.cursor_commands import counts, gaps, parked, redrive, unpark
-from stores.cursor_tables import STREAMS
 from stores.engines import open_engine
+from stores.inbox.commands import counts, gaps, parked, redrive, unpark
+from stores.inbox.inbox import Cursor, CursorError
+from stores.inbox.tables import STREAMS
 from stores.urls import UrlError, existing, without_password
 from topology.model.printable import printable
 

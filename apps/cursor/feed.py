@@ -19,11 +19,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.cursor.interpret import Interpret, Malformations, interpreted, voids
 from apps.relay.seldom import Seldom
-from stores.cursor import Cursor
-from stores.cursor_commands import gaps
-from stores.cursor_message import Gap, Message
-from stores.cursor_receive import Fenced
-from stores.cursor_rows import Partition, Read
+from stores.inbox.commands import gaps
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Gap, Message
+from stores.inbox.receive import Fenced
+from stores.inbox.rows import Partition, Read
 from stores.urls import said
 from topology.faust.kafka.records import raw
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from stores.cursor_message import Message, mistyped
+from stores.inbox.message import Message, mistyped
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
 from topology.inspectors.inspector import AnyInspector, Inspect, compile_inspector

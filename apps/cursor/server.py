@@ -16,9 +16,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.cursor.connections import LINE, Limits, bounded
 from apps.relay.wire import BATCH, BATCH_LENGTH, decode
-from stores.cursor import Cursor
-from stores.cursor_commands import gaps
-from stores.cursor_message import Received
+from stores.inbox.commands import gaps
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Received
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

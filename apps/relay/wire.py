@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from apps.relay.link import Missing
-from stores.cursor_message import Message as Arrival
+from stores.inbox.message import Message as Arrival
 from stores.outbox.message import Message
 from topology.model.printable import printable
 

@@ -30,11 +30,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.warehouse import stock
 from apps.warehouse.orders import ORDERS, Orders
-from stores.cursor import Cursor
-from stores.cursor_message import Message
-from stores.cursor_two_phase import two_phase_delivery
-from stores.cursor_work import NAP, work
 from stores.engines import open_engine
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Message
+from stores.inbox.two_phase_delivery import two_phase_delivery
+from stores.inbox.work import NAP, work
 from stores.two_phase import Coordinator
 from stores.two_phase_log import TwoPhaseError
 

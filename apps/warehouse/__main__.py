@@ -29,11 +29,11 @@ from apps.relay.http_link import HttpLink
 from apps.relay.relay import Relay
 from apps.warehouse import stock
 from apps.warehouse.orders import Orders
-from stores.cursor import Cursor
-from stores.cursor_commands import counts
-from stores.cursor_message import Message
-from stores.cursor_work import work
 from stores.engines import open_engine
+from stores.inbox.commands import counts
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Message
+from stores.inbox.work import work
 from stores.lease import Lease
 
 log = logging.getLogger("warehouse")

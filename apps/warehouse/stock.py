@@ -5,8 +5,8 @@ from collections import defaultdict
 import orjson
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, Text, select, update
 
-from stores.cursor_message import Message
 from stores.dialect import insert
+from stores.inbox.message import Message
 
 _METADATA = MetaData()
 RESERVED = Table(
@@ -35,7 +35,7 @@ def make(engine: Engine) -> None:
 
 
 def handle(connection: Connection, message: Message) -> None:
-    """Reserve what an order is for; `handle` of `stores.cursor_work.work`.
+    """Reserve what an order is for; `handle` of `stores.inbox.work.work`.
 
     It counts what it is told of each order, so that a message too many or too few would show.
     """

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from stores.cursor import Cursor
-from stores.cursor_async import adelivery
 from stores.engines import open_engine
+from stores.inbox.async_delivery import adelivery
+from stores.inbox.inbox import Cursor
 from tests.contracts.cursor import CursorContract
 from tests.contracts.cursor.parts import consume, done, make_table, message, named, write
 

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Engine
 
 from apps.local.postgres import Postgres
-from stores.cursor import Cursor, CursorError
-from stores.cursor_commands import parked
-from stores.cursor_two_phase import two_phase_delivery
 from stores.engines import open_engine
+from stores.inbox.commands import parked
+from stores.inbox.inbox import Cursor, CursorError
+from stores.inbox.two_phase_delivery import two_phase_delivery
 from stores.two_phase import Coordinator
 from tests.contracts.cursor.parts import done, make_table, message, write
 

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
-from stores.cursor import Cursor
-from stores.cursor_message import Message
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Message
 from stores.outbox.capture import Outbox
 
 STREAMS = 200

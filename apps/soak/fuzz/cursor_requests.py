@@ -10,9 +10,9 @@ from sqlalchemy.pool import StaticPool
 
 from apps.relay.wire import MESSAGES, decode
 from apps.soak.fuzz.mutation import bodies
-from stores.cursor import Cursor
-from stores.cursor_commands import counts, gaps
-from stores.cursor_message import Message, Received
+from stores.inbox.commands import counts, gaps
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Message, Received
 
 
 def _message(sequence: int, stream: str = "A-17", **more: Any) -> dict[str, Any]:

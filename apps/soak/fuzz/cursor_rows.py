@@ -7,8 +7,8 @@ from sqlalchemy import text
 
 from apps.soak.fuzz.cursor_requests import fresh
 from apps.soak.fuzz.log_rows import COLUMN_VALUES
-from stores.cursor import Cursor, Message
-from stores.cursor_commands import counts, parked, redrive, unpark
+from stores.inbox.commands import counts, parked, redrive, unpark
+from stores.inbox.inbox import Cursor, Message
 
 _STREAMS = "abc"
 _NUMBER = 3

@@ -16,8 +16,8 @@ from apps.cursor.interpret import (
 )
 from apps.soak.fuzz.cursor_requests import check, drain, fresh
 from apps.soak.fuzz.mutation import bodies, changed_bytes, headers
-from stores.cursor import Cursor, Message, Read
-from stores.cursor_commands import counts
+from stores.inbox.commands import counts
+from stores.inbox.inbox import Cursor, Message, Read
 from topology import Inspector, Record
 
 _OUTPUT = {"view": "board", "stream": "A-17", "sequence": 4, "epoch": 1, "changes": []}

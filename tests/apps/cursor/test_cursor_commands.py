@@ -6,8 +6,8 @@ import pytest
 
 from apps.cursor.__main__ import main
 from apps.running import TOKEN
-from stores.cursor import Cursor, Message
 from stores.engines import open_engine
+from stores.inbox.inbox import Cursor, Message
 from tests.contracts.cursor.parking import fail
 
 

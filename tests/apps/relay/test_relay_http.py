@@ -18,9 +18,9 @@ from apps.relay.http_link import HttpLink
 from apps.relay.link import Answer, Sent
 from apps.relay.relay import Relay
 from apps.relay.turn import Pace
-from stores.cursor import Cursor
-from stores.cursor_commands import counts, gaps
 from stores.engines import open_engine
+from stores.inbox.commands import counts, gaps
+from stores.inbox.inbox import Cursor
 from stores.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message

@@ -18,9 +18,9 @@ from apps.relay.relay import Relay
 from apps.relay.requests import requests
 from apps.relay.turn import Pace
 from apps.soak.check import read
-from stores.cursor import Cursor
-from stores.cursor_commands import counts
 from stores.engines import open_engine
+from stores.inbox.commands import counts
+from stores.inbox.inbox import Cursor
 from stores.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message

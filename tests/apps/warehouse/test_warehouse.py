@@ -8,8 +8,8 @@ from sqlalchemy import text
 from apps.warehouse import stock
 from apps.warehouse.__main__ import main
 from apps.warehouse.orders import Orders
-from stores.cursor_message import Message
 from stores.engines import open_engine
+from stores.inbox.message import Message
 
 
 def test_the_warehouse_agrees_with_the_orders(

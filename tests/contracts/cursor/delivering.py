@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import IntegrityError
 
-from stores.cursor import Cursor, CursorError
-from stores.cursor_commands import counts, parked
+from stores.inbox.commands import counts, parked
+from stores.inbox.inbox import Cursor, CursorError
 from tests.contracts.cursor.parts import (
     consume,
     done,

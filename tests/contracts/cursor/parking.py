@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import Connection, Engine, update
 
-from stores.cursor import Cursor, CursorError, Message
-from stores.cursor_commands import counts, parked, redrive, unpark
-from stores.cursor_tables import STREAMS
+from stores.inbox.commands import counts, parked, redrive, unpark
+from stores.inbox.inbox import Cursor, CursorError, Message
+from stores.inbox.tables import STREAMS
 from tests.contracts.cursor.parts import consume, done, make_table, message
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, Engine, text
 
-from stores.cursor import Cursor, Message
+from stores.inbox.inbox import Cursor, Message
 
 
 def message(sequence: int, stream: str = "a", topic: str = "orders", **more: object) -> Message:

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select, update
 
-from stores.cursor import Cursor, Message, Read
-from stores.cursor_commands import counts, gaps
-from stores.cursor_message import Gap
-from stores.cursor_receive import Fenced
-from stores.cursor_tables import DEAD, DELIVERIES, MESSAGES, STREAMS
+from stores.inbox.commands import counts, gaps
+from stores.inbox.inbox import Cursor, Message, Read
+from stores.inbox.message import Gap
+from stores.inbox.receive import Fenced
+from stores.inbox.tables import DEAD, DELIVERIES, MESSAGES, STREAMS
 from tests.contracts.cursor.parts import consume, done, make_table, message, named
 
 
@@ -60,7 +60,7 @@ class Receiving:
         checked: before it gets to the database; else by the database, which knows of more.
         """
         if not checked:
-            monkeypatch.setattr("stores.cursor_receive.fault", lambda *_: None)
+            monkeypatch.setattr("stores.inbox.receive.fault", lambda *_: None)
         make_table(engine)
         cursor = Cursor(engine)
         wrong = [message(1, "c\ud800")]

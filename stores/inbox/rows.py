@@ -9,10 +9,10 @@ from typing import NamedTuple
 import orjson
 from sqlalchemy import Connection, bindparam, delete, select, text, update
 
-from stores.cursor_message import Message
-from stores.cursor_order import At
-from stores.cursor_tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS
 from stores.dialect import insert
+from stores.inbox.message import Message
+from stores.inbox.order import At
+from stores.inbox.tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS
 
 BY_INDEX = """\
 set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"""

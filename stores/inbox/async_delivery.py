@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from stores.cursor import Cursor
-from stores.cursor_message import CursorError, Message
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import CursorError, Message
 
 
 @asynccontextmanager

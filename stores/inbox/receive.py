@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
-from stores.cursor_dead import bury
-from stores.cursor_message import CursorError, Message, Received, fault, shown
-from stores.cursor_order import FIRST, RING, At, Order, Taken, take_counting, take_growing
-from stores.cursor_rows import (
+from stores.dialect import begin_writing
+from stores.inbox.dead_messages import bury
+from stores.inbox.message import CursorError, Message, Received, fault, shown
+from stores.inbox.order import FIRST, RING, At, Order, Taken, take_counting, take_growing
+from stores.inbox.rows import (
     Key,
     Partition,
     Read,
@@ -20,8 +21,7 @@ from stores.cursor_rows import (
     plan_by_index,
     put,
 )
-from stores.cursor_tables import MESSAGES
-from stores.dialect import begin_writing
+from stores.inbox.tables import MESSAGES
 from stores.sinks.dead_limit import Keep, keep_from
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select
 
-from stores.cursor_tables import DEAD, REMOVED
 from stores.dialect import insert
+from stores.inbox.tables import DEAD, REMOVED
 from stores.sinks.dead_limit import DAY, Keep
 
 

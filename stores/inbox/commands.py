@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from stores.clock import Now
-from stores.cursor import Cursor
-from stores.cursor_dead import bury, dead_counts
-from stores.cursor_message import CursorError, Gap, Parked, shown
-from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS
 from stores.dialect import begin_writing
+from stores.inbox.dead_messages import bury, dead_counts
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import CursorError, Gap, Parked, shown
+from stores.inbox.tables import DELIVERIES, MESSAGES, STREAMS
 from topology.model.printable import printable
 
 

@@ -7,8 +7,8 @@ from threading import Event
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.cursor import Cursor
-from stores.cursor_message import Message
+from stores.inbox.inbox import Cursor
+from stores.inbox.message import Message
 from stores.urls import said
 
 logger = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.cursor import Cursor, counts
-from stores.cursor_delivery import Delivery
-from stores.cursor_message import CursorError, Message
+from stores.inbox.delivery import Delivery
+from stores.inbox.inbox import Cursor, counts
+from stores.inbox.message import CursorError, Message
 from stores.two_phase import Coordinator
 from stores.two_phase_log import TwoPhaseError
 
