@@ -14,7 +14,7 @@ from stores.inbox.message import CursorError
 from stores.lease import LeaseLost
 from stores.outbox.message import MessageLogError
 from stores.sinks.sink import StoreError
-from stores.two_phase_log import TwoPhaseError
+from stores.two_phase.log import TwoPhaseError
 from stores.urls import UrlError, said, without_secrets
 from topology.model.dotted import extra_of
 from topology.model.errors import DeclarationError

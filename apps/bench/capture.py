@@ -19,7 +19,7 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from apps.local.postgres import Postgres
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
-from stores.two_phase import Coordinator
+from stores.two_phase.coordinator import Coordinator
 
 STREAMS = 100_000
 """Streams that the writers share; they seldom want the same one at the same time."""

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.soak_capture.producer import PLACED, differences, engine_of, make_tables, produce
-from stores.two_phase import Coordinator
+from stores.two_phase.coordinator import Coordinator
 
 ORDERS = 300
 """That a producer makes if it is not killed."""

@@ -35,8 +35,8 @@ from stores.inbox.inbox import Cursor
 from stores.inbox.message import Message
 from stores.inbox.two_phase_delivery import two_phase_delivery
 from stores.inbox.work import NAP, work
-from stores.two_phase import Coordinator
-from stores.two_phase_log import TwoPhaseError
+from stores.two_phase.coordinator import Coordinator
+from stores.two_phase.log import TwoPhaseError
 
 CURSOR, LOG = "warehouse", "log"
 """Names: of the cursor, and of it and the log as they take part in two-phase commit."""

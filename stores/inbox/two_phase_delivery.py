@@ -23,8 +23,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from stores.inbox.delivery import Delivery
 from stores.inbox.inbox import Cursor, counts
 from stores.inbox.message import CursorError, Message
-from stores.two_phase import Coordinator
-from stores.two_phase_log import TwoPhaseError
+from stores.two_phase.coordinator import Coordinator
+from stores.two_phase.log import TwoPhaseError
 
 
 @contextmanager

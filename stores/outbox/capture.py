@@ -22,7 +22,7 @@ from stores.outbox.connection import Producer, producer
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, StreamId, checked
 from stores.outbox.tables import MessageTables
-from stores.two_phase_after import after_commit
+from stores.two_phase.after_commit import after_commit
 
 SyncConnection = Any
 """A Connection or Session of SQLAlchemy, or a connection of sqlite3 or psycopg."""
@@ -33,7 +33,7 @@ class Outbox:
     """Captures messages into `log`, whose tables are in the producer's database.
 
     Or in another one: then give `capture` the connection to that, and coordinate both by
-    `stores.two_phase`. notify: wake a reader that sleeps (PostgreSQL); without it, it comes
+    `stores.two_phase.coordinator`. notify: wake a reader that sleeps (PostgreSQL); without it, it comes
     by itself after its polling interval.
 
     `capture` raises MessageRefused for what cannot be a message, MessageLogError where the log is

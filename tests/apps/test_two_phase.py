@@ -14,8 +14,8 @@ from sqlalchemy import text
 
 from apps.soak_capture.producer import engine_of
 from apps.two_phase import main
-from stores.two_phase import Coordinator
-from stores.two_phase_prepared import gid, prepared
+from stores.two_phase.coordinator import Coordinator
+from stores.two_phase.prepared import gid, prepared
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from stores.engines import open_engine
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Cursor, CursorError
 from stores.inbox.two_phase_delivery import two_phase_delivery
-from stores.two_phase import Coordinator
+from stores.two_phase.coordinator import Coordinator
 from tests.contracts.cursor.parts import done, make_table, message, write
 
 pytestmark = pytest.mark.integration

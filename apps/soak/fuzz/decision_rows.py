@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, event, text
 
 from apps.soak.fuzz.log_rows import COLUMN_VALUES
-from stores.two_phase_log import DecisionLog
-from stores.two_phase_recovery import recover
+from stores.two_phase.log import DecisionLog
+from stores.two_phase.recovery import recover
 
 Change = tuple[int, str, Any]
 

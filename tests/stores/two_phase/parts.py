@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from apps.soak_capture.producer import engine_of
-from stores.two_phase import Coordinator as _Coordinator
-from stores.two_phase import TwoPhase
+from stores.two_phase.coordinator import Coordinator as _Coordinator
+from stores.two_phase.coordinator import TwoPhase
 
 made: list[_Coordinator] = []
 

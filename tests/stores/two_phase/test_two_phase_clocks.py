@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from stores import two_phase_recovery
-from stores.two_phase_prepared import Prepared
-from stores.two_phase_recovery import Recovery
+from stores.two_phase import recovery as two_phase_recovery
+from stores.two_phase.prepared import Prepared
+from stores.two_phase.recovery import Recovery
 
 
 class Decisions:

@@ -12,7 +12,7 @@ import pytest
 from apps.local.postgres import Postgres
 from apps.soak_capture.place import Place
 from apps.soak_capture.producer import Transaction, in_one, place_many
-from stores.two_phase import Coordinator
+from stores.two_phase.coordinator import Coordinator
 
 pytestmark = pytest.mark.integration
 

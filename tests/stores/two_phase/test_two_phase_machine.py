@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sqlalchemy import Connection, Engine
 
 from apps.soak_capture.producer import engine_of
-from stores.two_phase_log import DecisionLog
-from stores.two_phase_prepared import Prepared, gid
-from stores.two_phase_recovery import Recovery, recover
+from stores.two_phase.log import DecisionLog
+from stores.two_phase.prepared import Prepared, gid
+from stores.two_phase.recovery import Recovery, recover
 
 NAMES = ("log", "stock")
 
@@ -140,9 +140,9 @@ class Machine(RuleBasedStateMachine):
     def recovered(self) -> Recovery:
         participants = cast(Mapping[str, Engine], self.participants)
         with (
-            mock.patch("stores.two_phase_recovery.prepared", _prepared),
-            mock.patch("stores.two_phase_recovery.end", _end),
-            mock.patch("stores.two_phase_log.BUSY", 1),
+            mock.patch("stores.two_phase.recovery.prepared", _prepared),
+            mock.patch("stores.two_phase.recovery.end", _end),
+            mock.patch("stores.two_phase.log.BUSY", 1),
         ):
             return recover(self.decisions, participants, keep=-60)
 

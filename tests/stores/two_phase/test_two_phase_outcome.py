@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from stores.two_phase import OutcomeUnknown, TwoPhase
-from stores.two_phase_log import DecisionLog
-from stores.two_phase_prepared import prepared
-from stores.two_phase_recovery import recover
+from stores.two_phase.coordinator import OutcomeUnknown, TwoPhase
+from stores.two_phase.log import DecisionLog
+from stores.two_phase.prepared import prepared
+from stores.two_phase.recovery import recover
 from tests.stores.two_phase.parts import (
     CUT,
     At,
@@ -96,7 +96,7 @@ def test_an_outcome_that_cannot_be_looked_up_is_said_to_be_unknown(
 def test_decisions_that_are_not_needed_any_more_are_deleted(
     shop: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stores.two_phase.FORGET", 3)
+    monkeypatch.setattr("stores.two_phase.coordinator.FORGET", 3)
     coordinator = Coordinator(shop, {"other": other})
     for count in (1, 2, 0, 1):
         both(coordinator)

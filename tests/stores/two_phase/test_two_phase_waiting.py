@@ -10,8 +10,8 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START
 from stores.outbox.notifier import Bell
-from stores.two_phase import TwoPhase
-from stores.two_phase_prepared import prepare
+from stores.two_phase.coordinator import TwoPhase
+from stores.two_phase.prepared import prepare
 from tests.stores.two_phase.parts import (
     At,
     Coordinator,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine
 
 from stores.steady import steady
-from stores.two_phase_log import DecisionLog, Outcome
-from stores.two_phase_prepared import Prepared, end, prepared
+from stores.two_phase.log import DecisionLog, Outcome
+from stores.two_phase.prepared import Prepared, end, prepared
 
 KEEP = 86_400.0
 """Seconds that the outcome of a transaction which was resolved by recovery can be asked for."""

@@ -6,7 +6,7 @@
         outbox.capture(log, "orders", order, "Placed", {"total": 12})
 
 One database keeps the decisions, and takes part itself as the last one: what it commits includes
-the line that says that all is committed (see `stores.two_phase_log`). So it need not be able to
+the line that says that all is committed (see `stores.two_phase.log`). So it need not be able to
 prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and committed
 once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what was
 decided; without a decision it is rolled back (presumed abort).
@@ -23,10 +23,10 @@ from uuid import uuid4
 from sqlalchemy import Connection, Engine, TwoPhaseTransaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.two_phase_after import forget, run_after_commit
-from stores.two_phase_log import DecisionLog, Outcome, TwoPhaseError, apart
-from stores.two_phase_prepared import gid, is_gone, prepare
-from stores.two_phase_recovery import Recovery, recover
+from stores.two_phase.after_commit import forget, run_after_commit
+from stores.two_phase.log import DecisionLog, Outcome, TwoPhaseError, apart
+from stores.two_phase.prepared import gid, is_gone, prepare
+from stores.two_phase.recovery import Recovery, recover
 
 log = logging.getLogger(__name__)
 
