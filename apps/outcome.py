@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from apps.kafka_options import OptionError, kafka_options
 from apps.kafka_options import without_secrets as without_options
 from stores.inbox.message import CursorError
-from stores.lease import LeaseLost
+from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
 from stores.sinks.sink import StoreError
 from stores.two_phase.log import TwoPhaseError

@@ -32,7 +32,7 @@ from apps.relay.status import status
 from apps.relay.turn import Pace
 from apps.running import run_until_stopped, token
 from stores.engines import open_engine
-from stores.lease import Lease
+from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.urls import existing
 from topology.model.printable import printable

@@ -22,7 +22,7 @@ from apps.relay.reading import Away, Reader
 from apps.relay.refusals import Refusals, divided
 from apps.relay.seldom import Seldom
 from apps.relay.turn import Moved, Pace, Turn
-from stores.lease import Lease, LeaseLost
+from stores.locks.lease import Lease, LeaseLost
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Message, damage
 from stores.outbox.retention import Kept

@@ -34,7 +34,7 @@ from stores.inbox.commands import counts
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import Message
 from stores.inbox.work import work
-from stores.lease import Lease
+from stores.locks.lease import Lease
 
 log = logging.getLogger("warehouse")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.claims import Claim
+from stores.locks.claim import Claim
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import StoreError
 
@@ -64,7 +64,7 @@ def set_back(tmp_path: Path) -> None:
 def test_a_clock_that_was_set_back_does_not_keep_a_dead_one_s_claim(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stores.claims.WAIT", 0.5)
+    monkeypatch.setattr("stores.locks.claim.WAIT", 0.5)
     first = Claim(url, ["view a"], seconds=0.4).__enter__()
     first.note("rebuild_x")
     set_back(tmp_path)

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, create_engine, update
 from sqlalchemy.exc import OperationalError
 
 from stores.engines import open_engine
-from stores.lease import LEASES, PLAUSIBLE, Lease, LeaseLost
+from stores.locks.lease import LEASES, PLAUSIBLE, Lease, LeaseLost
 
 
 class LeaseContract:
@@ -49,7 +49,7 @@ class LeaseContract:
         assert one.acquire() == 1
         assert two.acquire() is None
         here = time.monotonic()
-        monkeypatch.setattr("stores.lease.time.monotonic", lambda: here)
+        monkeypatch.setattr("stores.locks.lease.time.monotonic", lambda: here)
         with engine.begin() as connection:  # as if it had been written an hour later
             connection.execute(update(LEASES).values(until=LEASES.c.until + 3_600_000))
         assert two.acquire() is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apps.rebuild.__main__ import STOPPED
-from stores.claims import Claim
+from stores.locks.claim import Claim
 from tests.apps.rebuild.living import PATIENCE, Input, Living, Load
 from tests.apps.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
 from tests.conftest import BrokerAddress

@@ -7,7 +7,7 @@ from apps.relay import answers
 from apps.relay.__main__ import main
 from apps.relay.answers import Answering
 from apps.relay.link import Missing
-from stores.lease import Lease
+from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept

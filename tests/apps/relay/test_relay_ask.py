@@ -18,7 +18,7 @@ from apps.relay.requests import requests
 from apps.relay.turn import Pace
 from apps.soak.check import read
 from stores.engines import open_engine
-from stores.lease import Lease
+from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept

@@ -21,7 +21,7 @@ from apps.relay.turn import Pace
 from stores.engines import open_engine
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Cursor
-from stores.lease import Lease
+from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message
 from tests.apps.relay.parts import TOKEN, running, serving, until

@@ -21,7 +21,7 @@ from apps.soak.check import read
 from stores.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Cursor
-from stores.lease import Lease
+from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message
 from stores.outbox.retention import Kept

@@ -25,7 +25,7 @@ from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from apps.relay.outstanding import Outstanding
 from apps.relay.relay import Relay
 from apps.relay.turn import Pace
-from stores.lease import Lease
+from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message
 from tests.apps.relay.parts import running, until

@@ -168,9 +168,9 @@ class Claim:
 
 def _lines(url: str) -> Lines:
     if needs_spark(url):
-        from stores.claims_files import FileLines
+        from stores.locks.file_claim import FileLines
 
         return FileLines(url)
-    from stores.claims_sql import SqlLines
+    from stores.locks.sql_claim import SqlLines
 
     return SqlLines(url)

@@ -16,10 +16,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
-from stores.claims import Held, taken_over
 from stores.clock import Now
 from stores.dialect import begin_writing
 from stores.engines import open_engine
+from stores.locks.claim import Held, taken_over
 from stores.sinks.sink import StoreError
 from stores.urls import UrlError, said, without_password
 
