@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from stores.urls import UrlError, read_url
+from stores.db.urls import UrlError, read_url
 
 URL_HELP = "@FILE for a file that it is in; passwords: @FILE, PGPASSWORD or PGPASSFILE"
 

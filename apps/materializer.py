@@ -23,8 +23,8 @@ from apps.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
 from apps.outputs import Deployed, named
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
+from stores.db.urls import without_password
 from stores.sinks.by_url import KINDS, needs_spark
-from stores.urls import without_password
 
 log = logging.getLogger("materializer")
 

@@ -6,9 +6,9 @@ from threading import Event
 
 from apps.outputs import Outputs
 from apps.submitted import stopped_in_order
+from stores.db.urls import existing
 from stores.sinks.by_url import needs_spark, open_sink
 from stores.sinks.sink import Position, Sink, StoreError
-from stores.urls import existing
 
 
 @contextmanager

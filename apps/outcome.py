@@ -10,12 +10,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.kafka_options import OptionError, kafka_options
 from apps.kafka_options import without_secrets as without_options
+from stores.db.urls import UrlError, said, without_secrets
 from stores.inbox.message import CursorError
 from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
 from stores.sinks.sink import StoreError
 from stores.two_phase.log import TwoPhaseError
-from stores.urls import UrlError, said, without_secrets
 from topology.model.dotted import extra_of
 from topology.model.errors import DeclarationError
 

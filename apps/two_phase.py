@@ -24,11 +24,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.arguments import URL_HELP, Parser, url
 from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
-from stores.engines import open_engine
+from stores.db.engines import open_engine
+from stores.db.urls import said
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.prepared import Prepared, end, is_gone, prepared
 from stores.two_phase.recovery import recover
-from stores.urls import said
 
 log = logging.getLogger("two_phase")
 

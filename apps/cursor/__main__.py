@@ -26,11 +26,11 @@ from apps.cursor.server import serve
 from apps.kafka_login import kafka_login
 from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from apps.running import run_until_stopped, token
-from stores.engines import open_engine
+from stores.db.engines import open_engine
+from stores.db.urls import UrlError, existing, without_password
 from stores.inbox.commands import counts, gaps, parked, redrive, unpark
 from stores.inbox.inbox import Cursor, CursorError
 from stores.inbox.tables import STREAMS
-from stores.urls import UrlError, existing, without_password
 from topology.model.printable import printable
 
 LATEST = 253_402_300_799

@@ -19,12 +19,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.cursor.interpret import Interpret, Malformations, interpreted, voids
 from apps.relay.seldom import Seldom
+from stores.db.urls import said
 from stores.inbox.commands import gaps
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import Gap, Message
 from stores.inbox.receive import Fenced
 from stores.inbox.rows import Partition, Read
-from stores.urls import said
 from topology.faust.kafka.records import raw
 
 logger = logging.getLogger(__name__)

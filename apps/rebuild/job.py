@@ -15,10 +15,10 @@ from apps.rebuild.limits import Limits
 from apps.rebuild.load import Refused
 from apps.rebuild.plan import Plan, Request, WorkFolder
 from apps.rebuild.switch import Follow, begin_following
+from stores.db.urls import without_password
 from stores.locks.claim import Claim
 from stores.sinks.by_url import needs_spark, open_sink
 from stores.sinks.sink import OLD, Sink, StoreError
-from stores.urls import without_password
 from topology import Table, View
 from topology.faust.kafka.sending import Sending
 from topology.faust.worker.snapshot import snapshot

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from stores.urls import without_password
+from stores.db.urls import without_password
 from topology import Topology, View
 from topology.faust.worker.snapshot import Snapshot, snapshot_from
 

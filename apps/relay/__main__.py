@@ -31,10 +31,10 @@ from apps.relay.requests import requests
 from apps.relay.status import status
 from apps.relay.turn import Pace
 from apps.running import run_until_stopped, token
-from stores.engines import open_engine
+from stores.db.engines import open_engine
+from stores.db.urls import existing
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
-from stores.urls import existing
 from topology.model.printable import printable
 
 logger = logging.getLogger("relay")

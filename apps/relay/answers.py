@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.link import Missing
-from stores.data_errors import OF_DATA, is_of_data
+from stores.db.data_errors import OF_DATA, is_of_data
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Message
 from stores.outbox.retention import Kept

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.seldom import Seldom
-from stores.urls import said
+from stores.db.urls import said
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.relay.turn import Pace, Turn
+from stores.db.urls import said
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Page, Position
 from stores.outbox.notifier import Bell
-from stores.urls import said
 
 PAGE_BYTES = 16 << 20
 """Content that a page should have at most, as far as the one before tells."""

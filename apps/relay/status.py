@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, Engine, func, inspect, select
 
-from stores.clock import Now
+from stores.db.clock import Now
 from stores.locks.lease import LEASES
 from stores.outbox.log import MessageLog
 from stores.outbox.tables import MessageTables

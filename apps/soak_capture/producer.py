@@ -27,10 +27,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
+from stores.db.sqlite_engine import begin_immediate
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft, Message
-from stores.sqlite_engine import begin_immediate
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
 

@@ -23,7 +23,7 @@ from apps.running import TOKEN
 from apps.soak_delivery.part import CURSOR, LOG, SEEN, make, seen
 from apps.warehouse import stock
 from apps.warehouse.orders import TOPIC, Orders
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Cursor
 from stores.outbox.log import MessageLog

@@ -30,7 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from apps.warehouse import stock
 from apps.warehouse.orders import ORDERS, Orders
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import Message
 from stores.inbox.two_phase_delivery import two_phase_delivery

@@ -29,7 +29,7 @@ from apps.relay.http_link import HttpLink
 from apps.relay.relay import Relay
 from apps.warehouse import stock
 from apps.warehouse.orders import Orders
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import Message

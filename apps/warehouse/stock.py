@@ -5,7 +5,7 @@ from collections import defaultdict
 import orjson
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, Text, select, update
 
-from stores.dialect import insert
+from stores.db.dialect import insert
 from stores.inbox.message import Message
 
 _METADATA = MetaData()

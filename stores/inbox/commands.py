@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
-from stores.clock import Now
-from stores.dialect import begin_writing
+from stores.db.clock import Now
+from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury, dead_counts
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import CursorError, Gap, Parked, shown

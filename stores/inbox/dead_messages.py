@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select
 
-from stores.dialect import insert
+from stores.db.dialect import insert
 from stores.inbox.tables import DEAD, REMOVED
 from stores.sinks.dead_limit import DAY, Keep
 

@@ -27,8 +27,8 @@ from sqlalchemy import (
     update,
 )
 
-from stores.clock import Now
-from stores.dialect import begin_writing
+from stores.db.clock import Now
+from stores.db.dialect import begin_writing
 from stores.inbox.message import Message, shown
 from stores.inbox.rows import BY_INDEX, Planning, remove
 from stores.inbox.tables import DELIVERIES, MESSAGES, STREAMS

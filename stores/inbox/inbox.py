@@ -20,14 +20,14 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import Connection, Engine, Transaction, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from stores.data_errors import OF_DATA, is_of_data
+from stores.db.data_errors import OF_DATA, is_of_data
+from stores.db.urls import said
 from stores.inbox.delivery import Delivering, Delivery
 from stores.inbox.message import CursorError, Message, Received
 from stores.inbox.order import Order
 from stores.inbox.receive import Receiving
 from stores.inbox.rows import Partition, Read
 from stores.inbox.tables import OFFSETS, make
-from stores.urls import said
 
 __all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
-from stores.dialect import begin_writing
+from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury
 from stores.inbox.message import CursorError, Message, Received, fault, shown
 from stores.inbox.order import FIRST, RING, At, Order, Taken, take_counting, take_growing

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import orjson
 from sqlalchemy import Connection, bindparam, delete, select, text, update
 
-from stores.dialect import insert
+from stores.db.dialect import insert
 from stores.inbox.message import Message
 from stores.inbox.order import At
 from stores.inbox.tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS

@@ -7,9 +7,9 @@ from threading import Event
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from stores.db.urls import said
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import Message
-from stores.urls import said
 
 logger = logging.getLogger(__name__)
 

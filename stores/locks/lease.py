@@ -30,8 +30,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateTable
 
-from stores.clock import Now
-from stores.dialect import begin_writing, insert
+from stores.db.clock import Now
+from stores.db.dialect import begin_writing, insert
 
 LEASES = Table(
     "sequitur_leases",

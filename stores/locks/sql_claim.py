@@ -16,12 +16,12 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
-from stores.clock import Now
-from stores.dialect import begin_writing
-from stores.engines import open_engine
+from stores.db.clock import Now
+from stores.db.dialect import begin_writing
+from stores.db.engines import open_engine
+from stores.db.urls import UrlError, said, without_password
 from stores.locks.claim import Held, taken_over
 from stores.sinks.sink import StoreError
-from stores.urls import UrlError, said, without_password
 
 CLAIMS = Table(
     "_claims",

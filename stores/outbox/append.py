@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stores.db.statement import Statement
 from stores.outbox.tables import MessageTables
-from stores.statement import Statement
 
 MANY = 1_000
 """Messages of one statement."""

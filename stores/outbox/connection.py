@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Transaction
 from sqlalchemy.exc import DBAPIError
 
+from stores.db.statement import Statement
 from stores.outbox.log import runner
 from stores.outbox.message import MessageLogError
-from stores.statement import Statement
 
 _UNDEFINED_TABLE = "42P01"
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, Engine, Row
 
+from stores.db.statement import Statement
 from stores.outbox.append import MANY, Appending, Run
 from stores.outbox.message import (
     MAX_CONTENT,
@@ -27,7 +28,6 @@ from stores.outbox.ranges import Known, classify
 from stores.outbox.read import Reading
 from stores.outbox.tables import MessageTables
 from stores.outbox.tombstones import Voids
-from stores.statement import Statement
 from topology.model.printable import printable
 
 MAX_RANGE = 100_000

@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from stores.db.statement import Statement
 from stores.outbox.message import Message, Page, Position, read_row
 from stores.outbox.tables import MessageTables
-from stores.statement import Statement
 
 _COLUMNS = "id, topic, stream, sequence, kind, content, headers, captured_at"
 _PAGE = """\

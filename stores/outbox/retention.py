@@ -8,11 +8,11 @@ from itertools import accumulate
 
 from sqlalchemy import Connection, Engine, select, text
 
-from stores.clock import Now
+from stores.db.clock import Now
+from stores.db.steady_time import Steady
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Message, read_row
 from stores.outbox.tables import MessageTables
-from stores.steady import Steady
 
 _MANY = 1_000
 _COLUMNS = "id, topic, stream, sequence, kind, content, headers, captured_at"

@@ -4,9 +4,9 @@ import time
 
 from sqlalchemy import Connection
 
+from stores.db.statement import Statement
 from stores.outbox.ranges import Range
 from stores.outbox.tables import MessageTables
-from stores.statement import Statement
 
 _LAST = "SELECT last FROM {streams} WHERE topic = :topic AND stream = :stream"
 _KEPT = """\

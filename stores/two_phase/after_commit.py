@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from stores.statement import Statement
+from stores.db.statement import Statement
 
 _KEY = "sequitur_after_commit"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from stores.steady import steady
+from stores.db.steady_time import steady
 from stores.two_phase.log import DecisionLog, Outcome
 from stores.two_phase.prepared import Prepared, end, prepared
 

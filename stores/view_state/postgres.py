@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, create_engine, text
 from sqlalchemy.dialects.postgresql import insert
 
-from stores.engines import parsed_url
+from stores.db.engines import parsed_url
 from stores.view_state.sql import SqlStore
 
 PART_BYTES = 8 << 20

@@ -19,7 +19,7 @@ from redis.exceptions import (
     WatchError,
 )
 
-from stores.urls import UrlError, said, without_password
+from stores.db.urls import UrlError, said, without_password
 from stores.view_state.fencing_token import Stamp, unclaimed
 from stores.view_state.table import Row, TableError, TableUnavailable
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
-from stores.urls import said, without_password
+from stores.db.urls import said, without_password
 from stores.view_state.fencing_token import Stamp, unclaimed
 from stores.view_state.table import Row, TableError, TableUnavailable
 

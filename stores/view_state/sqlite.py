@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, create_engine, delete, event
 from sqlalchemy.dialects.sqlite import insert
 
-from stores.engines import parsed_url
-from stores.urls import without_password
+from stores.db.engines import parsed_url
+from stores.db.urls import without_password
 from stores.view_state.sql import ROWS, SqlStore
 from stores.view_state.table import TableError
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from stores.urls import UrlError, read_url, require, said, without_password
+from stores.db.urls import UrlError, read_url, require, said, without_password
 from stores.view_state.table import Store, TableError
 from topology.model.closest import closest
 from topology.model.dotted import load

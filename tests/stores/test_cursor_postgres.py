@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.async_delivery import adelivery
 from stores.inbox.inbox import Cursor
 from tests.contracts.cursor import CursorContract

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from apps.local.postgres import Postgres
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Cursor, CursorError
 from stores.inbox.two_phase_delivery import two_phase_delivery

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.data_errors import OF_DATA, is_of_data
+from stores.db.data_errors import OF_DATA, is_of_data
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, update
 from sqlalchemy.exc import OperationalError
 
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.locks.lease import LEASES, PLAUSIBLE, Lease, LeaseLost
 
 

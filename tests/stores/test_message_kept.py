@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept
@@ -38,7 +38,7 @@ def test_the_time_goes_by_the_process_and_not_by_a_clock_that_is_set(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = time.monotonic()
-    monkeypatch.setattr("stores.steady.time.monotonic", lambda: here)
+    monkeypatch.setattr("stores.db.steady_time.time.monotonic", lambda: here)
     kept = Kept(engine, MessageLog(), 600)
     keep(engine, kept, [b"1"])
     # The database's clock is an hour ahead from here on; but no hour has passed.
@@ -58,7 +58,7 @@ def test_what_was_kept_by_a_clock_that_was_ahead_is_not_kept_for_ever(
             text("UPDATE sequitur_kept SET at = at + 3600 * 1000 WHERE sequence = 1")
         )
     here = time.monotonic()
-    monkeypatch.setattr("stores.steady.time.monotonic", lambda: here)
+    monkeypatch.setattr("stores.db.steady_time.time.monotonic", lambda: here)
     later = Kept(engine, MessageLog(), 600)
     with engine.begin() as connection:
         later.make(connection)

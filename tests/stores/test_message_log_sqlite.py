@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine
 
+from stores.db.sqlite_engine import begin_immediate
 from stores.outbox.log import MessageLog
 from stores.outbox.message import MessageLogError
-from stores.sqlite_engine import begin_immediate
 from tests.contracts.message_log import MessageLogContract
 
 

@@ -10,8 +10,8 @@ from sqlalchemy import Engine, create_engine, func, insert, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from stores.db.sqlite_engine import begin_immediate
 from stores.outbox.message import MessageLogError
-from stores.sqlite_engine import begin_immediate
 from tests.contracts.outbox import OWN, OutboxContract
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stores.urls import UrlError, read_url, said, without_password
+from stores.db.urls import UrlError, read_url, said, without_password
 
 SECRET = "hUsh9"
 POSITIONS = [

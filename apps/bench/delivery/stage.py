@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from apps.local.broker import Broker
 from apps.local.postgres import Postgres
 from apps.local.process import spawn
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Position
 

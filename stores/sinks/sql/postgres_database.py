@@ -19,6 +19,7 @@ import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 from psycopg.types.json import set_json_loads
 
+from stores.db.urls import said, without_password
 from stores.sinks.columns import (
     INT_MAX,
     INT_MIN,
@@ -34,7 +35,6 @@ from stores.sinks.reduction import Mark, Stream
 from stores.sinks.schema import POSTGRES_LIMITS, TableState
 from stores.sinks.sink import StoreError
 from stores.sinks.sql.database import DataRefused, listed, quoted
-from stores.urls import said, without_password
 
 FEW = 50
 """Up to so many rows are written one by one, which is quicker for them than by COPY."""

@@ -15,7 +15,7 @@ from apps.bench.delivery.page import goals_grid, page
 from apps.bench.delivery.run import DeliveryOptions
 from apps.bench.delivery.stage import CONTENT, Stage
 from apps.local.postgres import Postgres
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from tests.conftest import BrokerAddress

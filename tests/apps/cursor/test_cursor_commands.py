@@ -6,7 +6,7 @@ import pytest
 
 from apps.cursor.__main__ import main
 from apps.running import TOKEN
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.inbox import Cursor, Message
 from tests.contracts.cursor.parking import fail
 

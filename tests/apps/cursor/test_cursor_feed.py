@@ -11,7 +11,7 @@ import pytest
 from apps.cursor.feed import Feed
 from apps.cursor.interpret import inspected, interpreted, output_records, relayed
 from apps.relay.records import headers_of
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.inbox import Cursor, Message
 from stores.outbox.message import Message as Captured
 from tests.contracts.cursor.parts import done, make_table, write

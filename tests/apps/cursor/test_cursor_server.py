@@ -13,7 +13,7 @@ from apps.cursor.connections import Limits
 from apps.cursor.server import serve
 from apps.local.ports import HOST, free_port
 from apps.relay.wire import decode
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.inbox import Cursor
 
 TOKEN = "a-token-for-tests-0123456789"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 
 

@@ -17,7 +17,7 @@ from apps.relay.relay import Relay
 from apps.relay.requests import requests
 from apps.relay.turn import Pace
 from apps.soak.check import read
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft

@@ -18,7 +18,7 @@ from apps.relay.http_link import HttpLink
 from apps.relay.link import Answer, Sent
 from apps.relay.relay import Relay
 from apps.relay.turn import Pace
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Cursor
 from stores.locks.lease import Lease

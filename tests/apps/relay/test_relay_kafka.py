@@ -18,7 +18,7 @@ from apps.relay.relay import Relay
 from apps.relay.requests import requests
 from apps.relay.turn import Pace
 from apps.soak.check import read
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Cursor
 from stores.locks.lease import Lease

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from apps.warehouse import stock
 from apps.warehouse.__main__ import main
 from apps.warehouse.orders import Orders
-from stores.engines import open_engine
+from stores.db.engines import open_engine
 from stores.inbox.message import Message
 
 

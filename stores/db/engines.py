@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from stores.urls import UrlError, read_url, require, without_password
+from stores.db.urls import UrlError, read_url, require, without_password
 
 BUSY = 30.0
 """Seconds that a writer of an SQLite file waits for another one."""
