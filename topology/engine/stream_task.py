@@ -153,7 +153,7 @@ class StreamTask:
         positions.input = None
         if positions.began is not None and positions.missed is None:
             # Of what came before here, all that it received came since it began.
-            positions.missed = max(0, self.taken.events - task.counts.received)
+            positions.missed = max(0, self.taken.events - task.counts.came)
 
     def dismiss(self) -> dict[str, ViewTask]:
         """Take out the views that were halted; call it when the unit that says so is durable."""
