@@ -33,8 +33,8 @@ class Outbox:
     """Captures messages into `log`, whose tables are in the producer's database.
 
     Or in another one: then give `capture` the connection to that, and coordinate both by
-    `stores.two_phase.coordinator`. notify: wake a reader that sleeps (PostgreSQL); without it, it comes
-    by itself after its polling interval.
+    `stores.two_phase.coordinator`. notify: wake a reader that sleeps (PostgreSQL); without it, it
+    comes by itself after its polling interval.
 
     `capture` raises MessageRefused for what cannot be a message, MessageLogError where the log is
     not there or there is no transaction, and what the database raises, as the producer's own

@@ -16,8 +16,8 @@ inferred gets one from its first value that is not null. Values are fitted to th
 | `object` | anything | as it is, what is nested as JSON |
 
 `Number` is inferred from a number; `object` is a type of a table that was made by hand. How row
-changes say what JSON has no type for is in `topology.model.column_types`. What is fitted is of one Python
-type per kind, the same for every store.
+changes say what JSON has no type for is in `topology.model.column_types`. What is fitted is of one
+Python type per kind, the same for every store.
 """
 
 import re

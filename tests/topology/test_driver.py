@@ -136,7 +136,7 @@ def test_a_drain_of_several_steps_is_over_when_pipe_returns(
     async def quiet(event: Event) -> None:
         return None
 
-    monkeypatch.setattr("topology.view.Ordering", functools.partial(Ordering, drain=2))
+    monkeypatch.setattr("topology.declaration.view.Ordering", functools.partial(Ordering, drain=2))
     driver = driver_of(board if kind == "plain" else quiet, buffer=3, full=spill())
     for sequence in range(10, 0, -1):
         driver.pipe("orders", order(sequence))

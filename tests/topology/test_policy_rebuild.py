@@ -691,7 +691,7 @@ def test_what_was_away_or_dead_when_its_stream_passed_it_is_handled_once_when_it
 def test_an_outage_in_a_rebuild_does_not_take_a_stream_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topology.rebuild.FAILED_KEPT", 4)
+    monkeypatch.setattr("topology.view_rebuild.stream_rebuild.FAILED_KEPT", 4)
     broken: set[int] = set()
     driver = faulty(broken)
     came(driver, 1, 3, 4, 5, 6)

@@ -14,7 +14,7 @@ class Settings(BaseSettings):
     """Settings of a worker; each is also an argument of `compile`, which wins.
 
     broker: host:port, or several joined by ';'. datadir: the worker's folder; each worker on a
-    machine needs its own. store: where view state is kept, see `stores.view_state.stores.open_store`;
+    machine needs its own. store: where view state is kept, see `stores.view_state`;
     rocksdb, in the data folder, unless given; `@FILE` for a file that the URL is in. group:
     consumer group and prefix of transactional ids and changelog topics, the topology's name unless
     given. guarantee: exactly_once holds outputs, state and offsets in one Kafka transaction;

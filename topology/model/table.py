@@ -16,8 +16,8 @@ class Table:
     """A table: its name, its primary key, and the other columns that are known beforehand.
 
     key, columns: column → type, one of str, int, float, bool, Decimal or `decimal(…)`, datetime,
-    date, bytes, and in columns also dict and list; see `topology.model.column_types`. Columns that a
-    view's row changes mention besides are added when they first come. Raises DeclarationError.
+    date, bytes, and in columns also dict and list; see `topology.model.column_types`. Columns that
+    a view's row changes mention besides are added when they first come. Raises DeclarationError.
     """
 
     name: str

@@ -14,8 +14,8 @@ from stores.sinks.delta.journal import Entry, State, Switch
 from stores.sinks.delta.journal_files import Notes
 from stores.sinks.delta.numbered_files import Taken
 from stores.sinks.delta.tables import Tables, folder_name
-from stores.sinks.own_tables import on_side
 from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
+from stores.sinks.sql.own_tables import on_side
 
 _JOURNAL = "_journal"
 _SAME = "t.topic = s.topic AND t.view = s.view AND t.stream = s.stream"

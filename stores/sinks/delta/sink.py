@@ -1,8 +1,8 @@
 """A read store of Delta Lake tables in one folder, written by this process's Spark session.
 
 Every table is a Delta table. A batch writes one after the other, which no transaction holds
-together, so `stores.sinks.delta.journal` notes beforehand what it will write; when a batch was cut off,
-the next one leaves out what a table has already.
+together, so `stores.sinks.delta.journal` notes beforehand what it will write; when a batch was cut
+off, the next one leaves out what a table has already.
 """
 
 from collections.abc import Callable, Iterable, Iterator

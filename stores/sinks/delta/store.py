@@ -9,7 +9,6 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stores.sinks import own_tables
 from stores.sinks.dead_limit import keep_from
 from stores.sinks.delta import shadow_tables as delta_sides
 from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDead
@@ -17,11 +16,12 @@ from stores.sinks.delta.files import Files
 from stores.sinks.delta.journal import Entry, State
 from stores.sinks.delta.journal_files import Notes
 from stores.sinks.delta.tables import Tables, folder_name, state, table_name
-from stores.sinks.own_tables import on_side
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.removed_offsets import Span
 from stores.sinks.schema import DELTA_LIMITS, Schema, TableState
 from stores.sinks.sink import NotYet, StoreError, checked_side
+from stores.sinks.sql import own_tables
+from stores.sinks.sql.own_tables import on_side
 
 PROGRESS = TableState(
     "_progress",

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
-from stores.sinks.own_tables import on_side
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
 from stores.sinks.sink import Dead
 from stores.sinks.sql.database import Database, quoted
+from stores.sinks.sql.own_tables import on_side
 
 log = logging.getLogger("read store")
 

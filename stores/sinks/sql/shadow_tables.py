@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from stores.sinks.own_tables import SIDES, drop_side, on_side
 from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
 from stores.sinks.sql.database import Database, quoted
 from stores.sinks.sql.dead_rows import SqlDead
+from stores.sinks.sql.own_tables import SIDES, drop_side, on_side
 
 
 def names(database: Database) -> set[str]:

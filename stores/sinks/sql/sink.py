@@ -1,4 +1,4 @@
-"""A read store in a SQL database; what databases do differently is in `stores.sinks.sql.database`."""
+"""A read store in a SQL database; what databases do differently is in `database`."""
 
 import time
 from collections import defaultdict
@@ -7,11 +7,9 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Self
 
-from stores.sinks import own_tables
 from stores.sinks.columns import Kind
 from stores.sinks.dead_limit import DeadCount, Kept, keep_from
 from stores.sinks.fold_replacement import amendment
-from stores.sinks.own_tables import SIDES, on_side
 from stores.sinks.reduction import FEW, NOTHING, Mark, Reduction, Stream
 from stores.sinks.row_changes import Rows, uncollected
 from stores.sinks.schema import Schema, TableState
@@ -27,6 +25,7 @@ from stores.sinks.sink import (
     check_batch,
     checked_side,
 )
+from stores.sinks.sql import own_tables
 from stores.sinks.sql import shadow_tables as sql_sides
 from stores.sinks.sql.database import (
     Database,
@@ -38,6 +37,7 @@ from stores.sinks.sql.database import (
     sql_type,
 )
 from stores.sinks.sql.dead_rows import SqlDead
+from stores.sinks.sql.own_tables import SIDES, on_side
 
 
 class SqlSink:
