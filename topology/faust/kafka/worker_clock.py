@@ -1,9 +1,9 @@
 """What time it is for a worker: a wall clock that neither jumps nor goes back while it lives.
 
 A worker goes by the broker's clock (`topology.faust.kafka.broker.clock`), so that those of a group
-agree, whatever their machines' clocks say. Where it has only its machine's, and that is set, an hour
-forward or back, the worker's own goes on as before, and comes nearer to it by a thousandth of the
-time that passes. So a duration is at most that much shorter or longer than it should be.
+agree, whatever their machines' clocks say. Where it has only its machine's, and that is set, an
+hour forward or back, the worker's own goes on as before, and comes nearer to it by a thousandth of
+the time that passes. So a duration is at most that much shorter or longer than it should be.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Views that operators halt and resume in a simulation: they leave the others, and come back.
 
-What `topology.faust.worker.stream_partition` does with runners of their own, one runner does here in
-turn.
+What `topology.faust.worker.stream_partition` does with runners of their own, one runner does
+here in turn.
 """
 
 from collections.abc import Callable, Iterator
