@@ -13,7 +13,7 @@ import orjson
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from stores.locks.claim import Held, taken_over
+from stores.locks.held import Held, taken_over
 from stores.sinks.by_url import delta_folder
 from stores.sinks.delta.files import Files
 from stores.sinks.delta.numbered_files import NumberedFiles, Taken

@@ -20,7 +20,7 @@ from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from stores.db.urls import UrlError, said, without_password
-from stores.locks.claim import Held, taken_over
+from stores.locks.held import Held, taken_over
 from stores.sinks.sink import StoreError
 
 CLAIMS = Table(
