@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.local.ports import HOST
-from topology.faust.kafka.broker import reconnect
-from topology.faust.kafka.broker.reconnect import LONGEST, Address
+from topology.faust.kafka import reconnect
+from topology.faust.kafka.reconnect import LONGEST, Address
 
 
 class Closed:

@@ -13,7 +13,7 @@ from tests.faust.worker import Worker
 from topology import Inspector, Topology
 from topology.faust import Settings
 from topology.faust.kafka.broker.shapes import _shape, shapes_text
-from topology.faust.kafka.broker.topics import DAY, Topic, given, needed, own
+from topology.faust.kafka.topics import DAY, Topic, given, needed, own
 
 APP = """
 import os

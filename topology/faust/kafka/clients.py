@@ -10,9 +10,9 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 from mode import get_logger
 
-from topology.faust.kafka.broker import reconnect
-from topology.faust.kafka.broker.topics import Topic
+from topology.faust.kafka import reconnect
 from topology.faust.kafka.records import raw
+from topology.faust.kafka.topics import Topic
 
 logger = get_logger(__name__)
 

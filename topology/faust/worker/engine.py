@@ -14,10 +14,10 @@ from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.faust.kafka.broker.clock import go_by_broker
 from topology.faust.kafka.broker.shapes import wait_for
-from topology.faust.kafka.broker.topics import Topic, given, needed, own
 from topology.faust.kafka.clients import CannotMake, connection, create_topics, partition_count
 from topology.faust.kafka.offsets import Offsets
 from topology.faust.kafka.reader import Reader
+from topology.faust.kafka.topics import Topic, given, needed, own
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import Shared

@@ -10,8 +10,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from mode import get_logger
 
-from topology.faust.kafka.broker.topics import DAY, Topic
 from topology.faust.kafka.clients import connection, missing_topics
+from topology.faust.kafka.topics import DAY, Topic
 
 logger = get_logger(__name__)
 
