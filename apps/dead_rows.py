@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 from apps.kafka_options import without_secrets
-from apps.spark_session import SPARK_ERRORS
+from apps.spark_exceptions import SPARK_ERRORS
 from stores.sink import Dead, StoreError
 from topology.origin import ORIGIN, REASON
 

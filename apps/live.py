@@ -111,7 +111,8 @@ def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
         from aiokafka.errors import KafkaError
 
         from apps.spark_errors import told
-        from apps.spark_session import SPARK_ERRORS, spark_session
+        from apps.spark_exceptions import SPARK_ERRORS
+        from apps.spark_session import spark_session
         from topology.spark.live import start
         from topology.spark.settings import CannotRun, Settings
 

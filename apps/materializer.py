@@ -103,7 +103,8 @@ def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
         from apps.materializing import Settings
         from apps.materializing_on import materialize_on
         from apps.spark_errors import told
-        from apps.spark_session import SPARK_ERRORS, spark_session
+        from apps.spark_exceptions import SPARK_ERRORS
+        from apps.spark_session import spark_session
 
         settings = Settings(
             options.broker,

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from apps.checkpoints import checkpoint_topics, committed_batch
 from apps.dead_rows import DeadRows
 from apps.materializer_report import Done, Report
-from apps.spark_session import SPARK_ERRORS
+from apps.spark_exceptions import SPARK_ERRORS
 from stores.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
 from topology.spark.fetching import FETCHING
 

@@ -7,17 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from apps.local import jars, jvm
 from apps.submitted import submitted
-
-SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What calls of Spark raise; the last two where its JVM has ended."""
 
 SECRETS = "(?i)secret|pass|token|credential|jaas|key|url"
 """Names or values of options that Spark shows in no plan, page or log of events."""

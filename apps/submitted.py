@@ -31,7 +31,7 @@ def stopped_in_order(spark: "SparkSession", stop: Event) -> Iterator[None]:
     Under spark-submit a SIGTERM is for the JVM, which would take the session away at once, and what
     this process has to say with it: it sets `stop` here, and waits until this process ends.
     """
-    from apps.spark_session import SPARK_ERRORS
+    from apps.spark_exceptions import SPARK_ERRORS
 
     with _hook(spark, _Told(stop)) if submitted() else nullcontext():
         try:
@@ -46,7 +46,7 @@ def _hook(spark: "SparkSession", told: "_Told") -> Iterator[None]:
     """Have the JVM call first of all, when it is told to end."""
     from pyspark.java_gateway import ensure_callback_server_started
 
-    from apps.spark_session import SPARK_ERRORS
+    from apps.spark_exceptions import SPARK_ERRORS
 
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]

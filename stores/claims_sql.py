@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateTable
 
 from stores.claims import Held, taken_over
 from stores.clock import Now
-from stores.cursor_tables import begin_writing
+from stores.dialect import begin_writing
 from stores.engines import open_engine
 from stores.sink import StoreError
 from stores.urls import UrlError, said, without_password

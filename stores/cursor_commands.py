@@ -8,7 +8,8 @@ from stores.clock import Now
 from stores.cursor import Cursor
 from stores.cursor_dead import bury, dead_counts
 from stores.cursor_message import CursorError, Gap, Parked, shown
-from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
+from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS
+from stores.dialect import begin_writing
 from topology.printable import printable
 
 

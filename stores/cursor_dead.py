@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select
 
-from stores.cursor_tables import DEAD, REMOVED, insert
+from stores.cursor_tables import DEAD, REMOVED
 from stores.dead import DAY, Keep
+from stores.dialect import insert
 
 
 def bury(connection: Connection, cursor: str, lines: Sequence[dict[str, Any]], keep: Keep) -> None:

@@ -30,7 +30,8 @@ from sqlalchemy import (
 from stores.clock import Now
 from stores.cursor_message import Message, shown
 from stores.cursor_rows import BY_INDEX, Planning, remove
-from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS, begin_writing
+from stores.cursor_tables import DELIVERIES, MESSAGES, STREAMS
+from stores.dialect import begin_writing
 
 LONGEST = 3600.0
 """Seconds, at most, until a message that failed comes again."""

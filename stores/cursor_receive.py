@@ -20,11 +20,9 @@ from stores.cursor_rows import (
     plan_by_index,
     put,
 )
-from stores.cursor_tables import (
-    MESSAGES,
-    begin_writing,
-)
+from stores.cursor_tables import MESSAGES
 from stores.dead import Keep, keep_from
+from stores.dialect import begin_writing
 
 
 class Fenced(CursorError):

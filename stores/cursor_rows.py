@@ -11,7 +11,8 @@ from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from stores.cursor_message import Message
 from stores.cursor_order import At
-from stores.cursor_tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS, insert
+from stores.cursor_tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS
+from stores.dialect import insert
 
 BY_INDEX = """\
 set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"""

@@ -6,8 +6,6 @@ for the moment in which messages are put in or the next delivery is decided on;
 consumer does not hold up what comes in.
 """
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -22,7 +20,6 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what is INTEGER
@@ -128,20 +125,3 @@ def make(connection: Connection) -> None:
                 f'ALTER TABLE "{table.name}" SET (autovacuum_vacuum_scale_factor = 0.01, '
                 f"autovacuum_vacuum_threshold = {rows}, autovacuum_vacuum_cost_delay = 0)"
             ))  # fmt: skip
-
-
-def insert(connection: Connection, table: Table) -> Any:
-    """The dialect's INSERT, which has ON CONFLICT."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table)
-
-
-def begin_writing(connection: Connection) -> None:
-    """In SQLite, be the one who writes from here on; elsewhere rows are locked one by one.
-
-    Else a transaction that has read could not go on to write where another one wrote since.
-    """
-    if connection.dialect.name == "sqlite":
-        driver: Any = connection.connection.dbapi_connection
-        if not driver.in_transaction:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from stores.clock import Now
-from stores.cursor_tables import begin_writing, insert
+from stores.dialect import begin_writing, insert
 
 LEASES = Table(
     "sequitur_leases",

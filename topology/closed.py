@@ -1,13 +1,10 @@
 """Closed streams of a view in one partition: what is left of them goes when its time has come."""
 
-import functools
 import math
 import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
 
-from topology.changes import acollected, collected
 from topology.progress import Progress
 from topology.rows import progress_key
 from topology.store import PartitionTable, Row
@@ -71,29 +68,3 @@ class ClosedStreams:
 def _due_of(key: bytes) -> int:
     found: int = _DUE.unpack(key[1:9])[0]
     return found
-
-
-def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
-    """A handler with state that leaves none behind its stream's closing event."""
-    ends = frozenset(kinds)
-
-    @functools.wraps(handler)
-    def run(event: Any, state: dict[str, Any]) -> Any:
-        items = handler(event, state)
-        if event.kind in ends:
-            items = collected(items or ())
-            state.clear()
-        return items
-
-    @functools.wraps(handler)
-    async def arun(event: Any, state: dict[str, Any]) -> list[Any]:
-        result = handler(event, state)
-        if hasattr(result, "__aiter__"):
-            items = await acollected(result)
-        else:
-            items = collected(await result or ())
-        if event.kind in ends:
-            state.clear()
-        return items
-
-    return arun if is_async else run

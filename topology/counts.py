@@ -54,6 +54,11 @@ class Counts:
         places += self.late + self.failed + self.parked
         return places + self.redelivering + self.dead + self.redriven
 
+    @property
+    def came(self) -> int:
+        """How many events were received from the input: one that was put back came once."""
+        return self.received - self.redriven
+
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
             *(saturated(getattr(self, f.name) + getattr(other, f.name)) for f in fields(Counts))

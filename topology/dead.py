@@ -4,7 +4,6 @@ They come again by the view's redelivery topic, as fresh as on their first day, 
 of the dead topic they were: a view takes each of these once, however often it is put back.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -14,12 +13,9 @@ from topology.event import Message
 from topology.lane_names import readings
 from topology.lanes import escaped, split_lane
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, original
-from topology.redelivery import ATTEMPT, DEAD, NOT_BEFORE, PASSED, SEQUENCE
+from topology.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
 from topology.unit import Out
 from topology.view import View
-
-_BY_HAND = re.compile(" (unparked its stream without it$|skipped up to )")
-"""In the reason of an event that a command let its stream go on without."""
 
 
 class Dead(NamedTuple):
@@ -135,7 +131,7 @@ def put_back(dead: Dead, now: int) -> Out:
     # Behind the message's own headers the dead topic has the view, the sequence and the reason.
     del headers[-3:]
     headers += [
-        (DEAD, b"%d" % dead.at + (PASSED if _BY_HAND.search(dead.reason) else b"")),
+        (DEAD, b"%d" % dead.at),
         (NOT_BEFORE, b"%d" % now),
         (ATTEMPT, b"0"),
         (SEQUENCE, b"%d" % dead.sequence),
@@ -145,6 +141,5 @@ def put_back(dead: Dead, now: int) -> Out:
 
 def dead_at(record: Message) -> int | None:
     """The offset in the dead topic, of a redelivery topic's record that was put back."""
-    found = next((value for name, value in reversed(record.headers) if name == DEAD), None)
-    at = b"" if found is None else found.removesuffix(PASSED)
+    at = next((value for name, value in reversed(record.headers) if name == DEAD), None) or b""
     return int(at) if at.isdigit() else None

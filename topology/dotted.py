@@ -61,10 +61,10 @@ def find(what: str, place: str, default: str, is_one: Callable[[Any], bool]) -> 
     if not _PLACE.fullmatch(whole) or "." in name:
         raise DeclarationError(f"{what} {place!r}: write MODULE:NAME, as in shop:{default}")
     there: Any = imported(f"{what} {place!r}", module)
-    found = vars_of(there).get(name)
+    found = _given(what, place, there, name)
     if (found is None or _is_module(found)) and name in submodules(there):
         there = imported(f"{what} {place!r}", f"{module}.{name}")
-        found = vars_of(there).get(name)
+        found = _given(what, place, there, name)
     if is_one(found):
         return found
     names = [*vars_of(there), *submodules(there)]
@@ -110,6 +110,16 @@ def extra_of(missing: str) -> str:
 def vars_of(found: Any) -> dict[str, Any]:
     """What has a name in a module, or another object."""
     return vars(found) if isinstance(found, ModuleType) else dict.fromkeys(dir(found))
+
+
+def _given(what: str, place: str, module: ModuleType, name: str) -> Any:
+    """What a module has under a name, also where it makes that only now; None if nothing."""
+    try:
+        return getattr(module, name, None)
+    except Exception as error:
+        raise DeclarationError(
+            f"{what} {place!r}: making {name!r} failed ({described(error)}){_wanted_at(error)}"
+        ) from error
 
 
 def _is_module(value: Any) -> bool:

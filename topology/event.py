@@ -135,11 +135,6 @@ class Event(Draft, Generic[Content]):
         """Whether it had been given up."""
         return False
 
-    @property
-    def was_passed(self) -> bool:
-        """Whether a command let its stream go on without it: it is late, no duplicate."""
-        return False
-
 
 @dataclass(slots=True, eq=False)
 class _LinkedDraft(Draft):

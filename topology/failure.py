@@ -59,6 +59,26 @@ def outcome(policy: OnError, retried: int) -> Outcome:
     return Outcome("advance")
 
 
+HEALED = "handled in a rebuild"
+"""What the error log says of an event that failed before, and does not any more."""
+
+
+def log_healed(view: View, event: Event, unit: CommitUnit) -> None:
+    """Write to the error log topic that an event is handled which it has as failed."""
+    report = {
+        "view": view.name,
+        "stream": event.stream,
+        "sequence": event.sequence,
+        "kind": None if event.kind is None else readable(event.kind),
+        "position": position(event),
+        "error": "",
+        "done": HEALED,
+    }
+    headers = [("view", view.name.encode())]
+    out = (event.stream.encode(), orjson.dumps(report), unit.now, headers)
+    unit.keyed[view.errors_topic].append(out)
+
+
 def log_failure(view: View, event: Event, error: BaseException, done: str, unit: CommitUnit) -> str:
     """Write a failure to the error log topic and the process's log. Returns the error in words."""
     message = event.message

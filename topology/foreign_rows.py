@@ -76,8 +76,9 @@ def _progress(value: bytes) -> None:
         _whole(progress)
         return
     retry = progress.retry or ()
-    ranges = [at for each in progress.skipped for at in each]
-    pairs = all(first <= last for first, last in progress.skipped)
+    both = (*progress.skipped, *progress.below)
+    ranges = [at for each in both for at in each]
+    pairs = all(first <= last for first, last in both)
     numbers = [
         progress.last,
         *retry,
@@ -85,10 +86,12 @@ def _progress(value: bytes) -> None:
         *progress.recent,
         *progress.rebuild,
         *progress.failed,
+        *progress.sent,
     ]
     for number in numbers:
         _whole(number)
-    for number in (progress.since, progress.rejected, progress.epoch, progress.closed or 0):
+    times = progress.since, progress.rejected, progress.closed or 0
+    for number in (*times, progress.epoch, progress.anew):
         _whole(number, 0)
     if not isinstance(progress.held, bool) or not pairs:
         raise ValueError("it is no progress")

@@ -7,10 +7,10 @@ import orjson
 from topology.errors import Malformed
 from topology.event import Event, Message
 from topology.lanes import split_lane
+from topology.on_full import Redeliver
 from topology.on_late import RebuildStream, too_long
 from topology.origin import original
-from topology.progress import SKIPPED_KEPT, Progress, last_of
-from topology.sequencer import Ordering
+from topology.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
 from topology.view_task import ViewTask
 from topology.written import Written
 
@@ -22,16 +22,18 @@ class History:
     """One stream's.
 
     events: sequence → the first event that came with it, in order of arrival, up to where the
-    stream is, at `last`. written: what the view's output topic says of it. shortened: whether
-    retention has taken the first messages of the input; unwritten: the same of the output topic.
+    stream is, at `last`, and from the input offset `anew` on, where it was dropped. written: what
+    the view's output topic says of it. shortened: whether retention has taken the first messages of
+    the input; unwritten: the same of the output topic.
     """
 
-    def __init__(self, last: int, limit: int) -> None:
+    def __init__(self, last: int, limit: int, anew: int = 0) -> None:
         self.events: dict[int, Event] = {}
         self.written = Written()
         self.shortened = False
         self.unwritten = False
         self.last = last
+        self.anew = anew
         self._limit = limit
         self._refused = ""
 
@@ -58,22 +60,52 @@ class History:
             self._refused = f"it wrote more than {self._limit} rows"
             self.written.rows = {}
 
-    def unfit(self, ordering: Ordering, progress: int | Progress) -> str:
+    @property
+    def refused(self) -> bool:
+        """Whether it was not read to its end."""
+        return bool(self._refused)
+
+    def follows(self, progress: int | Progress) -> bool:
+        """Whether it is the history of the stream as it is."""
+        return self.last == last_of(progress) and self.anew == _anew(progress)
+
+    def unfit(self, task: ViewTask, progress: Progress) -> str:
         """Why the stream cannot be rebuilt from it, empty if it can."""
-        if self._refused or not self.shortened:
+        if self._refused:
             return self._refused
-        gone = "its history is no longer all there: retention has taken messages of the input"
-        skipped = progress.skipped if isinstance(progress, Progress) else ()
-        if ordering.kind != "contiguous" or len(skipped) >= SKIPPED_KEPT:
-            return gone
-        # Every number up to where the stream is has come, or was given up.
-        known = [(first, last) for first, last in skipped] + [(n, n) for n in self.events]
-        expected = ordering.start
+        if len(progress.failed) >= FAILED_KEPT:
+            return f"{FAILED_KEPT} of its events failed: which were handled is not known any more"
+        forgetful, counts = len(progress.skipped) >= SKIPPED_KEPT, task.counts
+        late = counts.late - sum(map(len, task.late_events.streams.values()))
+        if forgetful and (late or counts.dead or counts.redriven or counts.redelivering):
+            return (
+                f"it gave up {SKIPPED_KEPT} ranges and more, and events of the view were dead, "
+                "late or away: which of its own were handled is not known any more"
+            )
+        counted = task.ordering.kind == "contiguous"
+        if self.shortened and not (counted and not forgetful and self._whole(task, progress)):
+            return "its history is no longer all there: retention has taken messages of the input"
+        if not self.anew:
+            return ""
+        again = isinstance(task.view.full, Redeliver) or counts.redriven
+        if counted and not forgetful:
+            again = not self._whole(task, progress)
+        if again:
+            return (
+                "its stream was dropped, and may have taken events back that came before: they are "
+                "no longer told from those that were forgotten"
+            )
+        return ""
+
+    def _whole(self, task: ViewTask, progress: Progress) -> bool:
+        """Whether every number up to where the stream is has come, or was given up."""
+        known = [*progress.skipped, *((n, n) for n in self.events)]
+        expected = task.ordering.start
         for first, last in sorted(known):
             if first > expected:
-                return gone
-            expected = max(expected, last + ordering.step)
-        return gone if expected <= last_of(progress) else ""
+                return False
+            expected = max(expected, last + task.ordering.step)
+        return expected > progress.last
 
 
 class Histories:
@@ -87,7 +119,8 @@ class Histories:
         late = task.view.late
         limit = late.limit if isinstance(late, RebuildStream) else RebuildStream().limit
         self.streams = {
-            stream: History(last_of(task.progress(stream)), limit) for stream in streams
+            stream: History(last_of(progress), limit, _anew(progress))
+            for stream, progress in ((each, task.progress(each)) for each in streams)
         }
         self._room = max(limit, ROOM)
         own = self.streams if task.view.split is None else {split_lane(s)[0] for s in self.streams}
@@ -118,7 +151,7 @@ class Histories:
         if self._view.split is not None:
             (event,) = self._view.split([event])
         history = self.streams.get(event.stream)
-        if history is not None:
+        if history is not None and record.offset >= history.anew:
             self._room -= history.event(event)
             if self._room < 0 and len(self.streams) > 1:
                 self._room += len(self.streams.pop(event.stream).events)
@@ -133,6 +166,10 @@ class Histories:
         history = self.streams.get(stream)
         if history is not None:
             history.output(record.value)
+
+
+def _anew(progress: int | Progress) -> int:
+    return progress.anew if isinstance(progress, Progress) else 0
 
 
 def _lane_of(record: Message, stream: str) -> str:

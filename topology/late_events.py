@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from topology.event import Event
-from topology.progress import Progress
+from topology.progress import writable
 from topology.rows import LATE, encode_message, late_key, split_buffer_key
 from topology.sequencer import LAST, Step
 from topology.store import PartitionTable, Row
@@ -21,11 +21,11 @@ class LateEvents:
             stream, sequence = split_buffer_key(key)
             self.streams.setdefault(stream, set()).add(sequence)
 
-    def take(self, result: Step, limit: int) -> tuple[list[Event], list[Row]]:
+    def take(self, result: Step, limit: int, step: int) -> tuple[list[Event], list[Row]]:
         """Set the streams of a step's late events aside until they are rebuilt.
 
-        limit: late events per stream; there is no rebuilding one that has more. Returns the events
-        beyond that, which are merely late, and the new rows.
+        limit: late events per stream; there is no rebuilding one that has more. step: of sequences.
+        Returns the events beyond that, which are merely late, and the new rows.
         """
         late: list[Event] = []
         beyond: list[Event] = []
@@ -41,15 +41,14 @@ class LateEvents:
             # Of a closed stream, which is not rebuilt, nothing changes.
             if len(pending) >= limit or stream not in changed:
                 beyond.append(event)
+                if stream in changed:
+                    writable(changed, stream).restore_skipped([sequence], step)
                 continue
             pending.add(sequence)
             row = encode_message(event.message, event.arrived)
             rows.append((late_key(stream, sequence), row))
         for stream in {event.stream for event in late} & changed.keys():
-            progress = changed[stream]
-            if isinstance(progress, int):
-                progress = changed[stream] = Progress(progress)
-            progress.rebuild = tuple(sorted(self.streams[stream]))
+            writable(changed, stream).rebuild = tuple(sorted(self.streams[stream]))
         result.late = late
         return beyond, rows
 

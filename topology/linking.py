@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from topology.errors import DeclarationError, Malformed, described
-from topology.event import Damaged, Event, LinkedEvent, Message
+from topology.event import Damaged, Event, LinkedEvent, Message, linked_event
 from topology.fields import Header, RecordKey, getter
 from topology.inspector import (
     Compiles,
@@ -60,6 +60,21 @@ def lenient_link(linked: Linked) -> Link:
         return None
 
     return lenient
+
+
+def with_links(events: list[Event], link: Link | None) -> list[Event]:
+    """Events with the predecessors that they have now; as they are where there is no `link`."""
+    if link is None:
+        return events
+    return [
+        linked_event(e.stream, e.sequence, e.kind, e.content, e.message, e.arrived, link(e))
+        for e in events
+    ]
+
+
+def link_of(sequence: Sequence) -> Link | None:
+    """How a source's events name their predecessors, None if they do not."""
+    return lenient_link(sequence) if isinstance(sequence, Linked) else None
 
 
 def _raw(linked: Linked) -> Callable[[Event], Any]:

@@ -1,6 +1,6 @@
 """How far a view is in a stream: the last processed sequence, and what waits behind a gap."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -35,8 +35,14 @@ class Progress:
     last (ms), 0 if none was. recent: the latest sequences that were released or late, newest last,
     in an order that has no other way to know them. closed: when a closed stream is forgotten (ms).
     failed: the latest sequences whose handler failed and that the stream went on without, newest
-    last, where streams are rebuilt. epoch: how often the stream was rebuilt. rebuild: the late
-    events that it is to be rebuilt with, by their sequences: it waits for that.
+    last, where streams are rebuilt; sent: those of them that had been handled before a rebuild, so
+    that what they emit is sent. epoch: how often the stream was rebuilt. rebuild: the late events
+    that it is to be rebuilt with, by their sequences: it waits for that. anew: the input offset
+    that its history begins at, as it was dropped there. below: those of the skipped ranges, whole,
+    that are before an event that the stream began with: nothing was missing there.
+
+    Where streams are rebuilt, what came and is at or below `last` was handled, unless it is in
+    `skipped`, `failed` or `rebuild`: late and dead events are in `skipped` until they are handled.
     """
 
     last: int
@@ -53,6 +59,9 @@ class Progress:
     epoch: int = 0
     rebuild: tuple[int, ...] = ()
     failed: tuple[int, ...] = ()
+    sent: tuple[int, ...] = ()
+    anew: int = 0
+    below: tuple[tuple[int, int], ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -73,15 +82,37 @@ class Progress:
             self.ring = None
         if self.ring or self.spilled or self.skipped or self.held:
             return self
-        if self.epoch or self.rebuild or self.failed or self.closed is not None:
+        if self.epoch or self.rebuild or self.failed or self.anew or self.closed is not None:
             return self
         return self if self.retry or self.recent else self.last
 
     def add_skipped(self, first: int, last: int) -> None:
+        """Give sequences up that are above all that were before."""
         self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]
+
+    def begin_behind(self, last: int, step: int) -> None:
+        """The stream begins, or begins again, behind a sequence: what is up to there is late."""
+        if last > self.last:
+            self.add_skipped(self.last + step, last)
+            self.below = (*self.below, self.skipped[-1])[-SKIPPED_KEPT:]
+
+    def restore_skipped(self, sequences: Iterable[int], step: int) -> None:
+        """What was struck off is not handled after all: its next copy is late again."""
+        kept: list[tuple[int, int]] = []
+        for first, last in sorted([*self.skipped, *((each, each) for each in sequences)]):
+            if kept and first <= kept[-1][1] + step:
+                kept[-1] = kept[-1][0], max(kept[-1][1], last)
+            else:
+                kept.append((first, last))
+        self.skipped = tuple(kept[-SKIPPED_KEPT:])
 
     def add_failed(self, sequences: Iterable[int]) -> None:
         self.failed = (*self.failed, *sequences)[-FAILED_KEPT:]
+
+    def strike_failed(self, sequences: Collection[int]) -> None:
+        """They were handled after all."""
+        self.failed = tuple(each for each in self.failed if each not in sequences)
+        self.sent = tuple(each for each in self.sent if each not in sequences)
 
     def remember(self, sequence: int) -> None:
         self.recent = (*self.recent, sequence)[-RECENT_KEPT:]
@@ -121,13 +152,17 @@ def was_skipped(progress: "int | Progress", sequence: int) -> bool:
     return isinstance(progress, Progress) and progress.has_skipped(sequence)
 
 
+def may_be_skipped(progress: "int | Progress", sequence: int | None) -> bool:
+    """Whether a sequence was given up, as far as it is remembered."""
+    ranges = progress.skipped if isinstance(progress, Progress) else ()
+    return len(ranges) >= SKIPPED_KEPT or any(a <= (sequence or 0) <= b for a, b in ranges)
+
+
 def may_be_lost(progress: "int | Progress", event: Event) -> bool:
     """Whether an event that was dead may not have been handled, though no skip of it is known.
 
     Any other that its stream has passed came another time meanwhile, and was handled then.
     """
-    if event.was_passed:
-        return True
     ranges = progress.skipped if isinstance(progress, Progress) else ()
     # Those that were given up before these are forgotten.
     forgotten = len(ranges) >= SKIPPED_KEPT and event.sequence < min(ranges)[0]
@@ -137,7 +172,12 @@ def may_be_lost(progress: "int | Progress", event: Event) -> bool:
 def note_failed(changed: "dict[str, int | Progress]", events: Iterable[Event]) -> None:
     """Remember events whose handler failed with their streams, which went on. changed: by them."""
     for event in events:
-        progress = changed[event.stream]
-        if isinstance(progress, int):
-            progress = changed[event.stream] = Progress(progress)
-        progress.add_failed([event.sequence])
+        writable(changed, event.stream).add_failed([event.sequence])
+
+
+def writable(changed: "dict[str, int | Progress]", stream: str) -> Progress:
+    """The progress of one of the streams that a step changed, to change it further."""
+    progress = changed[stream]
+    if isinstance(progress, int):
+        progress = changed[stream] = Progress(progress)
+    return progress

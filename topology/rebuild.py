@@ -3,7 +3,8 @@
 The stream has waited since its late event came, so that its last processed sequence is where it
 was. Its row changes go out in a new epoch, behind deletes of the rows that the epoch before wrote
 and the new one does not; they, its state, its progress and the end of the request are one unit.
-What the handler emits was emitted before, and is not again, but for the late events.
+What the handler emits was emitted before, and is not again, but for the events that are handled now
+for the first time: the late ones, and those that had failed.
 """
 
 from collections import defaultdict
@@ -15,7 +16,7 @@ import orjson
 from topology.changes import Delete, Emit
 from topology.errors import described
 from topology.event import Event
-from topology.failure import Failure, Outcome, log_failure
+from topology.failure import Failure, Outcome, log_failure, log_healed
 from topology.handling import OUTPUT_LIMIT
 from topology.handling_epochs import EPOCH, EpochHandling, EpochLaneHandling
 from topology.handling_lanes import own_stream
@@ -23,7 +24,7 @@ from topology.history import History
 from topology.lanes import split_lane
 from topology.on_error import Advance
 from topology.printable import printable
-from topology.progress import Progress
+from topology.progress import FAILED_KEPT, Progress
 from topology.sequencer_replay import replayed
 from topology.stream_commands import moved
 from topology.unit import CommitUnit, Out
@@ -58,11 +59,12 @@ async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUn
 
 
 class _Again(EpochHandling):
-    """late: the events that were not handled before. wrote: the sequences of those that were, and
-    whose handler did not fail, as far as it is known."""
+    """first: the events that were never handled before. failed_before: the sequences that failed
+    before, and stay failed if they do again. again: those of them that do."""
 
-    late: Collection[Event] = ()
-    wrote: Collection[int] = ()
+    first: Collection[Event] = ()
+    failed_before: Collection[int] = ()
+    again: set[int]
     number = 0
 
     def epoch(self, stream: str) -> int:
@@ -70,20 +72,19 @@ class _Again(EpochHandling):
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         outputs, topic, out = super().emitted(event, item)
-        return (outputs if event in self.late else defaultdict(list)), topic, out
+        return (outputs if event in self.first else defaultdict(list)), topic, out
 
     def fail(self, event: Event, error: BaseException) -> bool:
-        if not isinstance(self.view.error, Advance):
-            # Its stream may not go on without it: then it stays as it was before.
-            done = Outcome("rebuild", held=True)
-            self.held[event.stream] = Failure(event, done, described(error))
-            return True
-        if event in self.late:
+        if event.sequence in self.failed_before:
+            log_failure(self.view, event, error, PASSED_OVER, self.unit)
+            self.again.add(event.sequence)
+            return False
+        if isinstance(self.view.error, Advance):
             return super().fail(event, error)
-        if event.sequence in self.wrote:
-            return super().fail(event, error)
-        log_failure(self.view, event, error, PASSED_OVER, self.unit)
-        return False
+        # Its stream may not go on without it: then it stays as it was before.
+        done = Outcome("rebuild", held=True)
+        self.held[event.stream] = Failure(event, done, described(error))
+        return True
 
 
 class _AgainLanes(_Again, EpochLaneHandling):
@@ -103,7 +104,9 @@ class _Rebuild:
         self.own = CommitUnit(*unit.place, now=unit.now)
         """What goes into `unit` only if all of it goes well."""
         self.new: list[Event] = []
-        self.copies = 0
+        """The late events that are no copies of what was handled in its time."""
+        self.before: set[int] = set()
+        """Sequences that failed before."""
         self.asked = [
             task.revive(stream, sequence, row) for sequence, row in task.late_events.rows(stream)
         ]
@@ -111,54 +114,70 @@ class _Rebuild:
         self.progress = Progress(progress) if isinstance(progress, int) else progress.copy()
         for event in self.asked:
             history.event(event)
-        self.reason = history.unfit(task.ordering, progress)
-        if not self.reason:
+            if self._is_new(event):
+                self.new.append(event)
+        self.reason = history.unfit(task, self.progress)
+        if not self.reason and self.new:
             self._prepare()
 
+    def _is_new(self, event: Event) -> bool:
+        """Whether a late event was not handled before. Only an order that does not know what it
+        gave up lets a copy come late of what was handled long ago."""
+        sequence, history = event.sequence, self.history
+        if self.task.ordering.kind != "monotonic" or self.progress.has_skipped(sequence):
+            return True
+        # Where the history is not to be had nobody knows, and it is late.
+        first = history.events.get(sequence)
+        return history.refused or (first is not None and _position(first) == _position(event))
+
     def _prepare(self) -> None:
-        task, view = self.task, self.task.view
-        self.ready = replayed(task.ordering, list(self.history.events.values()))
-        asked = {_position(event) for event in self.asked}
-        self.new = [event for event in self.ready if _position(event) in asked]
-        self.copies = len(self.asked) - len(self.new)
-        if self.copies and task.ordering.kind != "monotonic":
-            # An order that knows what it gave up says that no copy was handled in its time.
-            place = {_position(event) for event in self.new}
-            copy = next(event for event in self.asked if _position(event) not in place)
-            self.reason = (
-                f"sequence {copy.sequence} was given up, and yet has come before: the stream was "
-                "dropped since, or that copy was away"
-            )
-            return
-        # Another copy was handled in its time: the order does not remember for so long.
-        if self.new:
-            again = _Again if view.split is None else _AgainLanes
-            self.handling = again(view, self.own, lambda _: None)
-            self.handling.late = frozenset(self.new)
-            self.handling.wrote = self.history.written.sequences - set(self.progress.failed)
-            self.handling.number = max(self.progress.epoch, self.history.written.epoch) + 1
+        task, view, progress = self.task, self.task.view, self.progress
+        new = {event.sequence for event in self.new}
+        handled = [
+            event
+            for sequence, event in self.history.events.items()
+            if sequence in new or not progress.has_skipped(sequence) or self._was_copy(sequence)
+        ]
+        self.ready = replayed(task.ordering, handled)
+        self.before = set(progress.failed)
+        first = new | self.before.difference(progress.sent)
+        handling = self.handling = (_Again if view.split is None else _AgainLanes)(
+            view, self.own, lambda _: None
+        )
+        handling.first = frozenset(event for event in self.ready if event.sequence in first)
+        handling.failed_before = self.before
+        handling.again = set()
+        handling.number = max(progress.epoch, self.history.written.epoch) + 1
+
+    def _was_copy(self, sequence: int) -> bool:
+        """Whether what is recorded as passed was a copy of what had been handled."""
+        monotonic = self.task.ordering.kind == "monotonic"
+        return monotonic and sequence in self.history.written.sequences
 
     def finish(self) -> None:
         """Take what came of it over into memory, and its rows and outputs into the unit."""
-        handling, counts = self.handling, self.task.counts
-        outputs = self._outputs() if handling is not None else []
-        self.progress.rebuild = ()
+        handling, counts, progress = self.handling, self.task.counts, self.progress
+        outputs = self._outputs() if handling is not None and not self.reason else []
+        progress.rebuild = ()
+        copies = len(self.asked) - len(self.new)
+        counts.late -= copies
+        counts.duplicate += copies
         if self.reason:
-            tell_late(self.task.view, self.asked, self.unit, self.reason)
+            # Whatever comes of them again has another try.
+            progress.restore_skipped((e.sequence for e in self.new), self.task.ordering.step)
+            tell_late(self.task.view, self.new, self.unit, self.reason)
             self._report(f"is not rebuilt: {self.reason}; its late events are in the late topic")
         else:
-            counts.late -= len(self.asked)
-            counts.duplicate += self.copies
+            counts.late -= len(self.new)
             if handling is not None:
-                self._count(handling)
+                self._place(handling)
                 counts.written += len(outputs)
-                self.progress.epoch = handling.number
-                self.progress.add_failed(event.sequence for event in handling.without)
+                progress.epoch = handling.number
                 self.task.rebuilt(self.stream, handling.states.get(self.stream))
                 self._hand_over(outputs)
         # The counts come first, too: from them it is known that there are epochs.
         self.task.note(self.unit, [])
-        moved(self.task, self.stream, self.progress, [], self.unit)
+        moved(self.task, self.stream, progress, [], self.unit)
         self.task.note(self.unit, self.task.late_events.forget(self.stream))
 
     def _outputs(self) -> list[Out]:
@@ -167,6 +186,10 @@ class _Rebuild:
         assert handling is not None
         if (failure := handling.held.get(self.stream)) is not None:
             self.reason = f"sequence {failure.event.sequence} failed: {failure.error}"
+            return []
+        failed = len(self.progress.failed) + len(handling.without)
+        if failed >= FAILED_KEPT:
+            self.reason = f"{failed} of its events would have failed"
             return []
         made, first = Written(), None
         late = {event.sequence for event in self.new}
@@ -206,17 +229,33 @@ class _Rebuild:
             return []
         return [(key, value, now, [*headers, (CLEARED, b"%d" % len(stale))]), *rest]
 
-    def _count(self, handling: _Again) -> None:
-        """The late events are where they would have been in their time; the others stay, but for
-        those that were processed and fail now."""
-        accepts, counts = self.task.view.accepts, self.task.counts
+    def _place(self, handling: _Again) -> None:
+        """Count each event where it is now. Late ones are where they would have been in their time;
+        the others stay, but for those that failed and do not any more, and the other way round."""
+        progress, counts, accepts = self.progress, self.task.counts, self.task.view.accepts
+        new = {event.sequence for event in self.new}
+        healed = [
+            event
+            for event in self.ready
+            if event.sequence in self.before.difference(handling.again)
+            and (accepts is None or event.kind in accepts)
+        ]
         passed = sum(accepts is not None and event.kind not in accepts for event in self.new)
+        fails = [event.sequence for event in handling.without]
         counts.passed += passed
-        counts.failed += handling.failed
-        counts.processed += len(self.new) - passed - handling.failed
+        counts.failed += len(fails) - len(healed)
+        counts.processed += len(new) - passed - len(fails) + len(healed)
+        progress.strike_failed({event.sequence for event in healed})
+        progress.add_failed(fails)
+        # What they emit was sent when they were handled.
+        progress.sent = (*progress.sent, *(each for each in fails if each not in new))
+        for event in healed:
+            log_healed(self.task.view, event, self.own)
+        for sequence in new:
+            progress.strike_skipped(sequence, self.task.ordering.step)
         if self.task.ordering.kind == "contiguous" and self.task.ordering.open_after is None:
             # They were given up one by one, and are in their place now.
-            counts.skipped -= len(self.new)
+            counts.skipped -= len(new)
 
     def _hand_over(self, outputs: list[Out]) -> None:
         own, unit = self.own, self.unit

@@ -19,8 +19,7 @@ NOT_BEFORE, ATTEMPT, SEQUENCE = "sequitur-not-before", "sequitur-attempt", "sequ
 is, and its sequence."""
 LAST, DEAD = "sequitur-last", "sequitur-dead"
 """Headers: where its stream stood when it went; the offset in the dead topic of an event that was
-given up, and is put back, with `PASSED` behind it if its stream was told to go on without it."""
-PASSED = b" passed"
+given up, and is put back."""
 
 _MOST = 2**63 - 1
 
@@ -33,15 +32,13 @@ class _Away(Draft):
     attempt: int = 0
     last: int | None = None
     dead: int | None = None
-    was_passed: bool = False
 
 
 class Redelivered(_Away, Event):
     """An event that was away in the redelivery topic.
 
     attempt: how often it was while its stream stood at `last`; None where that is not known. dead:
-    where it was in the dead topic, if it was put back from there. was_passed: whether a command let
-    its stream go on without it.
+    where it was in the dead topic, if it was put back from there.
     """
 
     __slots__ = ()
@@ -103,11 +100,9 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
     sequence, attempt = int(told[SEQUENCE]), int(told[ATTEMPT])
     del headers[-3:]
     more: dict[str, int | None] = {LAST: None, DEAD: None}
-    passed = False
     if headers and headers[-1][0] in more:
         name, value = headers.pop()
-        passed = name == DEAD and value.endswith(PASSED)
-        more[name] = int(value.removesuffix(PASSED) if passed else value)
+        more[name] = int(value)
     if not 0 <= (more[DEAD] or 0) <= _MOST:
         raise ValueError(f"{more[DEAD]} is no offset of the dead topic")
     stream = (record.key or b"").decode()
@@ -126,7 +121,7 @@ def _revived(view: View, record: Message, now: int) -> Redelivered:
         if (inspected := view.of.inspect(message)) is not None:
             _, _, kind, content = inspected
     made: Any = _Away(
-        stream, sequence, kind, content, message, now, attempt, more[LAST], more[DEAD], passed
+        stream, sequence, kind, content, message, now, attempt, more[LAST], more[DEAD]
     )
     made.__class__ = Redelivered
     event: Redelivered = made

@@ -13,7 +13,8 @@
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
 (true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
-`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed` and `state`.
+`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`, `below` and
+`state`.
 
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
@@ -74,6 +75,8 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     if isinstance(progress, Progress):
         if progress.skipped:
             row["skipped"] = progress.skipped
+            if progress.below:
+                row["below"] = progress.below
         if progress.waiting:
             row["since"] = progress.since
             if progress.rejected:
@@ -92,6 +95,10 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["rebuild"] = progress.rebuild
         if progress.failed:
             row["failed"] = progress.failed
+            if progress.sent:
+                row["sent"] = progress.sent
+        if progress.anew:
+            row["anew"] = progress.anew
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
@@ -123,6 +130,9 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         epoch=found.get("epoch", 0),
         rebuild=tuple(found.get("rebuild", ())),
         failed=tuple(found.get("failed", ())),
+        sent=tuple(found.get("sent", ())),
+        anew=found.get("anew", 0),
+        below=tuple((first, last) for first, last in found.get("below", ())),
     )
     return (progress if since else progress.plain()), state
 

@@ -17,7 +17,6 @@ class ContiguousRun(Run):
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
             if was_skipped(progress, sequence) or may_be_lost(progress, event):
-                result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(event.stream, progress)
                 progress.strike_skipped(sequence, ordering.step)
                 result.late.append(event)
@@ -171,9 +170,11 @@ class ContiguousRun(Run):
         begins = self.ordering.open_after is not None and self.ordering.is_new(progress)
         if head > first:
             gap = Gap(stream, first, head - add, progress.since, (head - first) // add)
-            if not begins:
+            if begins:
+                progress.begin_behind(gap.last, add)
+            else:
                 self.result.skipped.append(gap)
-            progress.add_skipped(gap.first, gap.last)
+                progress.add_skipped(gap.first, gap.last)
             progress.last = gap.last
             if begins:
                 self.drop_impossible(stream, progress)

@@ -84,6 +84,7 @@ def _held(
     progress.last = run.before(ordering, failed, last)
     progress.held = True
     progress.skipped = tuple(r for r in progress.skipped if r[0] <= failed.sequence)
+    progress.below = tuple(r for r in progress.below if r[0] <= failed.sequence)
     progress.recent = tuple(each for each in progress.recent if each <= progress.last)
     waits = [*back.values(), *(progress.ring or ())]
     since = min(event.arrived for event in waits)

@@ -15,7 +15,6 @@ class LinkedRun(SparseRun):
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
             if was_skipped(progress, sequence) or may_be_lost(progress, event):
-                result.given_up += not was_skipped(progress, sequence)
                 progress = self.writable(stream, progress)
                 progress.strike_skipped(sequence, 1)
                 result.late.append(event)
@@ -58,7 +57,9 @@ class LinkedRun(SparseRun):
             gap = Gap(stream, progress.last + 1, last, progress.since, 1)
             if self.ordering.open_after is None or not self.ordering.is_new(progress):
                 self.result.skipped.append(gap)
-            progress.add_skipped(gap.first, gap.last)
+                progress.add_skipped(gap.first, gap.last)
+            else:
+                progress.begin_behind(gap.last, 1)
             progress.last = last
         self.reopen(head, progress)
         self.drain(stream, progress)

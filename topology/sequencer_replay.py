@@ -35,5 +35,6 @@ def replayed(ordering: Ordering, events: Sequence[Event]) -> list[Event]:
         drain=len(events),
         full="spill",
         learn=False,
+        jump=LAST,
     )
     return step(patient, _New(ordering), Timers(), events, now=LAST).ready

@@ -197,9 +197,7 @@ class Run:
         """A stream begins with `event`, whatever is below it."""
         self.drop_below(event.stream, progress, event.sequence)
         before = self.before(self.ordering, event, progress.last)
-        missed = event.sequence - self.ordering.step
-        if missed > progress.last:
-            progress.add_skipped(progress.last + self.ordering.step, missed)
+        progress.begin_behind(event.sequence - self.ordering.step, self.ordering.step)
         progress.last = before
         self.drop_impossible(event.stream, progress)
 

@@ -84,8 +84,6 @@ class Step:
     came late, how long it had lasted (ms). closed: (stream, sequence) of a closing event → when its
     stream is forgotten (ms). reopened: the events that started a closed stream again. impossible:
     events so far above their stream that their sequence cannot be; nothing is kept of them.
-    given_up: how many of the late ones were not skipped, but dead, and put back when their stream
-    was past them.
     """
 
     changed: dict[str, int | Progress] = field(default_factory=dict)
@@ -103,4 +101,3 @@ class Step:
     closed: dict[tuple[str, int], int] = field(default_factory=dict)
     reopened: list[Event] = field(default_factory=list)
     impossible: list[Event] = field(default_factory=list)
-    given_up: int = 0

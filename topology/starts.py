@@ -1,9 +1,11 @@
 """Where a stream begins in a view, and where it ends."""
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from topology.changes import acollected, collected
 from topology.errors import DeclarationError
 
 
@@ -121,3 +123,29 @@ def checked_closing(
             "add it to accepts"
         )
     return Closing(kinds, float(retention), reopen)
+
+
+def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
+    """A handler with state that leaves none behind its stream's closing event."""
+    ends = frozenset(kinds)
+
+    @functools.wraps(handler)
+    def run(event: Any, state: dict[str, Any]) -> Any:
+        items = handler(event, state)
+        if event.kind in ends:
+            items = collected(items or ())
+            state.clear()
+        return items
+
+    @functools.wraps(handler)
+    async def arun(event: Any, state: dict[str, Any]) -> list[Any]:
+        result = handler(event, state)
+        if hasattr(result, "__aiter__"):
+            items = await acollected(result)
+        else:
+            items = collected(await result or ())
+        if event.kind in ends:
+            state.clear()
+        return items
+
+    return arun if is_async else run

@@ -6,6 +6,7 @@ from topology.command import Command, Refused, Result
 from topology.counts import saturated
 from topology.event import Event
 from topology.lane_names import ids_of
+from topology.on_late import RebuildStream
 from topology.printable import printable
 from topology.progress import Progress, last_of
 from topology.redelivery import bury
@@ -67,14 +68,11 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     progress = Progress(last) if isinstance(progress, int) else progress.copy()
     for event in lost:
         bury(view, event, f"{command.who} skipped up to {sequence}", unit)
-        if event.sequence - add > progress.last:
-            progress.add_skipped(progress.last + add, event.sequence - add)
-        progress.last = event.sequence
-    if sequence > progress.last:
-        progress.add_skipped(progress.last + add, sequence)
-        progress.last = sequence
+    # What waited is passed like what is missing: it comes late, if it is put back or comes again.
+    progress.add_skipped(last + add, sequence)
+    progress.last = sequence
     _take_out(progress, lost)
-    task.counts.skipped = saturated(task.counts.skipped + missing)
+    task.counts.skipped = saturated(task.counts.skipped + missing + len(lost))
     task.counts.dead += len(lost)
     task.counts.waiting -= len(lost)
     moved(task, stream, progress, lost, unit)
@@ -113,7 +111,9 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     progress = task.waiting[stream]
     bury(task.view, failed, f"{command.who} unparked its stream without it", unit)
     progress.last, progress.retry = failed.sequence, None
+    progress.add_skipped(failed.sequence, failed.sequence)
     _take_out(progress, [failed])
+    task.counts.skipped = saturated(task.counts.skipped + 1)
     task.counts.waiting -= 1
     task.counts.dead += 1
     moved(task, stream, progress, [failed], unit)
@@ -149,9 +149,15 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     counts.dead += len(lost) + len(late)
     task.forget(stream)
     rows: list[Row] = [(progress_key(stream), None)]
-    if isinstance(progress, Progress) and progress.epoch:
+    anew = Progress(task.ordering.first)
+    if isinstance(progress, Progress):
         # A read store would take what comes without it for what it had before.
-        rows = task.keep({stream: Progress(task.ordering.first, epoch=progress.epoch)}, {})
+        anew.epoch = progress.epoch
+    if isinstance(task.view.late, RebuildStream):
+        # What came before is no history of the stream that begins now.
+        anew.anew = task.position
+    if anew.epoch or anew.anew:
+        rows = task.keep({stream: anew}, {})
     task.note(unit, [*rows, *gone(lost), *task.late_events.forget(stream)])
     lost += late
     return Result(

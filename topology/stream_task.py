@@ -4,15 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from topology.budget import Budget
 from topology.errors import Malformed
-from topology.event import Damaged, Draft, Event, Message, linked_event
+from topology.event import Damaged, Draft, Event, Message
 from topology.large import too_large
-from topology.linking import lenient_link
+from topology.linking import link_of, with_links
 from topology.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.plausible import ALWAYS
 from topology.positions import encode_positions
 from topology.printable import printable
 from topology.rows import POSITIONS
-from topology.sequences import Linked
 from topology.source import Source
 from topology.store import PartitionTable
 from topology.taken import Alarm, Taken, encode_taken
@@ -56,8 +55,7 @@ class StreamTask:
         self.joined = False
         """Whether a view reads with the others of which its row does not say so yet."""
         self._alarm = Alarm()
-        sequence = source.sequence
-        self._link = lenient_link(sequence) if isinstance(sequence, Linked) else None
+        self._link = link_of(source.sequence)
         self.views = {
             view.name: ViewTask(view, tables[view.name], now, budget)
             for view in topology.views_of(source)
@@ -83,7 +81,7 @@ class StreamTask:
             self.source.sequence.start,
             self.source.sequence.step,
         )
-        restore, link = not self.source.keyed, self._link
+        restore = not self.source.keyed
         events: list[Event] = []
         append = events.append
         for record in records:
@@ -106,12 +104,7 @@ class StreamTask:
             event = Draft(stream, sequence, kind, content, message, now)
             event.__class__ = Event
             append(event)  # type: ignore[arg-type]
-        if link is not None:
-            return [
-                linked_event(e.stream, e.sequence, e.kind, e.content, e.message, now, link(e))
-                for e in events
-            ]
-        return events
+        return with_links(events, self._link)
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
         """Open a unit with a batch of this partition's records, read at `now` (ms)."""
@@ -134,8 +127,9 @@ class StreamTask:
     def move(self, position: int, unit: CommitUnit) -> None:
         """All before an input offset is read: say so in the unit that makes it so."""
         self.position = position
-        for task in self.views.values():
-            task.position = position
+        for view in self.views.values():
+            if view.positions.halted is None:
+                view.position = position
         if not self.apart:
             unit.next_offset = position
             unit.taken = encode_taken(self.taken)
@@ -167,7 +161,7 @@ class StreamTask:
         positions.input = None
         if positions.began is not None and positions.missed is None:
             # Of what came before here, all that it received came since it began.
-            positions.missed = max(0, self.taken.events - task.counts.received)
+            positions.missed = max(0, self.taken.events - task.counts.came)
 
     def dismiss(self) -> dict[str, ViewTask]:
         """Take out the views that were halted; call it when the unit that says so is durable."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 from types import MappingProxyType, NoneType
 from typing import Any
 
-from topology.closed import ending
 from topology.describe import Description, describe, policy_name
 from topology.emitting import TOPICS, alike, checked_emitting
 from topology.errors import DeclarationError
@@ -46,6 +45,7 @@ from topology.starts import (
     Reopen,
     Start,
     checked_closing,
+    ending,
 )
 from topology.table import Table
 from topology.timeouts import checked_timeout, timed
@@ -231,7 +231,7 @@ class Topology(SideTopics):
                 f"view {name!r}: start={start!r}; use first(), earliest_seen(after=…) or "
                 "opened_by(kind, …)"
             )
-        _check_rebuilding(name, late, start, closing)
+        _check_rebuilding(name, late, start, closing, full, source.sequence.kind)
         split = None if lane is None else compile_split(name, lane)
         declared = _checked_tables(name, tables)
         limit = checked_timeout(name, timeout)
@@ -417,7 +417,9 @@ def _checked_monotonic(
     return Spill() if full is None else full
 
 
-def _check_rebuilding(view: str, late: OnLate, start: Start, closing: Closing | None) -> None:
+def _check_rebuilding(
+    view: str, late: OnLate, start: Start, closing: Closing | None, full: Full, kind: str
+) -> None:
     """What is late for good cannot be put in its place by a rebuild. Raises DeclarationError."""
     if not isinstance(late, RebuildStream):
         return
@@ -430,6 +432,11 @@ def _check_rebuilding(view: str, late: OnLate, start: Start, closing: Closing | 
         raise DeclarationError(
             f"view {view!r}: late={late!r} with closes=…: what comes behind the closing event is "
             "late for good, and a closed stream is forgotten; use late_topic()"
+        )
+    if isinstance(full, Redeliver) and kind == "monotonic":
+        raise DeclarationError(
+            f"view {view!r}: late={late!r} with full=redeliver(…) where sequences merely grow: "
+            "what is away when its stream passes it is not told from what was handled; use spill()"
         )
 
 

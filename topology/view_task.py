@@ -100,13 +100,14 @@ class ViewTask(ViewState):
         back = revive(self.view, records, now, self._foreign)
         return [event for event in back if not event.was_dead or self._redriven.take(event)]
 
-    def foresee(self, events: list[Event]) -> None:
-        """Take from events what decides their order, before the handler of any view has them.
+    def foresee(self, events: list[Event], split: list[Event] | None = None) -> None:
+        """Take the lanes of the events of the next step, before any view's handler has them.
 
-        It may change their content, which all views of a source share.
+        It may change their content, which all views of a source share. split: the same events with
+        their lanes, where they are known already.
         """
         if self.view.split is not None:
-            self._split = events, self.view.split(events)
+            self._split = events, self.view.split(events) if split is None else split
 
     def run(
         self,
@@ -217,7 +218,7 @@ class ViewTask(ViewState):
         if handling.without and isinstance(self.view.late, RebuildStream):
             note_failed(result.changed, handling.without)
         if late and isinstance(self.view.late, RebuildStream):
-            late, asked = self.late_events.take(result, self.view.late.limit)
+            late, asked = self.late_events.take(result, self.view.late.limit, self.ordering.step)
         tell(self.view, result, late, unit)
         self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its
@@ -243,7 +244,6 @@ class ViewTask(ViewState):
         counts.waiting += len(result.buffered) - len(result.released)
         if result.skipped:
             counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
-        counts.skipped += result.given_up
         if result.impossible:
             counts.dead += len(result.impossible)
             set_aside(self.view, result.impossible, self.ordering.jump, unit)

@@ -18,6 +18,7 @@ from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
 from apps.cursor.interpret import Interpret, Malformations, interpreted, voids
+from apps.relay.seldom import Seldom
 from stores.cursor import Cursor
 from stores.cursor_commands import gaps
 from stores.cursor_message import Gap, Message
@@ -53,6 +54,7 @@ class Feed:
     ) -> None:
         self._cursor, self._topics, self._settings = cursor, dict(topics), settings
         self._ask = ask
+        self._told = Seldom()
         self._seen: dict[tuple[str, str, int], float] = {}
         """Gaps, and since when this process knows of them."""
         self._shown: dict[tuple[str, str, int], float] = {}
@@ -123,7 +125,8 @@ class Feed:
             except Fenced as error:
                 logger.warning("%s", error)
             except (KafkaError, SQLAlchemyError, OSError) as error:
-                logger.warning("cursor %s: %s; trying again", self._name, said(error))
+                if self._told(reason := said(error)):
+                    logger.warning("cursor %s: %s; trying again", self._name, reason)
             except Exception:
                 logger.exception("cursor %s: what was read cannot be received", self._name)
             if not stopped.is_set():

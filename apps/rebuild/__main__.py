@@ -125,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
     from apps.rebuild.job import Job
     from apps.rebuild.plan import Request, WorkFolder, code_of
     from apps.rebuild.worker_app import load_app
-    from apps.spark_session import SPARK_ERRORS
+    from apps.spark_exceptions import SPARK_ERRORS
     from topology.faust.snapshot import NoSnapshot
 
     stop = Event()
@@ -207,7 +207,8 @@ def _sides(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from apps.rebuild.export import export
-    from apps.spark_session import SPARK_ERRORS, spark_session
+    from apps.spark_exceptions import SPARK_ERRORS
+    from apps.spark_session import spark_session
 
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     try:

@@ -265,7 +265,8 @@ class Job:
     @contextmanager
     def spark(self) -> Iterator[Any]:
         """A Spark session, for as long as it is needed."""
-        from apps.spark_session import SPARK_ERRORS, spark_session
+        from apps.spark_exceptions import SPARK_ERRORS
+        from apps.spark_session import spark_session
 
         if self._session is not None:
             yield self._session

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from apps.relay.seldom import Seldom
 from stores.urls import said
 
 logger = logging.getLogger(__name__)
@@ -17,10 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """name: of the relay. retry: seconds until it is tried again."""
+    """name: of the relay. retry: seconds until it is tried again. told: of the log."""
 
     name: str
     retry: float
+    told: Seldom = field(default_factory=Seldom)
 
     async def __call__(
         self, work: Callable[[], T], thread: Callable[..., Awaitable[Any]] = asyncio.to_thread
@@ -31,5 +33,6 @@ class Patience:
                 found: T = await thread(work)
                 return found
             except SQLAlchemyError as error:
-                logger.warning("relay %s: the log's database: %s", self.name, said(error))
+                if self.told(reason := said(error)):
+                    logger.warning("relay %s: the log's database: %s", self.name, reason)
                 await asyncio.sleep(self.retry)

@@ -20,6 +20,7 @@ from apps.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
 from apps.relay.patience import Patience
 from apps.relay.reading import Away, Reader
 from apps.relay.refusals import Refusals, divided
+from apps.relay.seldom import Seldom
 from apps.relay.turn import Moved, Pace, Turn
 from stores.lease import Lease, LeaseLost
 from stores.message import Message, damage
@@ -63,6 +64,7 @@ class Relay:
         self._turn: Turn | None = None
         self._identity = lease.name
         self._refusals = Refusals(lease.name)
+        self._told = Seldom()
         self._patiently = Patience(lease.name, self._pace.retry)
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -134,7 +136,8 @@ class Relay:
                 await self._link.open(self._identity)
                 break
             except (Unavailable, Superseded) as error:
-                logger.warning("relay %s: %s", self._lease.name, error)
+                if self._told(str(error)):
+                    logger.warning("relay %s: %s", self._lease.name, error)
                 await asyncio.sleep(self._pace.retry)
         await self._patiently(partial(self._lease.renew, turn.epoch))
 
@@ -207,7 +210,8 @@ class Relay:
                 sent.reason = reason or sent.reason
                 return sent
             except Unavailable as error:
-                logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
+                if self._told(str(error)):
+                    logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
                 await asyncio.sleep(self._pace.retry)
             except Superseded as error:
                 logger.warning("%s", error)

@@ -6,7 +6,7 @@ import orjson
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, Text, select, update
 
 from stores.cursor_message import Message
-from stores.cursor_tables import insert
+from stores.dialect import insert
 
 _METADATA = MetaData()
 RESERVED = Table(

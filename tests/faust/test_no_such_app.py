@@ -3,8 +3,10 @@
 import sys
 from pathlib import Path
 
+import faust
 import pytest
 
+from topology.dotted import find
 from topology.faust.__main__ import main
 
 
@@ -16,6 +18,7 @@ from topology.faust.__main__ import main
         ("yshop.ap", "has no 'ap' (did you mean 'app'?)"),
         ("yshpo", "there is no module 'yshpo' (did you mean 'yshop'?)"),
         ("ybroken", "ybroken.py line 1"),
+        ("ylazy", "making 'app' failed (ZeroDivisionError"),
     ],
 )
 @pytest.mark.parametrize("form", [["-A", "{}"], ["--app", "{}"], ["--app={}"]])
@@ -29,8 +32,13 @@ def test_an_app_that_is_not_there_is_one_line(
 ) -> None:
     (tmp_path / "yshop.py").write_text("import faust\napp = faust.App('yshop')\n")
     (tmp_path / "ybroken.py").write_text("1 / 0\n")
+    (tmp_path / "ylazy.py").write_text("def __getattr__(name):\n    return 1 / (name != 'app')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     assert main([*(word.format(place) for word in form), "agents"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def test_an_app_that_its_package_makes_when_it_is_asked_for_is_found() -> None:
+    find("app", "apps.flights", "app", lambda one: isinstance(one, faust.App))

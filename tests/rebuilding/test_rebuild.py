@@ -10,7 +10,7 @@ from tests.rebuilding.rows import ReadStore, begun, rebuilt
 from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import shop
 from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
-from topology.audit.outputs import START, chained
+from topology.output_chain import START, chained
 from topology.rebuilding import CannotRebuild, HistoryPart, Rebuild
 from topology.rebuilding.limit import Limit, limit_of
 from topology.rows import encode_progress, progress_key

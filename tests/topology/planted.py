@@ -160,8 +160,8 @@ class ForgetsWhereItRead(ObeyingRunner):
 _take = LateEvents.take
 
 
-def requests_are_not_stored(self: LateEvents, result: Step, limit: int) -> Any:
-    beyond, _ = _take(self, result, limit)
+def requests_are_not_stored(self: LateEvents, result: Step, limit: int, step: int) -> Any:
+    beyond, _ = _take(self, result, limit, step)
     return beyond, []
 
 

@@ -147,3 +147,14 @@ def test_counts_that_are_not_there_are_zero(row: bytes | None) -> None:
 
 def test_counts_of_a_later_version_are_read_by_an_earlier_one() -> None:
     assert decode_counts(orjson.dumps({"received": 2, "elsewhere": 1})) == Counts(received=2)
+
+
+def test_a_stream_that_failed_before_rebuilds_told_what_was_sent_is_read_still() -> None:
+    row = b'{"last":9,"skipped":[[3,4]],"failed":[5,7],"state":{}}'
+    assert decode_progress(row) == (Progress(9, skipped=((3, 4),), failed=(5, 7)), b"{}")
+    progress = Progress(9, failed=(5, 7), sent=(7,), anew=12)
+    assert decode_progress(encode_progress(progress, None)) == (progress, None)
+    began = Progress(9, skipped=((1, 4), (6, 6)), below=((1, 4),))
+    assert decode_progress(encode_progress(began, None)) == (began, None)
+    dropped = Progress(0, anew=12)
+    assert decode_progress(encode_progress(dropped, None)) == (dropped, None)

@@ -3,44 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from topology.audit.finding import Findings, Place, Violation
 from topology.audit.sides import header
 from topology.event import Message
+from topology.output_chain import START, Chain, chained
 from topology.policies import Skip
 from topology.rebuild import CLEARED
 from topology.view import View
 
 REMEMBERED = 50_000
 """At least once: records per partition with which repeats are compared."""
-
-
-class Chain(NamedTuple):
-    """A stream's outputs of its last epoch: how many, the last sequence, the hash of all in order.
-
-    A rebuilt stream has the hash of one that said the same without being rebuilt.
-    """
-
-    records: int
-    last: int
-    hash: bytes
-    epoch: int = 0
-
-    @property
-    def at(self) -> tuple[int, int]:
-        return self.epoch, self.last
-
-
-START = Chain(0, -(2**63) - 1, bytes(8))
-
-
-def chained(chain: Chain, sequence: int, value: bytes) -> Chain:
-    """The chain with one more record."""
-    link = blake2b(b"%b%d %b" % (chain[2], sequence, value), digest_size=8)
-    return Chain(chain[0] + 1, sequence, link.digest(), chain[3])
 
 
 class Outputs:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from topology.audit.finding import Violation
-from topology.audit.outputs import Chain
 from topology.audit.verdict import bad_news, pending, unproved, verdict
 from topology.counts import Counts
+from topology.output_chain import Chain
 
 
 @dataclass(slots=True)

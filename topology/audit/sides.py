@@ -8,7 +8,10 @@ import orjson
 from topology.audit.finding import Findings, Violation, place_of
 from topology.audit.sequences import Sequences
 from topology.event import Message
+from topology.failure import HEALED
 from topology.lanes import LANE, joined_lane
+from topology.on_late import RebuildStream
+from topology.origin import REASON
 from topology.sequences import Monotonic
 from topology.starts import First
 from topology.view import View
@@ -30,7 +33,8 @@ class Sides:
     """The records about one view. late, failed, dead, parked: stream → what is told. redriven: the
     same of dead events that were put back, those with an offset in `put_back`.
 
-    skipped: the streams that somebody gave sequences up in by command.
+    refused: the late ones that no rebuild has taken in. skipped: the streams that somebody gave
+    sequences up in by command.
     """
 
     def __init__(self, view: View, findings: Findings) -> None:
@@ -40,10 +44,14 @@ class Sides:
         self.findings = findings
         self._closes = view.closing is not None
         self._often = (
-            isinstance(self.order, Monotonic) or not isinstance(view.start, First) or self._closes
+            isinstance(self.order, Monotonic)
+            or not isinstance(view.start, First)
+            or isinstance(view.late, RebuildStream)
+            or self._closes
         )
         """Whether a copy of an event that was late, or handled long ago, may be late as well."""
         self.late: dict[str, Told] = {}
+        self.refused: dict[str, Told] = {}
         self.failed: dict[str, Told] = {}
         self.dead: dict[str, Told] = {}
         self.redriven: dict[str, Told] = {}
@@ -58,6 +66,8 @@ class Sides:
         stream, sequence = (record.key or b"").decode(), header(record, "sequence")
         if any(name == LANE for name, _ in record.headers) and self.laned:
             stream = joined_lane(stream, header(record, LANE))
+        if any(name == REASON for name, _ in record.headers):
+            self._add(self.refused, stream, int(sequence))
         if self._often:
             self._add(self.late, stream, int(sequence))
         else:
@@ -69,11 +79,14 @@ class Sides:
         self._add(into, stream, int(header(record, "sequence")))
 
     def has_failed(self, record: Message) -> None:
-        """An error log record; only of an event that was passed does it end there."""
+        """An error log record; only of an event that was passed does it end there, and only until a
+        rebuild handles it."""
         report = report_of(record)
+        stream, sequence = str(report["stream"]), report["sequence"]
+        if report["done"] == HEALED:
+            self._heal(stream, int(str(sequence)))
         if report["done"] != "advance":
             return
-        stream, sequence = str(report["stream"]), report["sequence"]
         if self._closes:
             # A stream that was forgotten and begins again fails again.
             self._add(self.failed, stream, int(str(sequence)))
@@ -92,7 +105,7 @@ class Sides:
         stream = str(report["stream"])
         if report["name"] == "drop":
             self.drops[stream] = self.drops.get(stream, 0) + 1
-        elif report["name"] == "skip":
+        elif report["name"] in ("skip", "unpark"):
             self.skipped.add(stream)
 
     def tell(self, stream: str) -> bool:
@@ -144,6 +157,12 @@ class Sides:
         new = told.numbers.add(self._number(sequence))
         told.records += new or self.findings.once
         return new
+
+    def _heal(self, stream: str, sequence: int) -> None:
+        told, number = self.failed.get(stream, NOTHING), self._number(sequence)
+        if number in told.numbers:
+            told.numbers -= Sequences([(number, number + 1)])
+            told.records -= 1
 
     def _number(self, sequence: int) -> int:
         return (sequence - self.order.start) // self.order.step

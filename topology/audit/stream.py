@@ -135,7 +135,7 @@ class Stream:
         yield from _each(self.done - self.came, "it has an output, but it never came")
         copies = self.choosy or self.order == "settled"
         ended = self.failed if copies else self.failed | self.late
-        # A rebuild handles what had failed or was late before it once more; it stays in its place.
+        # A rebuild takes in what was late or failed when its view had another policy for the late.
         ended = NONE if self.rebuilt else ended
         yield from _each(
             (ended - self.redriven) & self.done,

@@ -235,18 +235,21 @@ class ViewPartition:
         return (before if isinstance(self.view.start, EarliestSeen) else 0), before
 
     def _stream(self, name: str, came: Came, sides: Sides) -> Stream:
-        rows, skipped = self.rows, self.rows.skipped(name)
-        order = self.view.of.sequence
+        rows, order = self.rows, self.view.of.sequence
+        skipped = rows.skipped(name)
+        passed = Sequences((self.number(a), self.number(b) + 1) for a, b in skipped)
+        # Another copy of what had no rebuild may have led to one since: then it is handled.
+        handled = sides.refused.get(name, NOTHING).numbers - passed
+        late = sides.late.get(name, NOTHING).numbers - handled
         return Stream(
             came=came.numbers,
             last=self.number(rows.last(name, order.start - order.step)),
-            skipped=Sequences((self.number(a), self.number(b) + 1) for a, b in skipped),
+            skipped=passed,
             ranges=len(skipped),
             waits=_set(map(self.number, rows.waits.get(name, ()))),
             done=self._done.get(name, NONE) | self._passed.get(name, NONE),
             away=_set(self._away.get(name, ())),
-            late=sides.late.get(name, NOTHING).numbers
-            | _set(map(self.number, rows.asked.get(name, ()))),
+            late=late | _set(map(self.number, rows.asked.get(name, ()))),
             failed=sides.failed.get(name, NOTHING).numbers,
             dead=sides.dead.get(name, NOTHING).numbers,
             redriven=sides.redriven.get(name, NOTHING).numbers,

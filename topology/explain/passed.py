@@ -1,11 +1,11 @@
 """What a stream went on without, and what of it lies in the dead topic."""
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from topology.explain.around import Around, SetAside
-from topology.progress import SKIPPED_KEPT, Progress
+from topology.progress import Progress, may_be_skipped
 from topology.sequencer import Ordering
 
 _BY_HAND = re.compile(" (unparked its stream|skipped up to|dropped its stream) ?")
@@ -55,19 +55,25 @@ def passed(
             back.append(each)
         elif last < sequence <= last + reach and not by_hand(each):
             ahead.append(each)
-        elif sequence > last or _lost(each, skipped):
+        elif sequence > last or may_be_skipped(progress, sequence):
+            # What the ring had no room for is in front of the stream when it dies: it was passed
+            # because it came another time, or because it was given up.
             lost.append(each)
         else:
             back.append(each)
-    dead = {each.sequence for each in lost}
     late = {a.sequence for a in around.late if a.sequence is not None}
-    given_up = _since_it_began(skipped, late, ordering)
-    rest = tuple(pair for pair in given_up if not _within(pair, dead))
+    told = {each.sequence for each in lost} | late
+    rest = tuple(_but(skipped, told, ordering.step))
+    if below := progress.below if isinstance(progress, Progress) else ():
+        rest = tuple(r for r in rest if not any(a <= r[0] and r[1] <= b for a, b in below))
+    else:
+        rest = _since_it_began(rest, told, ordering)
     return Passed(tuple(ahead), tuple(lost), tuple(back), around.failed, tuple(sorted(late)), rest)
 
 
-def _since_it_began(skipped: Ranges, late: Container[int], ordering: Ordering) -> Ranges:
-    """What was given up, but for what is below the event that a stream was joined at.
+def _since_it_began(skipped: Ranges, late: Container[int | None], ordering: Ordering) -> Ranges:
+    """What was given up, but for what is below the event that a stream was joined at, where its
+    row does not say what that is.
 
     Where gaps are given up, a stream whose opening event never came begins without it: that is
     given up like any other.
@@ -92,22 +98,17 @@ def by_hand(dead: SetAside) -> bool:
     return _BY_HAND.search(dead.reason) is not None
 
 
-def _lost(dead: SetAside, skipped: Ranges) -> bool:
-    """Whether a stream that is behind a dead event went on without it.
-
-    What the ring had no room for is in front of the stream when it dies: it was passed because it
-    came another time, or because it was given up, of which the last ranges are known.
-    """
-    if by_hand(dead) or len(skipped) >= SKIPPED_KEPT:
-        return True
-    sequence = dead.sequence or 0
-    return any(first <= sequence <= last for first, last in skipped)
-
-
-def _within(pair: tuple[int, int], dead: Container[int | None]) -> bool:
-    """Whether all of a short range is told of already."""
-    first, last = pair
-    return last - first < 100 and all(n in dead for n in range(first, last + 1))
+def _but(ranges: Ranges, told: Iterable[int | None], step: int) -> Iterator[tuple[int, int]]:
+    """The ranges without the sequences that are told of already."""
+    known = sorted(each for each in told if each is not None)
+    for first, last in ranges:
+        for each in known:
+            if first <= each <= last:
+                if first < each:
+                    yield first, each - step
+                first = each + step
+        if first <= last:
+            yield first, last
 
 
 def ranges_of(sequences: Iterable[int], step: int = 1) -> Ranges:

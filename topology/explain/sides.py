@@ -9,8 +9,10 @@ import orjson
 
 from topology.event import Message
 from topology.explain.around import Arrival, Blocked, Request, SetAside
+from topology.failure import HEALED
 from topology.lanes import LANE, joined_lane, split_lane
 from topology.origin import REASON, original
+from topology.progress import Progress, may_be_skipped
 from topology.rows import redriven_key
 from topology.view import View
 from topology.view_task import ViewTask
@@ -45,10 +47,19 @@ class Sides:
             for each in _dead(record)
         ]
         failed = [each for record in filter(mine, self.errors) for each in _failed(record)]
-        late = [each for record in filter(mine.lately, self.late) for each in _late(record)]
+        progress = task.progress(stream)
+        # Another copy of one that no rebuild took in may have led to one since.
+        late = [
+            each
+            for record in filter(mine.lately, self.late)
+            for each in _late(record)
+            if _header(record, REASON) is None or may_be_skipped(progress, each.sequence)
+        ]
+        if isinstance(progress, Progress) and progress.anew:
+            failed = [each for each in failed if each.sequence in progress.failed]
         return OfStream(
             _last_of_each(dead),
-            _last_of_each(failed),
+            tuple(each for each in _last_of_each(failed) if not each.again),
             tuple(late),
             tuple(_malformed(record) for record in self.malformed),
             _failures(filter(mine, self.errors)),
@@ -144,7 +155,8 @@ def _failed(record: Message) -> Iterable[SetAside]:
     report = body_of(record)
     sequence, done = report.get("sequence"), str(report.get("done"))
     if isinstance(sequence, int) and not done.startswith(_HELD):
-        yield SetAside(sequence, _place(record, sequence), str(report.get("error")))
+        why, healed = str(report.get("error")), done == HEALED
+        yield SetAside(sequence, _place(record, sequence), why, again=healed)
 
 
 def _failures(records: Iterable[Message]) -> dict[int, str]:

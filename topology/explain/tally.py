@@ -107,7 +107,7 @@ class ViewTally:
         if self.wrong:
             return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
         came = _between(self.came_low, self.came_high)
-        places = f"{came} events came, {counts.accounted} are in its places"
+        places = f"{came} events came, {counts.accounted - counts.redriven} are in its places"
         bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
         named = f"; but {', '.join(bad)}" if bad else ""
         return f"view {self.view} adds up: {places}{named}"
@@ -161,15 +161,15 @@ def wrongs(partition: Partition) -> list[str]:
             f"{where}: {counts.received} events were received, {counts.accounted} are in its places"
         )
     came = _between(partition.low, partition.high)
-    if counts.received < partition.low:
+    if counts.came < partition.low:
         found.append(
-            f"{where}: {came} events came before offset {partition.position}, {counts.received} "
-            f"were received, {partition.low - counts.received} are missing"
+            f"{where}: {came} events came before offset {partition.position}, {counts.came} "
+            f"were received, {partition.low - counts.came} are missing"
         )
-    if partition.high is not None and counts.received > partition.high:
+    if partition.high is not None and counts.came > partition.high:
         found.append(
-            f"{where}: {came} events came before offset {partition.position}, {counts.received} "
-            f"were received, {counts.received - partition.high} too many"
+            f"{where}: {came} events came before offset {partition.position}, {counts.came} "
+            f"were received, {counts.came - partition.high} too many"
         )
     return found
 

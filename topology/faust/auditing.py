@@ -14,8 +14,8 @@ from topology.audit.received import event_of
 from topology.faust.answering import CannotTell
 from topology.faust.kafka import connected_consumer, missing_topics, partitions_of, read_range
 from topology.faust.looks.ticker import Ticker
+from topology.faust.named import named
 from topology.faust.offsets import Committed, Offsets
-from topology.faust.operate import named
 from topology.topology import Topology
 
 PATIENCE = 20.0

@@ -13,7 +13,8 @@ from topology.faust.answering import JSON, Answering, CannotTell
 from topology.faust.cli_dead import CHOICE, Redrive
 from topology.faust.looks.commands import commands as commands_of
 from topology.faust.many import LIMIT, Choice, many
-from topology.faust.operate import ANSWER, LIVES, operate, view_of
+from topology.faust.named import view_of
+from topology.faust.operate import ANSWER, LIVES, operate
 from topology.sequencer import LAST
 
 _VIEW = option("--view", default="", help="The view; may be left out where there is only one.")

@@ -9,7 +9,7 @@ from topology.explain.times import seconds_of
 from topology.faust.answering import Answering
 from topology.faust.clock import wall
 from topology.faust.dead import redrive_dead
-from topology.faust.operate import view_of
+from topology.faust.named import view_of
 
 CHOICE = (
     option("--stream", default=None, help="Only dead events of this stream."),

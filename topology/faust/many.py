@@ -11,7 +11,8 @@ from topology.faust.answering import CannotTell
 from topology.faust.looks.gaps import gaps
 from topology.faust.looks.parked import parked
 from topology.faust.looks.ticker import Ticker
-from topology.faust.operate import ANSWER, LIVES, Orders, view_of
+from topology.faust.named import view_of
+from topology.faust.operate import ANSWER, LIVES, Orders
 from topology.printable import printable
 
 AT_ONCE = 200

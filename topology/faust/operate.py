@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -19,9 +19,9 @@ from topology.faust.answering import CannotTell
 from topology.faust.broker.clock import go_by_broker
 from topology.faust.clock import wall
 from topology.faust.kafka import connection, missing_topics, plain_consumer
+from topology.faust.named import view_of
 from topology.lane_names import readings
 from topology.lanes import split_lane
-from topology.topology import Topology
 from topology.view import View
 
 T = TypeVar("T")
@@ -160,31 +160,6 @@ class Orders:
                         )
                         self._found.setdefault(body["id"], []).append(result)
                         left, until = left - 1, time.monotonic() + seconds
-
-
-def view_of(app: Any, name: str) -> View:
-    """The view of that name; the only one if the name is empty. Raises KeyError."""
-    topology: Topology = app.engine.topology
-    return named("view", name, topology.views, topology.name)
-
-
-def views_of(app: Any, name: str) -> list[View]:
-    """The view of that name; all if the name is empty. Raises KeyError."""
-    return [view_of(app, name)] if name else list(app.engine.topology.views.values())
-
-
-def named(what: str, name: str, found: Mapping[str, T], topology: str) -> T:
-    """The view or source of that name; the only one if the name is empty. Raises KeyError."""
-    if not name and len(found) == 1:
-        return next(iter(found.values()))
-    if name not in found:
-        known = ", ".join(found)
-        raise KeyError(
-            f"{what} {name!r} is not in {topology!r}; it has {known}"
-            if name
-            else f"name the {what} with --{what}; there are {known}"
-        )
-    return found[name]
 
 
 def partitions_of(view: View, stream: str | None) -> list[int]:

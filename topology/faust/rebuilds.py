@@ -10,7 +10,6 @@ from mode import get_logger
 
 from topology.faust.kafka import connected_consumer, read_range
 from topology.history import Histories, History
-from topology.progress import last_of
 from topology.view_task import ViewTask
 
 logger = get_logger(__name__)
@@ -80,7 +79,7 @@ class Rebuilds:
         while self._found and (not taken or room > 0):
             stream, history = self._found.popitem()
             # It may have been dropped by command in between, and even have begun anew.
-            if stream in asking and history.last == last_of(self._task.progress(stream)):
+            if stream in asking and history.follows(self._task.progress(stream)):
                 taken[stream] = history
                 room -= len(history.events)
         return taken

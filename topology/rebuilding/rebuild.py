@@ -126,4 +126,6 @@ class Rebuild:
         self.malformed += unit.malformed
         self.unknown += unit.unknown
         for view in self.views.values():
+            view.foresee(events)
+        for view in self.views.values():
             yield from view.take(events, ended, going_on)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import orjson
 
-from topology.audit.outputs import START, Chain, chained
 from topology.changes import Delete, Upsert
 from topology.event import Event
 from topology.lanes import split_lane
+from topology.output_chain import START, Chain, chained
 from topology.progress import Progress, last_of
 from topology.rebuilding.folding import MOST_ROWS, Folding
 from topology.rebuilding.limit import Limit
@@ -73,6 +73,8 @@ class ViewRebuild:
         """Stream → (sequence of its closing event, when it is forgotten)."""
         self._forgotten: set[str] = set()
         """Streams that the live view does not know any more."""
+        self._lane: dict[Event, Event] = {}
+        """Event → the same as a view with lanes has it; empty where it has none."""
         self._loop: asyncio.AbstractEventLoop | None = None
         own = (view.late_topic, view.errors_topic, view.parked_topic, view.dead_topic)
         self._own = {view.output, view.redeliver_topic, *own}
@@ -84,6 +86,11 @@ class ViewRebuild:
             self._of.setdefault(source, []).append(stream)
         self._limits[stream] = limit
         self._lasts[stream] = limit.last
+
+    def foresee(self, events: list[Event]) -> None:
+        """Take the lanes of the events to come, before any view's handler has them."""
+        if self.view.split is not None:
+            self._lane = dict(zip(events, self.view.split(events), strict=True))
 
     def take(
         self, events: list[Event], ended: Collection[str], going_on: str | None
@@ -115,8 +122,8 @@ class ViewRebuild:
 
     def _wanted(self, events: list[Event]) -> Iterator[tuple[str, Event]]:
         """(the view's stream, event) of the events up to the limits."""
-        split, lasts = self.view.split, self._lasts
-        streams = (each.stream for each in (events if split is None else split(events)))
+        lasts = self._lasts
+        streams = (self._lane.get(each, each).stream for each in events)
         for stream, event in zip(streams, events, strict=True):
             if event.sequence <= lasts.get(stream, _NEVER):
                 yield stream, event
@@ -151,9 +158,9 @@ class ViewRebuild:
 
         A closing event that is not so old is of a stream that the live view has yet to begin.
         """
-        closing, split = self.view.closing, self.view.split
+        closing = self.view.closing
         assert closing is not None
-        streams = (each.stream for each in (events if split is None else split(events)))
+        streams = (self._lane.get(each, each).stream for each in events)
         for stream, event in zip(streams, events, strict=True):
             known = stream in self._limits and stream not in self._forgotten
             old = event.arrived + closing.retention * 1000 <= self.at
@@ -196,6 +203,8 @@ class ViewRebuild:
         task, view = self._task, self.view
         now = max((event.arrived for event in events), default=0)
         unit = CommitUnit(view.of.by_stream, 0, now=now)
+        if view.split is not None:
+            task.foresee(events, [self._lane[each] for each in events])
         if view.is_async:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

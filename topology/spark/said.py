@@ -6,7 +6,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from topology.audit.outputs import START, Chain, chained
+from topology.output_chain import START, Chain, chained
 from topology.rebuilding import limit_of
 
 _SCHEMA = "of_view string, chain binary"

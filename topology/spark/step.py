@@ -17,6 +17,7 @@ from topology.away import Away
 from topology.commands import Command, aexecute
 from topology.counts import Counts
 from topology.event import Event, Record, event_of
+from topology.linking import link_of, with_links
 from topology.rows import decode_message, encode_message
 from topology.source import Source
 from topology.spark.cells import StreamCells, ViewCells
@@ -68,10 +69,13 @@ class StreamStep:
         """
         if messages and self.source.keyed:
             self._cells.partition = messages[0].partition
-        events = self._events(messages)
+        events = with_links(self._events(messages), link_of(self.source.sequence))
         told = list(commands)
-        for view in self._views:
-            self._run(view, events, [command for name, command in told if name == view.name])
+        # Before any handler has them: it may change what all views see.
+        split = [None if view.split is None else view.split(events) for view in self._views]
+        for view, lanes in zip(self._views, split, strict=True):
+            mine = [command for name, command in told if name == view.name]
+            self._run(view, events, lanes, mine)
 
     def _events(self, messages: Iterable[Record]) -> list[Event]:
         """What the inspection before the shuffle has let through is an event."""
@@ -83,13 +87,20 @@ class StreamStep:
             events.append(event_of(*found, message, now))
         return events
 
-    def _run(self, view: View, events: list[Event], commands: Sequence[Command]) -> None:
+    def _run(
+        self,
+        view: View,
+        events: list[Event],
+        lanes: list[Event] | None,
+        commands: Sequence[Command],
+    ) -> None:
         table = self._cells.view(view.name)
         task = ViewTask(view, table, self.now)
         away = _read(task, table, self.now)
         task.counts.redelivering = before = len(away)
         if commands:
             self._obey(task, table, commands)
+        task.foresee(events, lanes)
         self._step(task, table, events, self._back(task, table, away))
         # What went away in this very step may fit by now.
         while task.unfinished or (away := _read(task, table, self.now)).next(self.now) <= self.now:

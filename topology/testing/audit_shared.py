@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from topology.failure import HEALED
 from topology.policies import RebuildStream, Skip
 from topology.rebuild import PASSED_OVER
 from topology.rows import split_redriven_key
@@ -129,7 +130,7 @@ class SharedTopics:
         for partition in self._partitions(self.topology.errors_topic):
             for _, value, _, _ in partition.committed():
                 report = orjson.loads(value or b"")
-                if report["done"] != PASSED_OVER:
+                if report["done"] not in (PASSED_OVER, HEALED):
                     found[report["view"], report["stream"], report["sequence"]] += 1
         wanted = self._failed
         if self.once:

@@ -89,11 +89,16 @@ class TopologyTestDriver:
         """The tasks; `before`: those whose positions are durable."""
         made: dict[str, StreamTask] = {}
         for name, source in self.topology.sources.items():
-            made[name] = StreamTask(self.topology, source, 0, self._kept.stores, now=self.now)
-            for task in made[name].views.values():
-                task.view = replace(task.view, handler=watching(task.view, self._changed.append))
+            known: dict[str, Any] = {}
             if before is not None:
-                made[name].position, made[name].taken = before[name].position, before[name].taken
+                known = {"position": before[name].position, "taken": before[name].taken}
+            made[name] = StreamTask(
+                self.topology, source, 0, self._kept.stores, now=self.now, **known
+            )
+            for view, task in made[name].views.items():
+                task.view = replace(task.view, handler=watching(task.view, self._changed.append))
+                if missed := self._missed[view]:
+                    task.position = missed[0].offset
         return made
 
     @property
@@ -420,8 +425,7 @@ class TopologyTestDriver:
         """Rebuild a stream from what was recorded."""
         stream, declared = view.rebuilds[0], view.view
         histories = Histories(view, [stream])
-        missed, inputs = self._missed[declared.name], self._kept.topics[declared.of.by_stream]
-        for record in inputs[: missed[0].offset if missed else len(inputs)]:
+        for record in self._kept.topics[declared.of.by_stream][: view.position]:
             histories.message(record)
         for record in self._kept.topics[declared.output]:
             histories.output(record)
@@ -434,6 +438,9 @@ class TopologyTestDriver:
         """Go on with what a command let go, and with what came while the view was halted."""
         task = self._tasks[view.view.of.name]
         task.admit(view.view.name, view)
+        if missed := self._missed[view.view.name]:
+            view.position = missed[0].offset
+        self._close(task, CommitUnit(task.source.by_stream, 0, now=self.now))
         self._finish([view])
         missed, self._missed[view.view.name] = self._missed[view.view.name], []
         for at, record in enumerate(missed):
@@ -441,6 +448,7 @@ class TopologyTestDriver:
                 self._missed[view.view.name] = missed[at:]
                 return
             unit = CommitUnit(task.source.by_stream, 0, now=self.now)
+            view.position = record.offset + 1
             # What is no event was set aside when it came.
             events = task.inspect([record], CommitUnit(*unit.place), self.now)
             self._run(view, events, unit, None)

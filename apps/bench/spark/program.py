@@ -105,7 +105,8 @@ def _writer(watch: Watch, writer: str, place: str, broker: str, topic: str, size
     from apps.bench.spark import writers
     from apps.bench.spark.stores import JDBC
     from apps.materializing import Settings, start
-    from apps.spark_session import SPARK_ERRORS, spark_session
+    from apps.spark_exceptions import SPARK_ERRORS
+    from apps.spark_session import spark_session
 
     driver = (JARS / JDBC.name).glob("*.jar") if writer == "jdbc" else ()
     spark = spark_session("bench", delta=writer == "delta", more=driver)

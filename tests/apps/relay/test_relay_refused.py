@@ -251,6 +251,24 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
     assert any("topic bad takes messages" in each for each in caplog.messages)
 
 
+async def test_a_receiver_that_is_away_is_told_of_now_and_then(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Away(Refusing):
+        async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+            self.calls += 1
+            if self.calls < 20:
+                raise Unavailable("the cursor is away")
+            return await super().send(messages, answers)
+
+    append(engine, "orders", [1])
+    pace = Pace(poll=0.02, retry=0.001)
+    relay = Relay(engine, MessageLog(), Away(), Lease(engine, "relay", "one"), pace=pace)
+    async with running(relay):
+        await until(lambda: relay.moved.deleted == 3)
+    assert caplog.text.count("the cursor is away; it is sent again") == 1
+
+
 async def test_a_damaged_row_holds_back_its_stream_alone(engine: Engine) -> None:
     append(engine, "orders", range(5))
     with engine.begin() as connection:

@@ -169,3 +169,15 @@ def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
     # A sequence of which nothing can be made is found when the input is read.
     assert brought("orders", Taken(100), Taken(100, 40), 0, 0).share == 0.4
     assert brought("orders", None, Taken(), 0, 0).trouble() is None
+
+
+def test_what_was_put_back_came_once() -> None:
+    driver = driver_of(board, buffer=2, full=redeliver(delay=1, limit=1))
+    send(driver, 2, 3, 4, 5, stream="a")
+    driver.advance(60)
+    send(driver, 1, stream="a")
+    driver.redrive_dead("board")
+    found = tally("board", "orders", [partition(driver, 5)])
+    assert found.counts.redriven > 0
+    assert found.adds_up, found.wrong
+    assert found.verdict == "view board adds up: 5 events came, 5 are in its places"

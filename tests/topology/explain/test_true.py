@@ -116,7 +116,7 @@ def test_what_an_operator_gave_up_is_not_forgotten(how: str) -> None:
     send(driver, 2 if how != "skip" else 3, kind="Bad" if how != "skip" else "Ok")
     sequence = 3 if how == "skip" else None
     assert driver.command(how, "board", "a", sequence, force=True).done
-    send(driver, *((1,) if how == "drop" else (3, 4)))
+    send(driver, *((1,) if how == "drop" else (4, 5) if how == "skip" else (3, 4)))
     found = explained(driver)
     assert (found.situation, found.well) == ("incomplete", False)
     assert f"in shop.dead: test {how[:4]}" in found.causes[0]
@@ -431,3 +431,44 @@ def test_a_halted_view_is_not_said_to_read_no_offsets_of_what_is_unread() -> Non
         "nothing in view board until it is resumed; then:",
         "the view reads on",
     ]
+
+
+def test_the_beginning_of_a_stream_that_an_event_opens_is_not_given_up() -> None:
+    driver = driver_of(board, start=opened_by("On"), gap=skip(after=5))
+    for sequence, kind in ((5, "On"), (6, "Is")):
+        driver.pipe("orders", order(sequence, kind=kind))
+    driver.advance(20)
+    found = explained(driver)
+    assert (found.situation, found.well, found.causes) == ("in order", True, ())
+    assert driver.counts("board").skipped == 0
+    # What is missing behind it is.
+    driver.pipe("orders", order(9, kind="Is"))
+    driver.advance(20)
+    driver.restart()
+    assert explained(driver).causes == (
+        "it went on without sequences 7 to 8: given up, and not seen since",
+    )
+
+
+def test_nor_is_what_is_below_where_a_closed_stream_began_again() -> None:
+    driver = driver_of(
+        board, start=opened_by("On"), gap=skip(after=5), closes="End", retention=1000,
+        reopen="start",
+    )  # fmt: skip
+    for sequence, kind in ((2, "On"), (3, "End"), (8, "On"), (9, "Is")):
+        driver.pipe("orders", order(sequence, kind=kind))
+    driver.advance(20)
+    driver.restart()
+    found = explained(driver)
+    assert (found.situation, found.well, found.causes) == ("in order", True, ())
+    assert driver.counts("board").skipped == 0
+
+
+def test_what_was_given_up_as_nothing_opened_the_stream_is() -> None:
+    driver = driver_of(board, start=opened_by("On"), gap=skip(after=5))
+    driver.pipe("orders", order(4, kind="Is"))
+    driver.advance(20)
+    assert driver.counts("board").skipped == 3
+    assert explained(driver).causes == (
+        "it went on without sequences 1 to 3: given up, and not seen since",
+    )

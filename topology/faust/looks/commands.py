@@ -10,7 +10,7 @@ from topology.explain.fold import of_counts
 from topology.explain.sides import body_of
 from topology.explain.told import WAITS, Told, answered, merged, waits
 from topology.faust.looks.durable import Durable
-from topology.faust.operate import views_of
+from topology.faust.named import views_of
 from topology.view import View
 
 LIMIT = 50

@@ -12,7 +12,7 @@ from topology.faust.kafka import partition_count
 from topology.faust.looks.commands import pending
 from topology.faust.looks.durable import Durable, Group
 from topology.faust.looks.inputs import Inputs
-from topology.faust.operate import views_of
+from topology.faust.named import views_of
 from topology.lane_names import lanes_of, lanes_told, readings
 from topology.lanes import split_lane
 from topology.on_gap import Ask

@@ -12,7 +12,7 @@ from topology.explain.passed import by_hand
 from topology.explain.sides import dead_of
 from topology.explain.trouble import troubles
 from topology.faust.looks.durable import Durable
-from topology.faust.operate import views_of
+from topology.faust.named import views_of
 from topology.view_task import ViewTask
 
 LIMIT = 50

@@ -5,7 +5,7 @@ from typing import Any
 from topology.explain.fold import of_waiting
 from topology.explain.parked import Aside, Parked, parked_of, reason_of
 from topology.faust.looks.durable import Durable
-from topology.faust.operate import views_of
+from topology.faust.named import views_of
 
 LIMIT = 50
 """Streams that are listed unless told otherwise."""

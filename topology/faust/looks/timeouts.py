@@ -9,7 +9,7 @@ from topology.explain.untried import untried
 from topology.faust.looks.durable import Durable
 from topology.faust.looks.recorded import Reading
 from topology.faust.looks.ticker import Ticker
-from topology.faust.operate import named
+from topology.faust.named import named
 from topology.sequences import Contiguous
 from topology.source import Source
 from topology.suggest import RATES, Suggested, Suggestion, suggested

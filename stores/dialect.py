@@ -1,0 +1,23 @@
+"""What SQLite and PostgreSQL say differently, for those who write to either."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert(connection: Connection, table: Table) -> Any:
+    """The dialect's INSERT, which has ON CONFLICT."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
+
+
+def begin_writing(connection: Connection) -> None:
+    """In SQLite, be the one who writes from here on; elsewhere rows are locked one by one.
+
+    Else a transaction that has read could not go on to write where another one wrote since.
+    """
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        if not driver.in_transaction:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
