@@ -9,9 +9,12 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import ConsumerRecord
 
 from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
-from topology.engine.stream_task import RekeyTask, StreamTask
+from topology.engine.rows import encode_message
+from topology.engine.stream_task import RekeyTask, StreamTask, malformed
 from topology.faust.kafka import records
 from topology.model.event import Damaged
+from topology.model.large import MESSAGE_BYTES, TOPIC_BYTES, size_of_message, too_large
+from topology.model.origin import ORIGIN, REASON
 from topology.testing.driver.kept import Kept
 
 ORDERS = TopicPartition("orders", 3)
@@ -123,3 +126,62 @@ def test_a_record_that_feigns_an_origin_stops_nothing(headers: Any) -> None:
     task.process([forged], 1000)
     assert task.taken.read == 1
     assert seen == [1]
+
+
+def large(value: int, header: int = 0, compression: int = 0) -> bytes:
+    """A batch of one record with a value and a header of so many bytes."""
+    builder = DefaultRecordBatchBuilder(2, compression, 0, -1, -1, -1, 1 << 16)
+    builder.append(0, 17, b"a", b"x" * value, [("name", b"\1" * header)])
+    return bytes(builder.build())
+
+
+@pytest.mark.parametrize("compression", [0, 1])
+@pytest.mark.parametrize(
+    ("value", "header", "whole"),
+    [
+        (3 << 20, 0, True),
+        (7 << 20, 0, True),
+        (8 << 20, 0, False),
+        (20 << 20, 0, False),
+        (0, 1 << 20, True),
+        (0, 2 << 20, False),
+        (7 << 20, 200_000, False),
+    ],
+)
+def test_a_record_that_fits_no_topic_is_damaged_and_one_that_fits_is_whole(
+    value: int, header: int, whole: bool, compression: int
+) -> None:
+    (found,) = fetched(large(value, header, compression))
+    assert isinstance(found, Damaged) is not whole
+    assert len(found.value) == value
+
+
+def test_what_is_made_of_a_message_at_the_limit_fits_its_topic() -> None:
+    headers = [(name, b"\1" * 70_000) for name in ("n" * 200, "m" * 200)]
+    spent = size_of_message(Record("orders", 0, 0, b"\2" * 1000, b"", headers))
+    body = b"x" * (MESSAGE_BYTES - spent)
+    message = Record("o" * 249, 99_999, 2**62, b"\2" * 1000, body, headers, 2**41)
+    assert too_large(message) is None
+    topology = Topology("t")
+    source = topology.source("orders", inspector=lambda m: ("s" * 512, 7, "kind", {}))
+    unit = RekeyTask(topology, source).process([message], 2**41)
+    row = encode_message(message, 2**41)
+    malformed(topology, message, unit, Malformed("x" * 10_000), 2**41)
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 16)
+    for outs in unit.keyed.values():
+        for key_, value, timestamp, headers_ in outs:
+            assert value == body
+            size = builder.size_in_bytes(0, timestamp, key_, value, headers_)
+            assert size < TOPIC_BYTES - 10_000
+    assert len(row) < TOPIC_BYTES - 10_000
+
+
+def test_of_a_message_that_is_too_large_the_malformed_topic_has_where_it_was() -> None:
+    (record,) = fetched(large(9 << 20))
+    topology = Topology("t")
+    source = topology.source("orders", inspector=Inspector(stream=key(), sequence="seq"))
+    unit = RekeyTask(topology, source).process([record], 17)
+    ((_, value, _, headers),) = unit.keyed[topology.malformed_topic]
+    assert value is None
+    assert dict(headers)[ORIGIN] == b"orders/3/0/17"
+    assert b"the limit is" in dict(headers)[REASON]

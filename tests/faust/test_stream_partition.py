@@ -12,7 +12,7 @@ from topology.engine.positions import Positions, encode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.faust.kafka.offsets import Committed
 from topology.faust.worker.stream_partition import StreamPartition
-from topology.model.counts import Counts, encode_counts
+from topology.model.counts import Counts, encode_counts, left_behind
 
 PLACE = TopicPartition("in", 0)
 SETTINGS = SimpleNamespace(
@@ -34,6 +34,15 @@ class FakeWriter:
 
 async def opened(row: Positions, written: Positions | None = None) -> tuple[list[str], list[str]]:
     """What writers did, and which views are read together, of a partition that is at 5.
+
+    As in `started`.
+    """
+    told, runners = await started(row, written)
+    return told, [*runners[0].step.task.views]
+
+
+async def started(row: Positions, written: Positions | None = None) -> tuple[list[str], list[Any]]:
+    """What writers did, and the runners, of a partition that is at 5.
 
     row: where view `v` stood. written: where an earlier owner brings it before it is fenced off.
     """
@@ -75,6 +84,7 @@ async def opened(row: Positions, written: Positions | None = None) -> tuple[list
         beside=SimpleNamespace(seek=lambda partition, offset: None),
         views={name: SimpleNamespace(do=do) for name in tables},
         reader=reader,
+        refusals=lambda place: None,
         writer=lambda place, view="": FakeWriter(view, told),
     )
 
@@ -82,7 +92,25 @@ async def opened(row: Positions, written: Positions | None = None) -> tuple[list
         raise error
 
     runners: list[Any] = await StreamPartition(PLACE, source, shared, crash).open()
-    return told, [*runners[0].step.task.views]
+    return told, runners
+
+
+async def test_a_view_that_joins_says_so_though_nothing_comes() -> None:
+    for row, joins in ((Positions(input=5), True), (Positions(), False)):
+        step = (await started(row))[1][0].step
+        assert step.owes is joins
+        unit = step.move(PLACE, 5, None)
+        assert ((POSITIONS, None) in unit.rows["v"]) is joins
+        assert not step.owes
+
+
+async def test_what_a_view_had_nothing_to_say_of_is_not_left_behind() -> None:
+    """Markers and malformed messages at the end of a partition move the group's offset only."""
+    step = (await started(Positions()))[1][0].step
+    rows = step.move(PLACE, 8, None).rows
+    for name in ("u", "v"):
+        assert left_behind(dict(rows[name])[COUNTS], 8) is None
+    assert step.move(PLACE, 8, None).rows == {}
 
 
 async def test_a_view_that_joins_the_others_has_its_own_writer_fenced_off_first() -> None:

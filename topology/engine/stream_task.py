@@ -13,6 +13,7 @@ from topology.engine.rows import POSITIONS
 from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
+from topology.model.large import too_large
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable
@@ -51,6 +52,8 @@ class StreamTask:
         self.position = position
         self.taken = Taken() if taken is None else taken
         self.apart = apart
+        self.joined = False
+        """Whether a view reads with the others of which its row does not say so yet."""
         self._alarm = Alarm()
         self._link = link_of(source.sequence)
         self.views = {
@@ -140,16 +143,21 @@ class StreamTask:
             positions = task.positions
             if self.apart or positions.halted is not None:
                 positions.input = self.position
+            elif task.noted not in (None, self.position):
+                # What it had nothing to say of, as markers, is not what it has not read.
+                task.note(unit, [])
             row = encode_positions(positions)
             if row != task.positions_row:
                 task.positions_row = row
                 unit.rows.setdefault(name, []).append((POSITIONS, row))
+        self.joined = False
 
     def admit(self, name: str, task: ViewTask) -> None:
         """Take in a view that has read as far by itself: from here on it reads with the others."""
         self.views[name] = task
         task.position = self.position
         positions = task.positions
+        self.joined |= positions.input is not None
         positions.input = None
         if positions.began is not None and positions.missed is None:
             # Of what came before here, all that it received came since it began.
@@ -225,10 +233,15 @@ class RekeyTask:
 def malformed(
     topology: Topology, message: Message, unit: CommitUnit, reason: Malformed, now: int
 ) -> None:
-    """Send a message to the malformed topic, with the reason."""
+    """Send a message to the malformed topic, with the reason; of one that is too large for that,
+    only where it was."""
     text = str(reason).encode("utf-8", "backslashreplace")[:4000]
-    headers = [*message.headers, (REASON, text), (ORIGIN, origin(message))]
-    unit.keyed[topology.malformed_topic].append((message.key, message.value, now, headers))
+    told = [(REASON, text), (ORIGIN, origin(message))]
+    if too_large(message) is None:
+        out = message.key, message.value, now, [*message.headers, *told]
+    else:
+        out = None, None, now, told
+    unit.keyed[topology.malformed_topic].append(out)
     unit.malformed += 1
 
 

@@ -66,6 +66,9 @@ class ViewState(Unloads):
         self._old_states: dict[str, bytes | None] = {}
         self.counts = decode_counts(table.get(COUNTS))
         self.position = 0
+        # Up to where the row of the counts says that they count; None where there is none. What a
+        # row says that was there before is not looked at: it is written anew.
+        self.noted = None if table.get(COUNTS) is None else -1
         self.positions_row = table.get(POSITIONS)
         self.positions = decode_positions(self.positions_row)
         self.lateness = None if view.adaptive is None else decode_lateness(table.get(LATENESS))

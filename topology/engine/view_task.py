@@ -290,6 +290,7 @@ class ViewTask(ViewState):
     def note(self, unit: CommitUnit, rows: list[Row]) -> None:
         """Add rows to the unit, and the counts."""
         rows.append((COUNTS, encode_counts(self.counts, self.position)))
+        self.noted = self.position
         name = self.view.name
         unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows
 

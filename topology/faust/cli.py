@@ -1,7 +1,7 @@
 """The operator's commands of `faust -A app`: skip, redrive, unpark, halt, resume, drop, cancel."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from click import IntRange
 from faust.cli import argument, option
@@ -40,6 +40,8 @@ _REASON = option("--reason", default="", help="Those that failed for a reason wi
 
 class Operator(Answering):
     """A command that a worker carries out; the exit status is 1 where it was refused."""
+
+    abstract: ClassVar[bool] = True
 
     async def give(self, command: Command, *, as_json: bool, timeout: float, lives: float) -> None:
         """Give the command and say what came of it."""

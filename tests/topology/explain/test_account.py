@@ -104,6 +104,20 @@ def test_a_range_that_is_missing_is_given_up_by_one_command() -> None:
     assert explained(driver).skipped == ((1, 4),)
 
 
+def test_nothing_is_to_be_given_up_that_may_lie_unread() -> None:
+    driver = driver_of(board)
+    send(driver, 3)
+    read = explained(driver, position=5, end=9, unkeyed=7)
+    assert [each.command.split()[3] for each in read.remedies] == ["skip"]
+    for some in ({"unread": 1}, {"hidden": True}):
+        found = explained(driver, position=5, end=9, unkeyed=7, **some)
+        (remedy,) = found.remedies
+        assert remedy.command == "faust -A shop explain a --view board"
+        assert "re-keyed 7 offsets of the source topics" in remedy.effect
+        assert "partition 0 of its input up to offset 9" in remedy.effect
+        assert "skip" not in account_text(found)
+
+
 def test_what_is_beyond_the_ring_is_told_apart() -> None:
     driver = driver_of(board, buffer=4, full=spill())
     send(driver, *range(2, 40))

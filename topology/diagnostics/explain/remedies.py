@@ -50,6 +50,8 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
     ):
         gap = standing.missing
         assert gap is not None
+        if around.may_come:
+            return [*found, say.command("explain", what=_again(around))]
         force = ("--force",) if gap.count != 1 else ()
         effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
         if task.counts.dead and any(view.dead_topic in each for each in around.unseen):
@@ -65,6 +67,21 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
             )
         )
     return found
+
+
+def _again(around: Around) -> str:
+    """Until when to wait, where what is missing may be under way."""
+    reads = []
+    if around.unkeyed:
+        reads.append(f"a worker has re-keyed {around.unkeyed} offsets of the source topics")
+    if around.lag or not reads:
+        reads.append(
+            f"the view has read partition {around.partition} of its input up to offset {around.end}"
+        )
+    return (
+        f"says it anew; wait until {' and '.join(reads)}, and give nothing up before: what is "
+        "missing may lie there"
+    )
 
 
 class _Say:

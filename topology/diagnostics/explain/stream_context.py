@@ -75,14 +75,15 @@ class Around:
     topics are not re-keyed yet. owner: the group's member that has the partition, None if nobody
     has; group: the state of the group. newest: the stream's last message among the `looked` last
     records of the input; unread: how many messages of the stream are not read yet, in the input and
-    in the source's topics. away: the stream's events in the redelivery topic. late: those that came
-    after they had been given up, newest last. dead, failed: those in the dead topic, and those that
-    the view passed over as their handler failed; malformed: messages without a sense that its id is
-    in. pending: commands that wait, to the stream or to the whole view. failure: why the event at
-    the head of a stream that is set aside failed. command: what an operator's command line begins
-    with. unseen: what was not looked at, in words. read: messages of the stream among the `looked`
-    that the view has read. blocked: the handler that is at it and does not come to an end.
-    requested: what the relay was asked for, newest last, where the view asks.
+    in the source's topics; hidden: whether part of what is not read yet was not looked at. away:
+    the stream's events in the redelivery topic. late: those that came after they had been given up,
+    newest last. dead, failed: those in the dead topic, and those that the view passed over as their
+    handler failed; malformed: messages without a sense that its id is in. pending: commands that
+    wait, to the stream or to the whole view. failure: why the event at the head of a stream that is
+    set aside failed. command: what an operator's command line begins with. unseen: what was not
+    looked at, in words. read: messages of the stream among the `looked` that the view has read.
+    blocked: the handler that is at it and does not come to an end. requested: what the relay was
+    asked for, newest last, where the view asks.
     """
 
     now: int
@@ -94,6 +95,7 @@ class Around:
     group: str = "Empty"
     newest: Arrival | None = None
     unread: int = 0
+    hidden: bool = False
     looked: int = 0
     away: tuple[Away, ...] = ()
     late: tuple[Arrival, ...] = ()
@@ -112,3 +114,8 @@ class Around:
     def lag(self) -> int:
         """How many offsets of the input the view has before it."""
         return max(0, self.end - self.position)
+
+    @property
+    def may_come(self) -> bool:
+        """Whether what the stream misses may lie where the view has not read yet."""
+        return bool(self.unread) or self.hidden

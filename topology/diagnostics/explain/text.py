@@ -142,7 +142,8 @@ def ledger_text(ledger: Ledger) -> str:
     """A gap per line, the oldest first, how many there are in all, and what else is not well."""
     rest = [*map(str, ledger.troubles), *ledger.unseen]
     if ledger.unread:
-        rest.append(f"{ledger.unread} offsets are not read yet")
+        there = ": what is missing may lie there, so give nothing up yet" if ledger.streams else ""
+        rest.append(f"{ledger.unread} offsets are not read yet{there}")
     if not ledger.streams:
         what = "nothing waits for something that is missing"
         return "\n".join([f"{what}, but:", *rest] if rest else [f"no gaps: {what}"])

@@ -7,7 +7,7 @@ could not look or could not be given: no broker, no right, no such view. A pager
 import logging
 import sys
 import traceback
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -33,6 +33,7 @@ class CannotTell(RuntimeError):
 class Answering(AppCommand):
     """A command that answers on standard output, and with its exit status."""
 
+    abstract: ClassVar[bool] = True
     redirect_stdouts = False
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:

@@ -124,8 +124,9 @@ class _Look:
     async def _account(self, task: ViewTask, partition: int, stream: str) -> Account:
         durable, view = self._durable, task.view
         inputs = self._inputs
-        source = await inputs.input(view, partition, task.positions.input, stream)
+        # In this order, what is re-keyed in between is seen twice, rather than not at all.
         unkeyed = await inputs.unkeyed(view, stream)
+        source = await inputs.input(view, partition, task.positions.input, stream)
         position = source.position(task.positions.input)
         away, cut = await durable.away(task, partition, stream)
         told = await pending(durable, view, partition, task.positions.commands)
@@ -143,6 +144,7 @@ class _Look:
             group=self._group.state,
             newest=unkeyed.newest or source.newest,
             unread=sum(1 for offset in source.seen if offset >= position) + unkeyed.mine,
+            hidden=bool(source.unseen or unkeyed.unseen),
             looked=source.looked,
             read=sum(1 for offset in source.seen if offset < position),
             blocked=sides.blocked,

@@ -7,6 +7,9 @@ engine's readers a subclass of it, and all others what they had.
 
 aiokafka also raises for a whole response if one record in it has a header whose name is not UTF-8,
 again whenever it is fetched. Such a response is unpacked anew, by a slower way that goes on.
+
+A record that is too large to be written to Sequitur's own topics is damaged, too. Only of responses
+that may have one is each record looked at.
 """
 
 from collections.abc import Iterator
@@ -18,6 +21,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import _MemoryRecordsPy
 
 from topology.model.event import Damaged, Record
+from topology.model.large import ESCAPED, MESSAGE_BYTES, too_large
 
 PartitionRecords: Any = fetcher.PartitionRecords
 MemoryRecords: Any = fetcher.MemoryRecords
@@ -80,6 +84,31 @@ class EngineRecords(TolerantRecords):
         return damaged(made, f"a header name is not UTF-8: {torn[0]}") if torn else made
 
 
+class LargeRecords(EngineRecords):
+    """The same of a response that may have records which are too large."""
+
+    def _consumer_record(self, tp: Any, record: Any) -> Record:
+        made = super()._consumer_record(tp, record)
+        reason = too_large(made)
+        return made if reason is None else damaged(made, reason)
+
+
+def may_be_large(response: bytes) -> bool:
+    """Whether a batch of a response is so large, or compressed so that it may be."""
+    at = 0
+    while at + 23 <= len(response):
+        size = int.from_bytes(response[at + 8 : at + 12], "big")
+        compressed = response[at + (22 if response[at + 16] >= 2 else 17)] & 7
+        if compressed or size > _MAY_BE:
+            return True
+        at += 12 + size
+    return False
+
+
+_MAY_BE = MESSAGE_BYTES // (2 * ESCAPED)
+"""Bytes of a batch in which no record counts as too large."""
+
+
 def damaged(record: Record, reason: str) -> Damaged:
     """The same record as one that no event may be made of."""
     return Damaged(
@@ -123,7 +152,10 @@ class _TolerantMemory(_MemoryRecordsPy):  # type: ignore[misc]
 
 
 def _unpacking(tp: Any, records: Any, aborted: Any, offset: int, key: Any, *others: Any) -> Any:
-    kind = EngineRecords if key is raw else TolerantRecords
+    kind: Any = TolerantRecords
+    if key is raw:
+        response = getattr(records, "response", b"")
+        kind = LargeRecords if may_be_large(response) else EngineRecords
     return kind(tp, records, aborted, offset, key, *others)
 
 

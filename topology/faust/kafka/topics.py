@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from topology.declaration.topology import Topology
+from topology.model.large import TOPIC_BYTES
 
-MESSAGE_BYTES = 8 << 20
-"""max.message.bytes of the topics that Sequitur makes: a message plus what is noted of it."""
 DAY = 86_400_000
 """Milliseconds."""
 
@@ -34,7 +33,7 @@ class Topic:
 def own(name: str, partitions: int, *, compact: bool = False, keep_days: float = 0) -> Topic:
     """A topic that a worker fills. keep_days: -1 for ever, 0 as long as the broker says."""
     config = {
-        "max.message.bytes": str(MESSAGE_BYTES),
+        "max.message.bytes": str(TOPIC_BYTES),
         "cleanup.policy": "compact" if compact else "delete",
     }
     if keep_days:

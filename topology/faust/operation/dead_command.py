@@ -1,5 +1,7 @@
 """The command `faust -A app redrive-dead`."""
 
+from typing import ClassVar
+
 from faust.cli import option
 
 from topology.diagnostics.explain.times import seconds_of
@@ -19,6 +21,8 @@ CHOICE = (
 
 class Redrive(Answering):
     """Reads and writes topics by itself; a worker takes what it put back."""
+
+    abstract: ClassVar[bool] = True
 
     async def redrive(
         self,

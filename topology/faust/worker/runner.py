@@ -112,6 +112,7 @@ class Runner:
                 await self._commit(await step.take([]))
                 continue
             idle = 0.0 if step.hurries else max(0.0, min(IDLE, (step.due - wall()) / 1000))
+            before = self.taken
             records = await self._rest(self._fetch(idle))
             if records:
                 self.taken = records[-1].offset + 1
@@ -119,11 +120,17 @@ class Runner:
                 await self._commit(await step.take(part))
             # Transaction markers take offsets too, and bring no records.
             self.taken = position = await self._reader.position(self.source)
+            if (again := records[0].offset if records else position) < before:
+                logger.warning(
+                    "%s: read up to offset %d, and ends before that now: it was deleted and made "
+                    "again, and is read from offset %d on",
+                    self.source, before, again,
+                )  # fmt: skip
             self._admit(position)
             unit = await step.fire(position)
-            if position > self._committed and not records:
+            if step.owes or (position > self._committed and not records):
                 # The committed offset follows the position, so that a partition that is read to
-                # its end also looks so.
+                # its end also looks so; and so does a view's row that says how it reads.
                 unit = step.move(self.source, position, unit)
             if unit is not None:
                 await self._commit(unit)

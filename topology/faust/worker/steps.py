@@ -58,6 +58,11 @@ class Step:
         """Whether something is to be told soon, so that no fetch should wait for records."""
         return False
 
+    @property
+    def owes(self) -> bool:
+        """Whether something is to be made durable, though nothing came."""
+        return False
+
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         """The unit that also says that all of `source` before `position` is read."""
         raise NotImplementedError
@@ -220,6 +225,10 @@ class StreamStep(Step):
     def hurries(self) -> bool:
         views = self.task.views.items()
         return any(self._rebuilds[name].ready for name, view in views if view.rebuilds)
+
+    @property
+    def owes(self) -> bool:
+        return self.task.joined
 
     @property
     def unfinished(self) -> bool:
