@@ -135,6 +135,38 @@ def test_where_the_tables_decide_a_stream_goes_on_only_with_what_was_processed(
     engine.dispose()
 
 
+def test_what_a_killed_consumer_left_prepared_holds_up_no_start(
+    server: Postgres, other: Engine, unique: Callable[[str], str]
+) -> None:
+    """The coordinator that resolves it needs the cursor, which waits for nothing where all is."""
+    url = server.new_database(unique("cursor"))
+    # Whatever waits for a lock fails, rather than to wait for ever.
+    engine = open_engine(url + ("&" if "?" in url else "?") + "options=-c%20lock_timeout%3D5000")
+
+    def step(what: str) -> None:
+        if what.startswith("prepared"):
+            raise Crash
+
+    cursor = Cursor(engine)
+    cursor.receive([message(1), message(2)])
+    with (
+        pytest.raises(Crash),
+        two_phase_delivery(cursor, Coordinator(other, {"cursor": engine}, step=step)) as (_, to),
+    ):
+        write(to[0], message(1))
+    Cursor(engine, "another").receive([message(1)])
+    again = Cursor(engine)
+    coordinator = Coordinator(other, {"cursor": engine})
+    came = []
+    for _ in range(2):
+        with two_phase_delivery(again, coordinator) as (found, connections):
+            assert found is not None
+            write(connections[0], found)
+            came.append(found.content.decode())
+    assert came == ["a1", "a2"]
+    engine.dispose()
+
+
 def test_a_coordinator_without_the_cursor_s_database_is_refused(
     engine: Engine, other: Engine, tmp_path: Path
 ) -> None:
