@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from apps.local.postgres import Postgres
 from stores.db.engines import open_engine
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Cursor, CursorError
 from stores.inbox.two_phase_delivery import two_phase_delivery
-from stores.two_phase.coordinator import Coordinator
+from stores.two_phase.coordinator import Coordinator, TwoPhase
+from stores.two_phase.prepared import prepare
 from tests.contracts.cursor.parts import done, make_table, message, write
 
 pytestmark = pytest.mark.integration
@@ -143,17 +144,18 @@ def test_what_a_killed_consumer_left_prepared_holds_up_no_start(
     # Whatever waits for a lock fails, rather than to wait for ever.
     engine = open_engine(url + ("&" if "?" in url else "?") + "options=-c%20lock_timeout%3D5000")
 
-    def step(what: str) -> None:
-        if what.startswith("prepared"):
-            raise Crash
-
     cursor = Cursor(engine)
     cursor.receive([message(1), message(2)])
-    with (
-        pytest.raises(Crash),
-        two_phase_delivery(cursor, Coordinator(other, {"cursor": engine}, step=step)) as (_, to),
-    ):
-        write(to[0], message(1))
+    killed = TwoPhase(Coordinator(other, {"cursor": engine}), ("cursor",))
+    taken = cursor.delivering.take(killed.connections[1], 1, 1)
+    assert taken is not None
+    cursor.delivering.settle(killed.connections[1], taken)
+    prepare("cursor", killed._parts["cursor"][1])
+    for connection in killed.connections:
+        connection.invalidate()
+        connection.close()
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM pg_prepared_xacts")).scalar() == 1
     Cursor(engine, "another").receive([message(1)])
     again = Cursor(engine)
     coordinator = Coordinator(other, {"cursor": engine})
