@@ -33,6 +33,7 @@ from topology.inspectors import (
 )
 from topology.inspectors.fields import header, key
 from topology.inspectors.inspector import Inspected
+from topology.inspectors.normalise import sequence_number, stream_id
 from topology.model.changes import Delete, Emit, Output, Upsert
 from topology.model.column_types import decimal
 from topology.model.counts import Counts
@@ -89,8 +90,10 @@ __all__ = [
     "rebuild_stream",
     "redeliver",
     "retry",
+    "sequence_number",
     "skip",
     "spill",
+    "stream_id",
     "suggest_timeouts",
     "wait",
 ]

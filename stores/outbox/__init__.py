@@ -1,0 +1,20 @@
+"""Capture: messages go into a log in the transaction that changes what they tell of."""
+
+from stores.db.engines import open_engine
+from stores.db.sqlite_engine import begin_immediate
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
+from stores.outbox.message import START, Draft, Message, MessageLogError, MessageRefused, Position
+
+__all__ = [
+    "START",
+    "Draft",
+    "Message",
+    "MessageLog",
+    "MessageLogError",
+    "MessageRefused",
+    "Outbox",
+    "Position",
+    "begin_immediate",
+    "open_engine",
+]

@@ -1,0 +1,10 @@
+"""Transactions of several databases: committed in all of them, or in none."""
+
+from stores.two_phase.coordinator import Coordinator, OutcomeUnknown
+from stores.two_phase.log import TwoPhaseError
+
+__all__ = [
+    "Coordinator",
+    "OutcomeUnknown",
+    "TwoPhaseError",
+]

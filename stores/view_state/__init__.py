@@ -1,0 +1,28 @@
+"""Where the state of views is kept.
+
+`stores.view_state.contract` is what a store of your own has to pass.
+"""
+
+from stores.view_state.memory import MemoryStore
+from stores.view_state.stores import open_store
+from stores.view_state.table import (
+    Store,
+    TableBusy,
+    TableError,
+    TableFenced,
+    TableFull,
+    TableUnavailable,
+    ViewTable,
+)
+
+__all__ = [
+    "MemoryStore",
+    "Store",
+    "TableBusy",
+    "TableError",
+    "TableFenced",
+    "TableFull",
+    "TableUnavailable",
+    "ViewTable",
+    "open_store",
+]

@@ -22,6 +22,20 @@ from topology.faust import compile as compile_topology
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+FACES = {
+    "stores.inbox",
+    "stores.outbox",
+    "stores.sinks",
+    "stores.two_phase",
+    "stores.view_state",
+    "stores.view_state.contract",
+    "topology",
+    "topology.faust",
+    "topology.spark",
+    "topology.testing",
+}
+"""What a user imports from; `contract` is apart, since it needs pytest."""
+
 _BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")
 _KINDS = {"python", "bash", "json", "text", "mermaid"}
@@ -113,6 +127,16 @@ def test_all_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name, test in list(names.items()):
         if name.startswith("test_"):
             test()
+
+
+def test_a_user_imports_from_public_faces_only(page: Path) -> None:
+    found = {
+        name
+        for kind, text, _ in blocks(page)
+        if kind == "python"
+        for name in re.findall(r"^\s*(?:from|import) ((?:topology|stores)[\w.]*)", text, re.M)
+    }
+    assert found <= FACES, f"{page.name} imports {sorted(found - FACES)}"
 
 
 def test_the_readme_s_topology_has_some_twenty_lines() -> None:

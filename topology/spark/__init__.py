@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from topology.spark.live import run, start
     from topology.spark.settings import Settings
+    from topology.spark.supported import check_supported
 
-__all__ = ["Settings", "run", "start"]
+__all__ = ["Settings", "check_supported", "run", "start"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,4 +18,6 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("topology.spark.live"), name)
     if name == "Settings":
         return import_module("topology.spark.settings").Settings
+    if name == "check_supported":
+        return import_module("topology.spark.supported").check_supported
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
