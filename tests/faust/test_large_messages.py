@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from topology.origin import REASON
 
 from tests.conftest import BrokerAddress
 from tests.faust.worker import Worker
+from topology.model.origin import REASON
 
 pytestmark = pytest.mark.integration
 

@@ -133,7 +133,7 @@ def test_a_table_without_room_names_folder_and_remedy_and_keeps_what_it_has(tmp_
 import resource, sys, time
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from stores import rocksdb
+from stores.view_state import rocksdb
 rocksdb.WRITE_BUFFER_BYTES = 64 << 10
 path = Path({str(tmp_path / "0")!r})
 table = rocksdb.RocksTable(path)

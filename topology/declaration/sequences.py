@@ -75,8 +75,8 @@ def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contig
             f"start at {step - 2**63} or above"
         )
     whole = isinstance(jump, int) and not isinstance(jump, bool)
-    if jump is not None and not (whole and 1 <= jump < 2**63):
-        raise DeclarationError(f"contiguous(jump={jump!r}): jump must be an int from 1 to 2^63 - 1")
+    if jump is not None and not (whole and 1 <= jump <= 2**64):
+        raise DeclarationError(f"contiguous(jump={jump!r}): jump must be an int from 1 to 2^64")
     return Contiguous(start, step, jump)
 
 

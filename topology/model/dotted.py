@@ -21,7 +21,7 @@ _EXTRAS = {
     "redis": "redis",
 }
 """Package → the extra of Sequitur that brings it."""
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 
 
 def load(what: str, place: str, instead: str) -> Any:

@@ -128,6 +128,8 @@ class Progress:
                 rest = [(first, sequence - step)] if first < sequence else []
                 rest += [(sequence + step, last)] if sequence < last else []
                 self.skipped = (*self.skipped[:at], *rest, *self.skipped[at + 1 :])[-SKIPPED_KEPT:]
+                if not self.skipped:
+                    self.below = ()
                 return
 
 

@@ -27,7 +27,7 @@ def test_the_views_equal_pandas_whatever_the_network_does(
     driver = TopologyTestDriver(topology)
     begin = driver.now
     for at, index, station in delivery.arrivals[["at", "index", "station"]].itertuples(index=False):
-        driver.advance(at - (driver.now - begin) / 1000)
+        driver.advance(max(0.0, at - (driver.now - begin) / 1000))
         driver.pipe(SOURCE, messages[index], key=station)
     driver.advance(60)
 
