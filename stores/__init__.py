@@ -1,0 +1,1 @@
+"""What is kept outside of Kafka: view state, read stores, outbox, inbox, decisions, locks."""

@@ -1,0 +1,1 @@
+"""Databases: engines by URL, dialects, clocks, and what an error means."""

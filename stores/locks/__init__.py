@@ -1,0 +1,1 @@
+"""Who may do a job just now: leases and claims."""

@@ -139,6 +139,28 @@ def test_a_user_imports_from_public_faces_only(page: Path) -> None:
     assert found <= FACES, f"{page.name} imports {sorted(found - FACES)}"
 
 
+def test_the_files_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(
+        r"(?<![\w/.-])((?:topology|stores|apps|tests|scripts)/[\w/.-]*\w/?)", page.read_text()
+    )
+    missing = [each for each in named if not (ROOT / each.rstrip(".")).exists()]
+    assert not missing
+
+
+def test_the_rooms_of_the_architecture_are_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    for house in ("topology", "stores"):
+        rows = re.search(rf"\| `{house}/` \| has \|\n\|[-|]+\|\n((?:\|.*\n)+)", text)
+        assert rows is not None
+        rooms = set()
+        for row in rows[1].splitlines():
+            room, *inside = re.findall(r"`([\w/]+/|\w+\.py)`", row)
+            rooms.add(room.rstrip("/"))
+            for each in inside:
+                assert (ROOT / house / room / each).exists(), (room, each)
+        assert rooms == {path.parent.name for path in (ROOT / house).glob("*/__init__.py")}
+
+
 def test_the_readme_s_topology_has_some_twenty_lines() -> None:
     first = next(text for kind, text, _ in blocks(PAGES[0]) if kind == "python")
     assert "Topology(" in first

@@ -1,0 +1,1 @@
+"""Declarations: topology, sources, views, and what can be chosen for them."""

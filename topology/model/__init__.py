@@ -1,0 +1,1 @@
+"""Values without behaviour: events, records, row changes, tables, counts, errors, names."""

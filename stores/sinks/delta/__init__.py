@@ -1,0 +1,1 @@
+"""Read stores of Delta Lake tables."""

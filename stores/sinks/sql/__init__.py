@@ -1,0 +1,1 @@
+"""Read stores in SQL databases."""

@@ -1,0 +1,1 @@
+"""What operators can tell a view, and what would become of it."""

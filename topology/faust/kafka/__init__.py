@@ -1,0 +1,1 @@
+"""Kafka beside Faust's group consumer: clients, readers, topics, offsets, clocks."""

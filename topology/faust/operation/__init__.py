@@ -1,0 +1,1 @@
+"""Commands of `faust -A app` that change something."""

@@ -1,0 +1,1 @@
+"""The worker: partitions, runners, steps, tables and writers."""

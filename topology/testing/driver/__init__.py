@@ -1,0 +1,1 @@
+"""TopologyTestDriver: a topology without a broker, one message at a time."""

@@ -1,0 +1,1 @@
+"""The simulator: a topology under crashes, rebalances and zombies, by a seed."""
