@@ -116,6 +116,8 @@ def _fitted(table: TableState, changes: list[Any], limits: Limits) -> Fitted:
 def _keys(table: TableState, keys: list[Any], limit: int | None) -> list[tuple[Any, ...]]:
     if not _all_of(dict, keys) or set(map(len, keys)) != {len(table.key)}:
         raise Refused("key")
+    if limit and 8 * len(table.key) > limit:  # What is no text counts as so much.
+        raise Refused("key")
     columns = [list(map(itemgetter(column), keys)) for column in table.key]
     for at, (kind, values) in enumerate(zip(table.key.values(), columns, strict=True)):
         if kind not in _PLAIN:
