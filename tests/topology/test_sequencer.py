@@ -173,20 +173,27 @@ def test_neither_ring_nor_drain_changes_when_gaps_are_given_up(
 ) -> None:
     """A gap's time counts from when the first event behind it arrived, ring or not.
 
-    Where a drain is cut off in the very millisecond in which a gap is due, what arrives in that
-    millisecond is in time; so with a small drain nothing arrives then.
+    A drain that is cut off may give a gap up later than it is due, never earlier: what arrives in
+    between is in time.
     """
-    after = 2000 if drain > 2 else 1999
-    held = Held(Ordering(size=size, skip_after=after, drain=drain))
+    held = Held(Ordering(size=size, skip_after=2000, drain=drain))
     for at, together in moments(arrivals):
         held.take(*events(together), now=at)
         held.finish(now=at)
 
-    for stream, model in models(arrivals, after=after).items():
-        assert held.handled.get(stream, []) == model.handled
-        assert sorted(held.rows.get(stream, ())) == sorted(model.waiting)
+    expected = models(arrivals, after=2000)
     late = sum(len(step.late) for step in held.steps)
-    assert late == sum(model.late for model in models(arrivals, after=after).values())
+    for stream, model in expected.items():
+        handled = held.handled.get(stream, [])
+        assert handled == sorted(handled)
+        assert set(handled) >= set(model.handled)
+        if drain > 2:
+            assert handled == model.handled
+            assert sorted(held.rows.get(stream, ())) == sorted(model.waiting)
+    if drain > 2:
+        assert late == sum(model.late for model in expected.values())
+    else:
+        assert late <= sum(model.late for model in expected.values())
 
 
 @pytest.mark.parametrize("size", [1, 2, 64])
