@@ -7,7 +7,7 @@ partition starts again from what is committed, and goes on.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -90,10 +90,11 @@ class Refusals:
         """Let the events fail whose messages are refused, when they are handled again; and pack
         records of topics that take small batches only as these take them."""
         if isinstance(error, MessageSizeTooLargeError):
-            await self._learn({**unit.colocated, **unit.keyed})
+            await self._learn({**unit.colocated, **unit.keyed}, {each[0] for each in unit.sent})
         there = {
             id(out) for each in (unit.colocated, unit.keyed) for o in each.values() for out in o
         }
+        every: list[tuple[SentBy, KafkaError]] = []
         topics: defaultdict[str, list[SentBy]] = defaultdict(list)
         for each in unit.sent:
             if id(each[1]) in there:
@@ -105,15 +106,24 @@ class Refusals:
                 if not refused:
                     break
                 found += len(refused)
-                for sent, why in refused:
-                    self._note(sent, why)
+                every += refused
+        for sent, why in every:
+            self._note(sent, why)
+        if not every and not isinstance(error, MessageSizeTooLargeError):
+            logger.warning(
+                "%s: Kafka refuses a batch (%r), and no handler's message by itself; it was to go "
+                "to %s",
+                self._source, error, ", ".join(sorted({*unit.colocated, *unit.keyed})),
+            )  # fmt: skip
 
-    async def _learn(self, topics: Iterable[str]) -> None:
-        """Note which topics take smaller batches than the worker makes."""
+    async def _learn(self, topics: Iterable[str], others: Collection[str]) -> None:
+        """Note which topics take smaller batches than the worker makes. others: those of handlers,
+        which get a batch a record where their settings may not be read."""
         names = list(topics)
         known = await configs(self._app, names)
         for topic in names:
-            limit = int(known.get(topic, {}).get("max.message.bytes", 1))
+            unknown = 1 if topic in others else BATCH_BYTES
+            limit = int(known.get(topic, {}).get("max.message.bytes", unknown))
             if limit < BATCH_BYTES:
                 self._partitions.limits[topic] = limit
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from topology.engine.commit_unit import CommitUnit
@@ -191,7 +192,7 @@ class Runner:
             ends = await self.writer.commit(unit, self.source)
         except REFUSALS as error:
             if self._refusals is not None:
-                await self._refusals.note(unit, error)
+                await self._note_refused(self._refusals, unit, error)
             raise
         if unit.next_offset is not None:
             self._committed = unit.next_offset
@@ -201,6 +202,16 @@ class Runner:
             logger.warning("%s", "\n".join(printable(each, 4000) for each in report.split("\n")))
         # One breath per step, so that no partition starves the others or the heartbeat.
         await asyncio.sleep(0)
+
+    async def _note_refused(self, refusals: Refusals, unit: CommitUnit, error: KafkaError) -> None:
+        try:
+            await refusals.note(unit, error)
+        except KafkaError as why:
+            logger.warning(
+                "%s: Kafka refuses a message (%r), and which one cannot be found out: %r; the "
+                "worker needs the right to transactional ids that begin with its group's name",
+                self.source, error, why,
+            )  # fmt: skip
 
     async def stop(self, grace: float) -> None:
         """Finish the step in hand within `grace` seconds, else drop it, and stop."""
