@@ -34,7 +34,7 @@ if os.environ.get("NEW"):
     topology.view("new", of=source, handler=handler)
     topology.view("slow", of=source, handler=awaited)
 
-app = compile(topology, group=prefix, guarantee=os.environ["GUARANTEE"], session_timeout=6)
+app = compile(topology, group=prefix, guarantee=os.environ["GUARANTEE"], session_timeout=45)
 """
 STREAMS = 12
 

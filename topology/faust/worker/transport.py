@@ -15,9 +15,22 @@ from faust.tables.recovery import Recovery as FaustRecovery
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from topology.faust.worker.former_member import leave_if_changed
+
 
 class Consumer(driver.Consumer):
     """The group consumer; the partitions that the engine runs stay paused in it for good."""
+
+    _subscribed = False
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe; the first time without what this instance read in another version."""
+        topics = set(topics)
+        if not self._subscribed:
+            self._subscribed = True
+            coordinator = self._thread._ensure_consumer()._coordinator
+            await self._thread.call_thread(leave_if_changed, coordinator, self.app.assignor, topics)
+        await super().subscribe(topics)
 
     def resume_partitions(self, tps: Iterable[TP]) -> None:
         engine = self.app.engine  # type: ignore[attr-defined]
