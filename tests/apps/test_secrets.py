@@ -17,7 +17,7 @@ from apps.local.ports import HOST, free_port
 from apps.outcome import log_to_stderr
 from stores.view_state.stores import open_store
 from stores.view_state.table import TableError
-from tests.stores.test_urls import POSITIONS, SECRET
+from tests.stores.db.test_urls import POSITIONS, SECRET
 from topology.faust.settings import Settings
 
 URLS = [p.replace("@host", "@127.0.0.1:1") for p in POSITIONS if not p.startswith("delta")]
