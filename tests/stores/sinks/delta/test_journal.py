@@ -51,8 +51,8 @@ def test_a_batch_without_tables_counts_at_once() -> None:
 def test_an_entry_is_read_as_it_was_written() -> None:
     after = State({AT: Position("t", 0, 5, 3, 1, 1)}, {"q": (2, "now", 9)}, {"a": {AT: 7}})
     for switch in (None, Switch("next", ["t"], ["a"])):
-        amended = () if switch else (("t", -1, 0, b'{"\xc3\xa9": 1}'), ("t", -1, 1, None))
-        entry = Entry(3, ["a"], State(), after, switch, amended)
+        replacing = () if switch else (("t", -1, 0, b'{"\xc3\xa9": 1}'), ("t", -1, 1, None))
+        entry = Entry(3, ["a"], State(), after, switch, replacing)
         assert decoded(entry.encoded()) == entry
 
 
