@@ -25,8 +25,7 @@ from apps.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order, submitted
 from stores.db.urls import without_password
-from stores.sinks.by_url import needs_spark, open_sink
-from stores.sinks.sink import Sink
+from stores.sinks import Sink, needs_spark, open_sink
 from topology.declaration.topology import Topology
 
 LOOK_SECONDS = 0.2

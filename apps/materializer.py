@@ -24,7 +24,7 @@ from apps.outputs import Deployed, named
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks.by_url import KINDS, needs_spark
+from stores.sinks import KINDS, needs_spark
 
 log = logging.getLogger("materializer")
 

@@ -18,7 +18,7 @@ from apps.checkpoints import checkpoint_topics, committed_batch
 from apps.dead_rows import DeadRows
 from apps.materializer_report import Done, Report
 from apps.spark_exceptions import SPARK_ERRORS
-from stores.sinks.sink import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
+from stores.sinks import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
 from topology.spark.fetching import FETCHING
 
 LOOK_SECONDS = 0.5

@@ -29,7 +29,7 @@ from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
 from apps.signals import take_signals
 from apps.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks.sink import OLD
+from stores.sinks import OLD
 from topology.model.closest import closest
 from topology.view_rebuild import CannotRebuild
 

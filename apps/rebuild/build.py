@@ -15,7 +15,7 @@ from apps.rebuild.limits import Limits
 from apps.rebuild.load import Loader
 from apps.rebuild.plan import Plan, WorkFolder
 from apps.rebuild.progress import Progress
-from stores.sinks.sink import Sink
+from stores.sinks import Sink
 from topology import Topology, View
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connection

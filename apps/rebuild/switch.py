@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.rebuild.plan import Plan
 from apps.rebuild.progress import Progress
-from stores.sinks.sink import NotYet, Position, Sink, StoreError
+from stores.sinks import NotYet, Position, Sink, StoreError
 from topology.faust.kafka.follower import Follower
 
 PATIENCE = 300.0

@@ -25,7 +25,7 @@ from apps.local.process import tail
 from apps.soak.done import Done, Round, lasts, load, save, table
 from apps.soak.materializers import Materializer
 from apps.soak.views import PARTITIONS, TABLE, Views
-from stores.sinks.by_url import needs_spark, open_sink
+from stores.sinks import needs_spark, open_sink
 
 KINDS = ("sqlite", "postgresql", "delta")
 _BATCH = ("--max-rows-per-trigger", "400")

@@ -22,7 +22,7 @@ from stores.inbox.rows import (
     put,
 )
 from stores.inbox.tables import MESSAGES
-from stores.sinks.dead_limit import DeadLimit, keep_from
+from stores.sinks import DeadLimit, keep_from
 
 
 class Fenced(CursorError):

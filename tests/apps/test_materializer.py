@@ -11,7 +11,7 @@ import pytest
 from apps.materializer import main
 from apps.materializing import Settings, Stopped, Writer
 from apps.outputs import load_topology, named, outputs_of
-from stores.sinks.sink import DeadRecord, StoreError
+from stores.sinks import DeadRecord, StoreError
 from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
 from topology import DeclarationError

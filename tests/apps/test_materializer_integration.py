@@ -17,8 +17,7 @@ from apps.local.home import ROOT
 from apps.local.process import tail
 from apps.soak.materializers import PATIENCE, Materializer
 from apps.soak.views import PARTITIONS, TABLE, Views
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Position
+from stores.sinks import Position, open_sink
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,7 @@ from apps.materializing import Settings
 from apps.materializing_on import materialize_on
 from apps.open_sink import OpenSink
 from apps.outputs import Deployed, Outputs
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Sink, StoreError
+from stores.sinks import Sink, StoreError, open_sink
 from topology import DeclarationError, Table
 
 BOARD = Table("board", key={"id": str}, columns={"total": int})

@@ -70,7 +70,7 @@ def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
     from apps.materializer_report import Report
     from apps.materializing import Settings, materialize
     from apps.spark_session import spark_session
-    from stores.sinks.by_url import needs_spark, open_sink
+    from stores.sinks import needs_spark, open_sink
 
     spark = spark_session("bench", delta=needs_spark(place))
     with tempfile.TemporaryDirectory() as folder, open_sink(place, [TABLE]) as sink:

@@ -11,7 +11,7 @@ from apps.rebuild import job as jobs
 from apps.rebuild.__main__ import main, status
 from apps.rebuild.job import Job, Switch
 from apps.rebuild.plan import Plan, Request, WorkFolder
-from stores.sinks.by_url import open_sink
+from stores.sinks import open_sink
 from topology import Table, Topology
 from topology.faust.worker.snapshot import Snapshot
 
