@@ -3,13 +3,13 @@
 from stores.db.engines import open_engine
 from stores.inbox.async_delivery import adelivery
 from stores.inbox.commands import parked, redrive, unpark
-from stores.inbox.inbox import Cursor
-from stores.inbox.message import CursorError, Message
+from stores.inbox.inbox import Inbox
+from stores.inbox.message import InboxError, Message
 from stores.inbox.two_phase_delivery import two_phase_delivery
 
 __all__ = [
-    "Cursor",
-    "CursorError",
+    "Inbox",
+    "InboxError",
     "Message",
     "adelivery",
     "open_engine",

@@ -1,11 +1,11 @@
-"""What every cursor keeps, whatever database it is in."""
+"""What every inbox keeps, whatever database it is in."""
 
 from tests.contracts.cursor.delivering import Delivering
 from tests.contracts.cursor.parking import Parking
 from tests.contracts.cursor.receiving import Receiving
 
-__all__ = ["CursorContract"]
+__all__ = ["InboxContract"]
 
 
-class CursorContract(Receiving, Delivering, Parking):
+class InboxContract(Receiving, Delivering, Parking):
     """A subclass has a fixture `engine`: of a new, empty database."""
