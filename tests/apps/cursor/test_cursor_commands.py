@@ -8,7 +8,7 @@ from apps.cursor.__main__ import main
 from apps.running import TOKEN
 from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox, Message
-from tests.contracts.cursor.parking import fail
+from tests.contracts.inbox.parking import fail
 
 
 def test_a_parked_stream_is_shown_and_released(

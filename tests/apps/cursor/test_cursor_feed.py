@@ -14,7 +14,7 @@ from apps.relay.records import headers_of
 from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox, Message
 from stores.outbox.message import Message as Captured
-from tests.contracts.cursor.parts import done, make_table, write
+from tests.contracts.inbox.parts import done, make_table, write
 from topology.faust.kafka.records import damaged
 from topology.inspectors import Headers
 from topology.inspectors.fields import key

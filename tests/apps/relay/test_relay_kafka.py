@@ -26,7 +26,7 @@ from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message
 from stores.outbox.retention import Kept
 from tests.apps.relay.parts import until
-from tests.contracts.cursor.parts import consume, make_table, named
+from tests.contracts.inbox.parts import consume, make_table, named
 from topology.engine.commands.command import decode_command
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
