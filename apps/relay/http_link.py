@@ -15,7 +15,7 @@ from apps.relay.acknowledgement import ANSWER_BYTES, Acknowledgement, acknowledg
 from apps.relay.link import Answer, Missing, Sent, Unavailable
 from apps.relay.wire import BATCH, encode
 from stores.db.urls import said, without_password
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 REQUEST_BYTES = 8 << 20

@@ -24,7 +24,7 @@ from apps.relay.kafka_refused import RefusedTopics, settled
 from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from apps.relay.records import SEQUENCE, VOID, headers_of
 from apps.relay.seldom import Seldom
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.engine.commands.command import Command, encode_command
 from topology.model.printable import printable
 

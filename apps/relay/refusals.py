@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from apps.relay.link import Sent
 from apps.relay.seldom import Seldom
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

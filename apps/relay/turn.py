@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from apps.relay.gathered import Gathered
 from apps.relay.link import Answer
 from apps.relay.outstanding import Outstanding
-from stores.outbox.message import Message
+from stores.message import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ from apps.warehouse.orders import Orders
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
 from stores.inbox.work import work
 from stores.locks.lease import Lease
+from stores.message import Message
 
 log = logging.getLogger("warehouse")
 

@@ -9,7 +9,7 @@ from apps.warehouse import stock
 from apps.warehouse.__main__ import main
 from apps.warehouse.orders import Orders
 from stores.db.engines import open_engine
-from stores.inbox.message import Message
+from stores.message import Message
 
 
 def test_the_warehouse_agrees_with_the_orders(
