@@ -9,7 +9,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from apps.local.ports import HOST, free_port
+from sequitur.local.ports import HOST, free_port
 from tests.faust import test_no_broker
 from tests.faust.worker import Worker
 from topology.faust.inspection.answering import Answering, _reason

@@ -23,7 +23,7 @@ from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
-import apps.passthrough
+import passthrough
 from topology.faust.kafka import records
 from topology.faust.worker import transport, writer
 from topology.model.event import Record
@@ -37,7 +37,7 @@ def test_the_versions_are_the_ones_that_were_tried() -> None:
 
 
 def test_an_app_makes_its_transport_and_its_table_manager_where_they_are_replaced() -> None:
-    app = apps.passthrough.app
+    app = passthrough.app
     assert isinstance(app, faust.App)
     assert isinstance(app.transport, transport.Transport)
     assert app.transport.Consumer is transport.Consumer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.db.engines import open_engine
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Cursor, CursorError
