@@ -25,7 +25,7 @@ from tests import quick_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.faust.worker import Worker
+    from tests.topology.faust.worker_process import Worker
 
 _SLOW = [HealthCheck.too_slow]
 for _name, _examples in (("fast", 50), ("thorough", 2000)):
@@ -156,7 +156,7 @@ def worker(
     tmp_path: Path,
 ) -> Iterator["Worker"]:
     """A worker of the module's APP, with an input topic of PARTITIONS, 2 unless it says so."""
-    from tests.faust.worker import Worker
+    from tests.topology.faust.worker_process import Worker
 
     module = request.module
     name = module.__name__.rpartition("test_")[2].replace("_", "-")

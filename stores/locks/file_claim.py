@@ -57,9 +57,9 @@ class FileLines:
         until = _now() + round(seconds * 1000)
         return self._set(names, owner, lambda held: held._replace(until=until)) == len(names)
 
-    def note(self, names: Sequence[str], owner: str, side: str) -> None:
+    def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
         """See `Lines.note`."""
-        self._set(names, owner, lambda held: held._replace(side=side))
+        self._set(names, owner, lambda held: held._replace(shadow=shadow))
 
     def release(self, names: Sequence[str], owner: str) -> None:
         """See `Lines.release`."""
@@ -87,7 +87,7 @@ class FileLines:
                     found = orjson.loads(self._files.content(last))
                     claims = {name: Held(*held) for name, held in found.items()}
                 done = change(claims)
-                kept = {n: list(held) for n, held in claims.items() if held.until or held.side}
+                kept = {n: list(held) for n, held in claims.items() if held.until or held.shadow}
                 try:
                     self._files.add(last + 1, orjson.dumps(kept))
                 except Taken:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from stores.sinks import fast_path as plain_records
+from stores.sinks import fast_path
 from stores.sinks.columns import INT_MAX, INT_MIN, Refused, shown
 from stores.sinks.row_changes import Rows
 from stores.sinks.schema import Schema, refuse_nul
@@ -140,10 +140,10 @@ class Reduction:
         _, _, offsets, values = zip(*chunk, strict=True)
         if self._refused or self._ahead or offsets[0] < position.next_offset:
             return False
-        found = plain_records.decoded(position.topic, values)
+        found = fast_path.decoded(position.topic, values)
         if found is None or len(set(offsets)) < len(offsets):
             return False
-        if not self.schema.limits.nul and plain_records.may_hold_nul(values):
+        if not self.schema.limits.nul and fast_path.may_hold_nul(values):
             return False
         self._look_up(set(found.streams))
         marks: dict[Stream, Mark] = {}
@@ -153,7 +153,7 @@ class Reduction:
             if last is None or mark > last:
                 marks[stream] = mark
                 fresh.append(changes)
-        fitted = plain_records.fitted(self.schema, fresh)
+        fitted = fast_path.fitted(self.schema, fresh)
         if fitted is None:
             return False
         for name, keys, rows in fitted:

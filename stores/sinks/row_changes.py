@@ -54,7 +54,7 @@ class Rows:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Without the cyclic garbage collector, which would look through all rows time and again.
 
     Rows and decoded records have no cycles; this makes a batch a third faster.

@@ -126,13 +126,13 @@ class Partial:
                     pending += follower.take()
                     continue
                 try:
-                    self._amend(pending, [live.get(at) or Position(*at) for at in start])
+                    self._apply(pending, [live.get(at) or Position(*at) for at in start])
                     return
                 except NotYet:
                     if time.monotonic() > until:
                         raise
 
-    def _amend(self, pending: list[OutputRecord], positions: list[Position]) -> None:
+    def _apply(self, pending: list[OutputRecord], positions: list[Position]) -> None:
         ends = {(p.topic, p.partition): p.next_offset for p in positions}
         followed: dict[tuple[str, str], list[Any]] = {}
         for topic, partition, offset, value in pending:
@@ -142,7 +142,7 @@ class Partial:
                 if at in self._streams:
                     followed.setdefault(at, []).append(body)
         records = list(self._records(followed))
-        done = self._live.amend(records, positions)
+        done = self._live.replace_streams(records, positions)
         log.info(
             "%s streams are replaced: %s rows written, %s deleted",
             f"{len(self._streams):,}",

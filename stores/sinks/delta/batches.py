@@ -10,7 +10,7 @@ from stores.sinks.dead_limit import Place
 from stores.sinks.delta.dead_rows import DEAD
 from stores.sinks.delta.journal import Entry
 from stores.sinks.delta.store import PROGRESS, DeltaStore
-from stores.sinks.fold_replacement import amendment
+from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.reduction import FEW, MANY, Mark, Reduction, Stream
 from stores.sinks.removed_offsets import has
 from stores.sinks.row_changes import Rows
@@ -25,7 +25,7 @@ FEW_STREAMS = 50_000
 
 
 class DeltaBatches(DeltaStore):
-    """One side of the store, with the steps of a batch. Raises what Spark raises."""
+    """One shadow of the store, with the steps of a batch. Raises what Spark raises."""
 
     # What a reduction asks.
 
@@ -102,9 +102,9 @@ class DeltaBatches(DeltaStore):
         reduction: Reduction,
         dead: list[Dead],
         batch: Batch | None,
-        amended: Sequence[OutputRecord] = (),
+        replacing: Sequence[OutputRecord] = (),
     ) -> Entry:
-        """Note what is about to be written. What is amended leaves the positions where they are."""
+        """Note what is about to be written. Replaced streams leave the positions where they are."""
         steps = [name for name, rows in reduction.rows.items() if rows.values]
         for table, needed in ((DEAD, bool(dead)), (PROGRESS, bool(reduction.moved))):
             if needed:
@@ -118,8 +118,8 @@ class DeltaBatches(DeltaStore):
         if batch is not None:
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             batches[batch.query] = (batch.number, at, reduction.applied.records)
-        after = self._state if amended else self._state.moved(reduction.positions, batches)
-        entry = Entry(self._entry.version + 1, steps, self._state, after, amended=amended)
+        after = self._state if replacing else self._state.moved(reduction.positions, batches)
+        entry = Entry(self._entry.version + 1, steps, self._state, after, replacing=replacing)
         self._note(entry)
         return entry
 
@@ -138,9 +138,9 @@ class DeltaBatches(DeltaStore):
             self._remove(self._dead_rows.too_many(self.keep_dead))
 
     def _carry_out(self, entry: Entry) -> None:
-        """Do what is left of a switch or of an amendment."""
-        if entry.amended:
-            self._write(entry, amendment(self._read_schema(), entry.amended), [])
+        """Do what is left of a switch or of a replacement of streams."""
+        if entry.replacing:
+            self._write(entry, fold_replacement(self._read_schema(), entry.replacing), [])
         else:
             super()._carry_out(entry)
 

@@ -73,18 +73,19 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A side that takes the place of the live tables. tables: the side's, by the views' names."""
+    """Shadow tables take the place of the live ones. tables: theirs, by the names of the views."""
 
-    side: str
+    shadow: str
     topics: Sequence[str]
     tables: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch, or a switch, or an amendment. steps: the tables that it writes, in order.
+    """A batch, a switch, or a replacement of streams.
 
-    amended: the records of an amendment, which whoever finds it cut off carries out to its end.
+    steps: the tables that it writes, in order. replacing: the records of a replacement; whoever
+    finds it cut off completes it.
     """
 
     version: int = 0
@@ -92,7 +93,7 @@ class Entry:
     before: State = State()
     after: State = State()
     switch: Switch | None = None
-    amended: Sequence[OutputRecord] = ()
+    replacing: Sequence[OutputRecord] = ()
 
     def state(self, written: Callable[[str], bool]) -> State:
         """How far the store is, given which tables have this entry's commit."""
@@ -113,10 +114,10 @@ class Entry:
                 "steps": self.steps,
                 "before": _encoded(self.before),
                 "after": _encoded(self.after),
-                "switch": None if self.switch is None else asdict(self.switch),
+                "switch": None if self.switch is None else _encoded_switch(self.switch),
                 "amended": [
                     (*at, None if value is None else value.decode("latin-1"))
-                    for *at, value in self.amended
+                    for *at, value in self.replacing
                 ],
             }
         )
@@ -130,12 +131,20 @@ def decoded(kept: bytes) -> Entry:
         entry["steps"],
         _decoded(entry["before"]),
         _decoded(entry["after"]),
-        None if entry["switch"] is None else Switch(**entry["switch"]),
+        None if entry["switch"] is None else _decoded_switch(entry["switch"]),
         tuple(
             (topic, partition, offset, None if value is None else value.encode("latin-1"))
             for topic, partition, offset, value in entry.get("amended", ())
         ),
     )
+
+
+def _encoded_switch(switch: Switch) -> dict[str, Any]:
+    return {"side": switch.shadow, "topics": switch.topics, "tables": switch.tables}
+
+
+def _decoded_switch(kept: Mapping[str, Any]) -> Switch:
+    return Switch(kept["side"], kept["topics"], kept["tables"])
 
 
 def _encoded(state: State) -> dict[str, Any]:

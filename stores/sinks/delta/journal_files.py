@@ -8,7 +8,7 @@ from stores.sinks.delta.numbered_files import NumberedFiles
 from stores.sinks.sink import StoreError
 
 
-class Notes:
+class JournalFiles:
     """The entries in a folder, by version."""
 
     def __init__(self, files: Files, folder: str) -> None:

@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 
 class Tables:
-    """The tables in a folder, by their names there (`on_side`)."""
+    """The tables in a folder, by their names there (`shadow_name`)."""
 
     def __init__(self, spark: SparkSession, files: Files) -> None:
         self.spark = spark
@@ -305,7 +305,7 @@ def state(name: str, schema: StructType) -> TableState:
 
 
 def folder_name(table: str) -> str:
-    """The folder of a table. Two `_` are only before a side's name."""
+    """The folder of a table. Two `_` are only before a shadow's name."""
     plain = table.replace("__", "_\x01")
     return re.sub(r"[^A-Za-z0-9_]", lambda found: _hexadecimal(found[0]), plain)
 

@@ -34,10 +34,12 @@ class Database(Protocol):
         """Make a StoreError of what the database says; of what it says of a value, DataRefused."""
         ...
 
-    def transaction(self, side: str | None, *, alone: bool = False) -> AbstractContextManager[None]:
-        """All or nothing. One at a time writes a side (None: the live tables).
+    def transaction(
+        self, shadow: str | None, *, alone: bool = False
+    ) -> AbstractContextManager[None]:
+        """All or nothing. One at a time writes a shadow (None: the live tables).
 
-        alone: nobody else writes any side.
+        alone: nobody else writes any shadow.
         """
         ...
 

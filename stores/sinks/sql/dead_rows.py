@@ -9,7 +9,7 @@ from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
 from stores.sinks.sink import Dead
 from stores.sinks.sql.database import Database, quoted
-from stores.sinks.sql.own_tables import on_side
+from stores.sinks.sql.own_tables import shadow_name
 
 log = logging.getLogger("read store")
 
@@ -18,11 +18,14 @@ _PLACE = 'topic, "partition", "offset"'
 
 
 class SqlDead:
-    """The dead records of a side. In a transaction of the caller's, where it writes."""
+    """The dead records of a shadow. In a transaction of the caller's, where it writes."""
 
-    def __init__(self, database: Database, side: str | None) -> None:
+    def __init__(self, database: Database, shadow: str | None) -> None:
         self._database = database
-        self._dead, self._removed = on_side("_dead", side), on_side("_dead_removed", side)
+        self._dead, self._removed = (
+            shadow_name("_dead", shadow),
+            shadow_name("_dead_removed", shadow),
+        )
 
     def save(self, dead: Iterable[Dead], keep: Keep) -> None:
         """Keep records, and remove the oldest ones that are too many."""
@@ -107,15 +110,15 @@ class SqlDead:
             for topic, partition, offset, reason, value, at in found
         ]
 
-    def take_over(self, side: "SqlDead", topic: str) -> None:
-        """Add what a side has of a topic."""
+    def take_over(self, shadow: "SqlDead", topic: str) -> None:
+        """Add what a shadow has of a topic."""
         columns = f"{_PLACE}, reason, value, at"
         self._database.query(
             f"INSERT INTO {quoted(self._dead)} ({columns}) SELECT {columns} "
-            f"FROM {quoted(side._dead)} WHERE topic = ? ON CONFLICT ({_PLACE}) DO NOTHING",
+            f"FROM {quoted(shadow._dead)} WHERE topic = ? ON CONFLICT ({_PLACE}) DO NOTHING",
             [topic],
         )
-        sql = f'SELECT "partition" FROM {quoted(side._removed)} WHERE topic = ?'
+        sql = f'SELECT "partition" FROM {quoted(shadow._removed)} WHERE topic = ?'
         for (partition,) in self._database.query(sql, [topic]):
-            spans = joined(self._spans(topic, partition), side._spans(topic, partition))
+            spans = joined(self._spans(topic, partition), shadow._spans(topic, partition))
             self._note(topic, partition, spans)

@@ -89,7 +89,7 @@ class SqliteDatabase:
             raise StoreError(f"read store {self.path}: {error}") from error
 
     @contextmanager
-    def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:
+    def transaction(self, shadow: str | None, *, alone: bool = False) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")  # one writes, whatever it writes
         try:
             yield

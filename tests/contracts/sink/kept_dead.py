@@ -69,10 +69,10 @@ class KeptDeadContract(Store):
 
     def test_a_switch_takes_over_what_was_removed(self) -> None:
         records: list[Any] = [order(0, 1, state="x"), _bad(1), _bad(2)]
-        with self.open([ORDERS]) as live, self.open([ORDERS], "next") as side:
+        with self.open([ORDERS]) as live, self.open([ORDERS], "next") as shadow:
             live.apply(records)
-            side.apply([*records, (TOPIC, -1, 0, b"bad")])
-            side.remove_dead()
+            shadow.apply([*records, (TOPIC, -1, 0, b"bad")])
+            shadow.remove_dead()
             live.switch("next", [TOPIC])
             assert live.dead_counts() == [
                 DeadCount(TOPIC, -1, kept=0, removed=1),
