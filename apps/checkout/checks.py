@@ -68,6 +68,7 @@ def closing_line(line: str) -> str:
 
 def _pytest_arguments(fast: bool) -> list[str]:
     arguments = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+    arguments += ["-p", "tests.progress", "-o", "console_output_style=none", "--durations", "15"]
     return [*arguments, "-m", "not integration"] if fast else arguments
 
 
