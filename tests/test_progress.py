@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 from tests.progress import Progress
 
 TESTS = """
