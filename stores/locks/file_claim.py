@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from stores.locks.held import Held, taken_over
 from stores.sinks.by_url import delta_folder
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.numbered_files import NumberedFiles, Taken
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.numbered_files import NumberedFiles, VersionConflict
 from stores.sinks.sink import StoreError
 
 FOLDER = "_claims"
@@ -36,7 +36,7 @@ class FileLines:
         if spark is None:
             raise StoreError(f"read store {self._folder}: there is no Spark session to reach it")
         with self._errors():
-            self._files = NumberedFiles(Files(spark, self._folder), FOLDER)
+            self._files = NumberedFiles(HadoopFiles(spark, self._folder), FOLDER)
 
     def take(
         self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
@@ -90,7 +90,7 @@ class FileLines:
                 kept = {n: list(held) for n, held in claims.items() if held.until or held.shadow}
                 try:
                     self._files.add(last + 1, orjson.dumps(kept))
-                except Taken:
+                except VersionConflict:
                     continue
                 return done
         raise StoreError(f"read store {self._folder}: somebody else writes its claims all the time")

@@ -15,7 +15,7 @@ _NEW: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
-class Rows:
+class TableChanges:
     """What a batch does to the rows of one table.
 
     values: by primary key. reset: keys of rows that were deleted before their values were set, so

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from topology.model.column_types import ColumnType
 
 if TYPE_CHECKING:
-    from stores.sinks.dead_limit import DeadCount, Keep, Kept
+    from stores.sinks.dead_limit import DeadCount, DeadLimit, StoredDead
 
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""
@@ -31,7 +31,7 @@ OLD = "old"
 """The shadow that the tables are kept as whose place another shadow took."""
 
 
-class Dead(NamedTuple):
+class DeadRecord(NamedTuple):
     """A record that could not be applied."""
 
     topic: str
@@ -41,7 +41,7 @@ class Dead(NamedTuple):
     value: bytes | None
 
 
-OnDead = Callable[[list[Dead]], object]
+OnDead = Callable[[list[DeadRecord]], object]
 
 
 class StoreError(RuntimeError):
@@ -202,14 +202,14 @@ class Sink(Protocol):
         """Delete a shadow's tables and notes; one that is not there is no error."""
         ...
 
-    keep_dead: "Keep"
+    keep_dead: "DeadLimit"
     """How many dead records are kept: of this shadow, the oldest ones go first."""
 
     def dead_counts(self) -> "list[DeadCount]":
         """How many records of each partition are dead and kept, and how many were removed."""
         ...
 
-    def last_dead(self, limit: int) -> "list[Kept]":
+    def last_dead(self, limit: int) -> "list[StoredDead]":
         """The dead records that were put aside last, the newest first."""
         ...
 

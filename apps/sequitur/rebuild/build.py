@@ -20,7 +20,7 @@ from topology import Topology, View
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connection
 from topology.spark import history, rebuild
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Tally
 
 LOOK = 0.1
@@ -98,7 +98,7 @@ class Build:
         return list(dict.fromkeys(view.of for view in self.views))
 
     def run(
-        self, shadow: Sink | None, send: Callable[[list[Sent]], None] | None = None
+        self, shadow: Sink | None, send: Callable[[list[Emitted]], None] | None = None
     ) -> list[Slices]:
         """Rebuild everything; load it into the shadow while it is made, if there is one."""
         for key, value in _SETTINGS.items():
@@ -110,7 +110,7 @@ class Build:
         number: int,
         source: Source,
         shadow: Sink | None,
-        send: Callable[[list[Sent]], None] | None,
+        send: Callable[[list[Emitted]], None] | None,
     ) -> Slices:
         views = [view for view in self.views if view.of is source]
         slices = Slices(str(self.folder.slices / str(number)))
@@ -189,7 +189,7 @@ class Build:
     def frame(self, source: Source, views: Iterable[View]) -> DataFrame:
         """All that a source's views are rebuilt from."""
         messages = list(self.messages(source))
-        return rebuild.together(
+        return rebuild.cogroup(
             messages, self.progress(views), self.slices, self._chosen(source, messages)
         )
 

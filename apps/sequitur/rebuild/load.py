@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from stores.sinks.sink import Applied, OutputRecord, Sink
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 
 BATCH = 20_000
 """Records of one transaction, of which each may hold many row changes."""
@@ -31,7 +31,7 @@ class Loader:
         slices: Slices,
         number: int,
         outputs: Mapping[str, str],
-        send: Callable[[list[Sent]], None] | None = None,
+        send: Callable[[list[Emitted]], None] | None = None,
         *,
         strict: bool = True,
     ) -> None:
@@ -54,11 +54,11 @@ class Loader:
 
     def _load(self, number: int, check: Callable[[], None]) -> None:
         batch: list[OutputRecord] = []
-        sent: list[Sent] = []
+        sent: list[Emitted] = []
         at = 0
         for rows in self._slices.read(number):
             for row in rows:
-                if isinstance(row, Sent):
+                if isinstance(row, Emitted):
                     sent.append(row)
                     continue
                 batch.append((self._outputs[row.view], self._first - number, at, row.value))

@@ -19,7 +19,7 @@ from stores.sinks.sink import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
 from topology.faust.kafka.follower import Follower
 from topology.spark import history
-from topology.spark.slices import Record
+from topology.spark.slices import SliceRecord
 from topology.view_rebuild.replacement import Replacement
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Partial:
                 for number in each.done():
                     for rows in each.read(number):
                         for row in rows:
-                            if isinstance(row, Record):
+                            if isinstance(row, SliceRecord):
                                 self._rebuilt(outputs[row.view], row)
                             else:
                                 sent.append(row)
@@ -72,7 +72,7 @@ class Partial:
                 sending.send(sent)
         self._replace()
 
-    def _rebuilt(self, topic: str, row: Record) -> None:
+    def _rebuilt(self, topic: str, row: SliceRecord) -> None:
         body = orjson.loads(row.value)
         at = topic, body["stream"]
         found = self._streams.get(at)

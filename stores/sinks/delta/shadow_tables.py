@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDead
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.journal import Entry, State, Switch
+from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.journal import JournalEntry, StoreState, Switch
 from stores.sinks.delta.journal_files import JournalFiles
-from stores.sinks.delta.numbered_files import Taken
-from stores.sinks.delta.tables import Tables, folder_name
+from stores.sinks.delta.numbered_files import VersionConflict
+from stores.sinks.delta.tables import DeltaTables, folder_name
 from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
 from stores.sinks.sql.own_tables import shadow_name
 
@@ -21,7 +21,7 @@ _JOURNAL = "_journal"
 _SAME = "t.topic = s.topic AND t.view = s.view AND t.stream = s.stream"
 
 
-def names(files: Files) -> list[str]:
+def names(files: HadoopFiles) -> list[str]:
     """The shadows that there are."""
     ends = (name.rpartition("__") for name in files.names())
     return sorted(
@@ -29,7 +29,7 @@ def names(files: Files) -> list[str]:
     )
 
 
-def drop(tables: Tables, files: Files, shadow: str) -> None:
+def drop(tables: DeltaTables, files: HadoopFiles, shadow: str) -> None:
     """Delete a shadow's tables and notes; the journal goes last, and with it the shadow."""
     mine = [name for name in files.names() if name.rpartition("__")[1:] == ("__", shadow)]
     for name in sorted(mine, key=lambda name: name == shadow_name(_JOURNAL, shadow)):
@@ -37,8 +37,12 @@ def drop(tables: Tables, files: Files, shadow: str) -> None:
 
 
 def prepared(
-    tables: Tables, version: int, state: State, switch: Switch, positions: Iterable[Position]
-) -> Entry:
+    tables: DeltaTables,
+    version: int,
+    state: StoreState,
+    switch: Switch,
+    positions: Iterable[Position],
+) -> JournalEntry:
     """The entry of a switch to a shadow at these positions. Raises StoreError if it may not be."""
     shadow = switch.shadow
     check_caught_up(shadow, switch.topics, state.positions.values(), positions)
@@ -58,10 +62,10 @@ def prepared(
     own = ("_dead", "_dead_removed", "_progress")
     steps += [name for name in own if tables.exists(shadow_name(name, shadow))]
     ahead = {table: ends for table, ends in state.ahead.items() if table not in switch.tables}
-    return Entry(version, steps, state, replace(state, ahead=ahead), switch)
+    return JournalEntry(version, steps, state, replace(state, ahead=ahead), switch)
 
 
-def _check_streams(tables: Tables, shadow: str) -> None:
+def _check_streams(tables: DeltaTables, shadow: str) -> None:
     """The shadow has to be as far with every stream, unless it is in a later epoch already."""
     there = shadow_name("_progress", shadow)
     if not (tables.exists("_progress") and tables.exists(there)):
@@ -75,7 +79,9 @@ def _check_streams(tables: Tables, shadow: str) -> None:
         raise not_caught_up(shadow, view, stream, has, live)
 
 
-def carry_out(tables: Tables, files: Files, notes: JournalFiles, entry: Entry) -> None:
+def carry_out(
+    tables: DeltaTables, files: HadoopFiles, notes: JournalFiles, entry: JournalEntry
+) -> None:
     """Do what is not done of a switch, and delete the shadow."""
     assert entry.switch is not None
     shadow = entry.switch.shadow
@@ -88,17 +94,17 @@ def carry_out(tables: Tables, files: Files, notes: JournalFiles, entry: Entry) -
         elif step.startswith("_") and tables.exists(step):
             if step == DEAD.name:
                 for name in (step, shadow_name(step, shadow)):
-                    DeltaDead(tables, name, REMOVED.name).prepare()
+                    DeltaDeadRecords(tables, name, REMOVED.name).prepare()
             _take_over(tables, step, shadow, entry.version)
         else:
             tables.copy(shadow_name(step, shadow), step, entry.version)
     drop(tables, files, shadow)
     # Another shadow of that name may be begun once this entry is not the last one.
-    with suppress(Taken):  # by another one that carried it out, too
-        notes.write(Entry(entry.version + 1, [], entry.after, entry.after))
+    with suppress(VersionConflict):  # by another one that carried it out, too
+        notes.write(JournalEntry(entry.version + 1, [], entry.after, entry.after))
 
 
-def _take_over(tables: Tables, name: str, shadow: str, version: int) -> None:
+def _take_over(tables: DeltaTables, name: str, shadow: str, version: int) -> None:
     """Add the shadow's notes to the live ones that there are.
 
     See `Sink.switch` of what becomes of epochs.

@@ -13,13 +13,13 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
-from stores.sinks.dead_limit import DeadCount, Kept
+from stores.sinks.dead_limit import DeadCount, StoredDead
 from stores.sinks.delta import shadow_tables
 from stores.sinks.delta.batches import DeltaBatches
 from stores.sinks.delta.dead_rows import DEAD
-from stores.sinks.delta.journal import Entry, Switch
+from stores.sinks.delta.journal import JournalEntry, Switch
 from stores.sinks.delta.merge import quoted, selected
-from stores.sinks.delta.numbered_files import Taken
+from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.rows import read_cell
 from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.reduction import Reduction
@@ -79,7 +79,7 @@ class DeltaSink(DeltaBatches):
     def _written_by(self, work: Callable[[], T]) -> T:
         """Do it, again where somebody else was quicker to write the next entry."""
         for _ in range(ATTEMPTS):
-            with suppress(Taken), self._errors():
+            with suppress(VersionConflict), self._errors():
                 return work()
         raise StoreError(f"read store {self.folder}: somebody else writes it all the time")
 
@@ -142,7 +142,9 @@ class DeltaSink(DeltaBatches):
 
     def _seek(self, positions: list[Position]) -> None:
         with self._looked():
-            self._note(Entry(self._entry.version + 1, [], self._state, self._state.at(positions)))
+            self._note(
+                JournalEntry(self._entry.version + 1, [], self._state, self._state.at(positions))
+            )
             self._state = self._entry.after
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
@@ -184,7 +186,7 @@ class DeltaSink(DeltaBatches):
             entry = shadow_tables.prepared(self._tables, version, self._state, switch, positions)
             try:
                 self._notes.write(entry)
-            except Taken:
+            except VersionConflict:
                 raise NotYet(
                     f"read store {self.folder}: a batch came in between; switch again"
                 ) from None
@@ -201,7 +203,7 @@ class DeltaSink(DeltaBatches):
         with self._errors():
             return self._dead_rows.counts()
 
-    def last_dead(self, limit: int) -> list[Kept]:
+    def last_dead(self, limit: int) -> list[StoredDead]:
         """See `Sink.last_dead`."""
         with self._errors():
             return self._dead_rows.last(limit)

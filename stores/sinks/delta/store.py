@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from stores.sinks.dead_limit import keep_from
 from stores.sinks.delta import shadow_tables
-from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDead
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.journal import Entry, State
+from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.journal import JournalEntry, StoreState
 from stores.sinks.delta.journal_files import JournalFiles
-from stores.sinks.delta.tables import Tables, folder_name, state, table_name
+from stores.sinks.delta.tables import DeltaTables, folder_name, state, table_name
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.removed_offsets import Span
 from stores.sinks.schema import DELTA_LIMITS, Schema, TableState
@@ -54,8 +54,8 @@ class DeltaStore:
         if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
             raise StoreError(f"read store {folder}: the Spark session has no Delta Lake; {_REMEDY}")
         self.keep_dead = keep_from()
-        self._entry = Entry()
-        self._state = State()
+        self._entry = JournalEntry()
+        self._state = StoreState()
         self._stale = False
         self._own: set[str] = set()
         self._schema: dict[str, TableState] = {}
@@ -64,9 +64,9 @@ class DeltaStore:
         self._dead: set[tuple[str, int, int]] | None = None
         self._removed: dict[tuple[str, int], list[Span]] = {}
         with self._errors():
-            self._files = Files(spark, folder)
-            self._tables = Tables(spark, self._files)
-            self._dead_rows = DeltaDead(
+            self._files = HadoopFiles(spark, folder)
+            self._tables = DeltaTables(spark, self._files)
+            self._dead_rows = DeltaDeadRecords(
                 self._tables, self._folder(DEAD.name), self._folder(REMOVED.name)
             )
             self._notes = JournalFiles(self._files, shadow_name("_journal", self.shadow))
@@ -104,7 +104,7 @@ class DeltaStore:
             self._entry = self._notes.read(versions[-1])
         else:  # one that was deleted does not begin anew below what the tables have
             names = (self._folder(name) for name in (*self._schema, *self._own))
-            self._entry = Entry(max(map(self._tables.version, names), default=-1) + 1)
+            self._entry = JournalEntry(max(map(self._tables.version, names), default=-1) + 1)
         entry = self._entry
         if entry.switch is not None or (entry.replacing and not self._whole(entry)):
             self._ended(entry)
@@ -113,7 +113,7 @@ class DeltaStore:
         self._state = self._entry.state(self._written)
         self._stale = False
 
-    def _ended(self, entry: Entry) -> None:
+    def _ended(self, entry: JournalEntry) -> None:
         """Let whoever began a switch or a replacement end it, or do it in its place."""
         until = time.monotonic() + PATIENCE
         while self._notes.versions()[-1:] == [entry.version]:
@@ -123,11 +123,11 @@ class DeltaStore:
                 self._carry_out(entry)
             time.sleep(0.2)
 
-    def _carry_out(self, entry: Entry) -> None:
+    def _carry_out(self, entry: JournalEntry) -> None:
         """Do what is left of a switch."""
         shadow_tables.carry_out(self._tables, self._files, self._notes, entry)
 
-    def _whole(self, entry: Entry) -> bool:
+    def _whole(self, entry: JournalEntry) -> bool:
         return all(map(self._written, entry.steps))
 
     def _written(self, step: str) -> bool:

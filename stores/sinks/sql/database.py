@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from stores.sinks.columns import Kind
 from stores.sinks.reduction import Mark, Stream
-from stores.sinks.schema import Limits, TableState
+from stores.sinks.schema import StoreLimits, TableState
 from stores.sinks.sink import StoreError
 from topology.model.column_types import Digits
 
@@ -25,7 +25,7 @@ class Database(Protocol):
     """
 
     types: Mapping[Kind, str]
-    limits: Limits
+    limits: StoreLimits
     integer: str
     blob: str
     table_end: str

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
+from stores.sinks.dead_limit import DeadCount, DeadLimit, Place, StoredDead, by_partition
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
-from stores.sinks.sink import Dead
+from stores.sinks.sink import DeadRecord
 from stores.sinks.sql.database import Database, quoted
 from stores.sinks.sql.own_tables import shadow_name
 
@@ -17,7 +17,7 @@ _KEY = ("topic", "partition", "offset")
 _PLACE = 'topic, "partition", "offset"'
 
 
-class SqlDead:
+class SqlDeadRecords:
     """The dead records of a shadow. In a transaction of the caller's, where it writes."""
 
     def __init__(self, database: Database, shadow: str | None) -> None:
@@ -27,7 +27,7 @@ class SqlDead:
             shadow_name("_dead_removed", shadow),
         )
 
-    def save(self, dead: Iterable[Dead], keep: Keep) -> None:
+    def save(self, dead: Iterable[DeadRecord], keep: DeadLimit) -> None:
         """Keep records, and remove the oldest ones that are too many."""
         now = int(time.time())
         rows = [(*each, now) for each in dead]
@@ -35,7 +35,7 @@ class SqlDead:
             self._database.put(self._dead, _KEY, ("reason", "value", "at"), rows)
             self.bound(keep)
 
-    def bound(self, keep: Keep) -> None:
+    def bound(self, keep: DeadLimit) -> None:
         """Remove the oldest records that are too many, and those that are too old."""
         if keep.before is not None:
             self.remove(None, keep.before)
@@ -98,7 +98,7 @@ class SqlDead:
         gone = {(topic, number): rows for topic, number, rows in self._database.query(sql)}
         return [DeadCount(*at, kept.get(at, 0), gone.get(at, 0)) for at in sorted({*kept, *gone})]
 
-    def last(self, limit: int) -> list[Kept]:
+    def last(self, limit: int) -> list[StoredDead]:
         """The records that were put aside last."""
         sql = (
             f"SELECT {_PLACE}, reason, value, at FROM {quoted(self._dead)} "
@@ -106,11 +106,13 @@ class SqlDead:
         )
         found = self._database.query(sql, [limit])
         return [
-            Kept(topic, partition, offset, reason, None if value is None else bytes(value), at)
+            StoredDead(
+                topic, partition, offset, reason, None if value is None else bytes(value), at
+            )
             for topic, partition, offset, reason, value, at in found
         ]
 
-    def take_over(self, shadow: "SqlDead", topic: str) -> None:
+    def take_over(self, shadow: "SqlDeadRecords", topic: str) -> None:
         """Add what a shadow has of a topic."""
         columns = f"{_PLACE}, reason, value, at"
         self._database.query(

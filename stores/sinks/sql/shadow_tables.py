@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
 from stores.sinks.sql.database import Database, quoted
-from stores.sinks.sql.dead_rows import SqlDead
+from stores.sinks.sql.dead_rows import SqlDeadRecords
 from stores.sinks.sql.own_tables import SHADOWS, drop_own, shadow_name
 
 
@@ -106,4 +106,4 @@ def _take_over(database: Database, shadow: str, topic: str) -> None:
         "SET sequence = excluded.sequence, epoch = excluded.epoch",
         parameters,
     )
-    SqlDead(database, None).take_over(SqlDead(database, shadow), topic)
+    SqlDeadRecords(database, None).take_over(SqlDeadRecords(database, shadow), topic)

@@ -8,10 +8,10 @@ from operator import itemgetter
 from typing import Any, Self
 
 from stores.sinks.columns import Kind
-from stores.sinks.dead_limit import DeadCount, Kept, keep_from
+from stores.sinks.dead_limit import DeadCount, StoredDead, keep_from
 from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.reduction import FEW, NOTHING, Mark, Reduction, Stream
-from stores.sinks.row_changes import Rows, gc_paused
+from stores.sinks.row_changes import TableChanges, gc_paused
 from stores.sinks.schema import Schema, TableState
 from stores.sinks.sink import (
     Applied,
@@ -35,7 +35,7 @@ from stores.sinks.sql.database import (
     quoted,
     sql_type,
 )
-from stores.sinks.sql.dead_rows import SqlDead
+from stores.sinks.sql.dead_rows import SqlDeadRecords
 from stores.sinks.sql.own_tables import SHADOWS, shadow_name
 
 
@@ -55,7 +55,7 @@ class SqlSink:
         try:
             self.shadow = checked_shadow(shadow)
             self.keep_dead = keep_from()
-            self._dead = SqlDead(database, self.shadow)
+            self._dead = SqlDeadRecords(database, self.shadow)
             with database.errors(), database.transaction(shadow, alone=True):
                 self._prepare(tables)
         except BaseException:
@@ -198,7 +198,7 @@ class SqlSink:
         with self.database.errors():
             return self._dead.counts()
 
-    def last_dead(self, limit: int) -> list[Kept]:
+    def last_dead(self, limit: int) -> list[StoredDead]:
         """See `Sink.last_dead`."""
         with self.database.errors():
             return self._dead.last(limit)
@@ -222,15 +222,15 @@ class SqlSink:
     # What a reduction asks.
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        """See `Stored.marks`."""
+        """See `StoredProgress.marks`."""
         return self.database.marks(shadow_name("_progress", self.shadow), streams)
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        """See `Stored.is_dead`."""
+        """See `StoredProgress.is_dead`."""
         return self._dead.has((topic, partition, offset))
 
     def forgetting(self, topic: str) -> str:
-        """See `Stored.forgetting`."""
+        """See `StoredProgress.forgetting`."""
         return f"DELETE FROM {self._own('_positions')} WHERE topic = '{topic}'"
 
     # The transaction, step by step.
@@ -287,7 +287,7 @@ class SqlSink:
             reduction.applied.deletes += self._delete(table, rows)
             reduction.applied.upserts += self._upsert(table, rows)
 
-    def _delete(self, table: TableState, rows: Rows) -> int:
+    def _delete(self, table: TableState, rows: TableChanges) -> int:
         """Delete rows that are to go, and those that start anew; return how many are to go."""
         gone = [key for key, values in rows.values.items() if values is None]
         keys = [*gone, *rows.reset]
@@ -296,7 +296,7 @@ class SqlSink:
             self.database.remove(shadow_name(table.name, self.shadow), list(table.key), keys)
         return len(gone)
 
-    def _upsert(self, table: TableState, rows: Rows) -> int:
+    def _upsert(self, table: TableState, rows: TableChanges) -> int:
         """Write rows by the columns they set; return how many."""
         groups: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
         for key, values in rows.values.items():

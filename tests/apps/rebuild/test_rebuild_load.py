@@ -9,7 +9,7 @@ from sequitur.rebuild.load import Loader, Refused
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Position
 from topology import Table
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Rebuilt
 
 TABLE = Table("rows", key={"id": str}, columns={"n": int})
@@ -27,9 +27,9 @@ def nothing() -> None:
 
 def test_slices_are_loaded_as_they_come_and_once(tmp_path: Path) -> None:
     slices = Slices(str(tmp_path / "slices"))
-    message = Sent("log", b"k", b"v", [])
+    message = Emitted("log", b"k", b"v", [])
     slices.write(1, [rebuilt("a", 3, 1), message, rebuilt("b", 4, 2)], dict)
-    sent: list[Sent] = []
+    sent: list[Emitted] = []
     url = f"sqlite:///{tmp_path / 'read.db'}"
     with open_sink(url, [TABLE], shadow="new") as shadow:
         loader = Loader(shadow, slices, 0, {"v": "shop.v"}, sent.extend)
