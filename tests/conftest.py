@@ -25,13 +25,17 @@ from tests import quick_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.faust.worker import Worker
+    from tests.topology.faust.worker_process import Worker
 
 _SLOW = [HealthCheck.too_slow]
 for _name, _examples in (("fast", 50), ("thorough", 2000)):
     # No deadline: how long an example takes says more of the machine than of the code.
     settings.register_profile(
-        _name, max_examples=_examples, deadline=None, suppress_health_check=_SLOW
+        _name,
+        max_examples=_examples,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=_SLOW,
     )
 settings.load_profile(os.environ.get("SEQUITUR_HYPOTHESIS", "fast"))
 
@@ -151,7 +155,7 @@ def worker(
     tmp_path: Path,
 ) -> Iterator["Worker"]:
     """A worker of the module's APP, with an input topic of PARTITIONS, 2 unless it says so."""
-    from tests.faust.worker import Worker
+    from tests.topology.faust.worker_process import Worker
 
     module = request.module
     name = module.__name__.rpartition("test_")[2].replace("_", "-")

@@ -31,9 +31,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from apps.warehouse import stock
 from apps.warehouse.orders import ORDERS, Orders
 from stores.db.engines import open_engine
+from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.inbox import Cursor
 from stores.inbox.message import Message
-from stores.inbox.two_phase_delivery import two_phase_delivery
 from stores.inbox.work import NAP, work
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError

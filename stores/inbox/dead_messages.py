@@ -12,10 +12,12 @@ from sqlalchemy import Connection, delete, func, select
 
 from stores.db.dialect import insert
 from stores.inbox.tables import DEAD, REMOVED
-from stores.sinks.dead_limit import DAY, Keep
+from stores.sinks.dead_limit import DAY, DeadLimit
 
 
-def bury(connection: Connection, cursor: str, lines: Sequence[dict[str, Any]], keep: Keep) -> None:
+def bury(
+    connection: Connection, cursor: str, lines: Sequence[dict[str, Any]], keep: DeadLimit
+) -> None:
     """Put lines of one cursor among the dead, and remove what is kept no longer.
 
     lines: columns of DEAD; `cursor` and `at` need not be given.

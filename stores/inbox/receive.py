@@ -22,7 +22,7 @@ from stores.inbox.rows import (
     put,
 )
 from stores.inbox.tables import MESSAGES
-from stores.sinks.dead_limit import Keep, keep_from
+from stores.sinks.dead_limit import DeadLimit, keep_from
 
 
 class Fenced(CursorError):
@@ -36,7 +36,7 @@ class Receiving:
     cursor: str
     order: Order
     room: int | None
-    keep: Keep = field(default_factory=keep_from)
+    keep: DeadLimit = field(default_factory=keep_from)
 
     def receive(
         self,

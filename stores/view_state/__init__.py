@@ -14,9 +14,11 @@ from stores.view_state.table import (
     TableUnavailable,
     ViewTable,
 )
+from topology.model.partition_table import Row
 
 __all__ = [
     "MemoryStore",
+    "Row",
     "Store",
     "TableBusy",
     "TableError",

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from stores.view_state.contract_kit import ALL, GROUP, StoreUnderTest, all_rows, claimed
 from stores.view_state.stores import open_store
-from stores.view_state.table import Row, Store
+from stores.view_state.table import Store
+from topology.model.partition_table import Row
 
 _keys = st.one_of(
     st.sampled_from([b"c", b"pa", b"pa\0", b"pb", b"p\xff", b"ba\0\x80", b"ba\0\x7f", b"\xff\xff"]),

@@ -26,7 +26,8 @@ from stores.view_state.sorted_file import (
     encode_row,
     write_sorted,
 )
-from stores.view_state.table import Row, TableError, TableFull
+from stores.view_state.table import TableError, TableFull
+from topology.model.partition_table import Row
 
 JOURNAL_BYTES = 8 << 20
 FORMAT = 1

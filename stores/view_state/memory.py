@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
-from stores.view_state.table import Row
+from topology.model.partition_table import Row
 
 
 class MemoryTable:

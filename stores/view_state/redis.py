@@ -21,7 +21,8 @@ from redis.exceptions import (
 
 from stores.db.urls import UrlError, said, without_password
 from stores.view_state.fencing_token import Stamp, unclaimed
-from stores.view_state.table import Row, TableError, TableUnavailable
+from stores.view_state.table import TableError, TableUnavailable
+from topology.model.partition_table import Row
 
 PAGE = 500
 """Rows that a scan reads at a time."""

@@ -22,7 +22,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stores.view_state.table import Row, TableBusy, TableError, TableFull
+from stores.view_state.table import TableBusy, TableError, TableFull
+from topology.model.partition_table import Row
 
 OFFSET = b"\0offset"
 """The key of the changelog offset; it sorts before every row."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from stores.view_state.table import Row
+from topology.model.partition_table import Row
 
 BLOCK = 64
 """Rows of a block; half to twice as many where rows came or went."""

@@ -5,11 +5,9 @@ how far it is. So a table may be lost, or be set back to an earlier write: it is
 changelog. It must never be between two writes, nor hold rows that its offset does not account for.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-Row = tuple[bytes, bytes | None]
-"""A row to write: key and value; None deletes it."""
+from topology.model.partition_table import PartitionTable
 
 
 class TableError(RuntimeError):
@@ -35,11 +33,13 @@ class TableFenced(TableError):
     """Another worker has claimed the table: its partition has moved, this handle is of the past."""
 
 
-class ViewTable(Protocol):
-    """The rows of one view in one partition. Used by one thread at a time, not always the same.
+class ViewTable(PartitionTable, Protocol):
+    """The rows of one view in one partition, with what a worker needs to own them.
 
-    Every method raises TableError. Keys are 1 byte or longer, do not begin with NUL, and sort as
-    bytes do.
+    One thread uses a table at a time, not always the same one.
+
+    Every method raises TableError. `write` of a backend that would have to wait for its disk raises
+    TableBusy at once.
     """
 
     @property
@@ -58,22 +58,6 @@ class ViewTable(Protocol):
         Call it when the partition is this worker's, before the first write. Where workers share a
         server, every other handle of the table raises TableFenced from then on. `offset` is what
         is stored.
-        """
-        ...
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of `key`, or None."""
-        ...
-
-    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The rows with first ≤ key < end, by key. Do not write before you are done with it."""
-        ...
-
-    def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
-        """Write rows, and with them the changelog offset they bring the table to: all or nothing.
-
-        Of rows with the same key the last one counts. A backend that would have to wait for its
-        disk raises TableBusy at once.
         """
         ...
 

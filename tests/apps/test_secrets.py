@@ -17,14 +17,14 @@ from apps.local.ports import HOST, free_port
 from apps.outcome import log_to_stderr
 from stores.view_state.stores import open_store
 from stores.view_state.table import TableError
-from tests.stores.test_urls import POSITIONS, SECRET
+from tests.stores.db.test_urls import POSITIONS, SECRET
 from topology.faust.settings import Settings
 
 URLS = [p.replace("@host", "@127.0.0.1:1") for p in POSITIONS if not p.startswith("delta")]
 COMMANDS = {
     "materializer": ["--topics", "a", "--checkpoint", "x", "--store", "URL"],
     "live": ["--topology", "apps.flights:topology", "--checkpoint", "x", "--store", "URL"],
-    "rebuild.__main__": ["sides", "--store", "URL"],
+    "rebuild.__main__": ["shadows", "--store", "URL"],
     "two_phase": ["list", "--decisions", "URL", "--participant", "log=URL"],
     "relay.__main__": [
         *("void", "--topic", "t", "--stream", "s", "--reason", "r", "--first", "1", "--log", "URL"),

@@ -8,13 +8,22 @@ Row = tuple[bytes, bytes | None]
 
 
 class PartitionTable(Protocol):
-    """The rows of one view in one partition, as of the last commit unit."""
+    """The rows of one view in one partition, as of the last commit unit.
+
+    Keys are 1 byte or longer, do not begin with NUL, and sort as bytes do.
+    """
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of `key`, or None."""
+        """Return the value of `key`, or None."""
+        ...
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The rows with first ≤ key < end, by key."""
+        """Iterate over the rows with first ≤ key < end, by key; do not write meanwhile."""
+        ...
 
     def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
-        """Write rows at once, and with them the changelog offset that they bring the table to."""
+        """Write rows, all or nothing, and the changelog offset that they bring the table to.
+
+        Of rows with the same key the last one counts.
+        """
+        ...

@@ -20,7 +20,7 @@ from apps.local.home import ROOT
 from apps.local.process import spawn, tail
 from tests import quick_spark
 from tests.apps.rebuild.stores import Store
-from tests.faust.worker import Worker
+from tests.topology.faust.worker_process import Worker
 
 PATIENCE = 480.0
 

@@ -22,7 +22,7 @@ from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept
-from tests.faust.worker import Worker
+from tests.topology.faust.worker_process import Worker
 from topology import Inspector, Topology, TopologyTestDriver, ask
 from topology.engine.commands.command import decode_command
 

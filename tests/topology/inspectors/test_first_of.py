@@ -42,7 +42,7 @@ def test_what_nobody_knows_is_unknown() -> None:
 def test_it_composes_functions_names_and_itself() -> None:
     inspector = first_of(
         lambda message: None,
-        first_of("tests.topology.formats:csv"),
+        first_of("tests.topology.inspectors.formats:csv"),
     )
     found = inspector.compile()(Record("t", 0, 0, None, b"a,1,Paid"))
     assert found == Inspected("a", 1, "Paid", None)

@@ -3,7 +3,8 @@
 Why: Faust's data path loses events on a restart with table recovery and makes tasks and futures
 for each event, and its exactly-once mode neither fences nor commits tables with outputs.
 What stays Faust's: the worker and its CLI, agents, assignment, co-partitioning, table declarations,
-timers, commands, web. `tests/faust/test_seams.py` fails if an upgrade moves what is relied on here.
+timers, commands, web. `tests/topology/faust/worker/test_seams.py` fails if an upgrade moves what is
+relied on here.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,0 +1,91 @@
+"""The Delta Lake read store keeps what is most its own of the contract of sinks.
+
+A batch takes Spark a second or two, so the whole contract is in `whole_delta_sink.py`, which is run
+by its name: python -m pytest tests/stores/sinks/delta/whole_contract.py
+"""
+
+import pytest
+
+from stores.sinks.delta.tables import folder_name, table_name
+from tests.contracts.sink.crashes import CrashingStore
+from tests.contracts.sink.dead import DeadContract
+from tests.contracts.sink.epochs import EpochsContract
+from tests.contracts.sink.kept_dead import KeptDeadContract
+from tests.contracts.sink.once import OnceContract
+from tests.contracts.sink.records import ODD_NAMES
+from tests.contracts.sink.shadow_tables import ShadowTablesContract
+from tests.contracts.sink.tables import TablesContract
+from tests.contracts.sink.types import TypesContract
+from tests.stores.sinks.delta.tested_store import DeltaOwn, DeltaStore
+
+pytestmark = pytest.mark.integration
+
+
+class TestDeltaSink(DeltaStore, CrashingStore):
+    steps = ("_save_progress",)
+    cut_off_at = ("_write_rows",)
+    odd_tables = ("../up",)
+    _fill = ShadowTablesContract._fill
+
+    test_a_duplicate_at_a_later_offset_is_fenced = (
+        OnceContract.test_a_duplicate_at_a_later_offset_is_fenced
+    )
+    test_a_batch_that_was_cut_off = (
+        OnceContract.test_a_batch_that_was_cut_off_may_come_again_in_other_batches
+    )
+    test_an_empty_batch_is_recorded = OnceContract.test_an_empty_batch_is_recorded
+    test_a_higher_epoch_is_applied = (
+        EpochsContract.test_a_higher_epoch_is_applied_whatever_its_sequence
+    )
+    test_a_column_that_comes_later_is_added = TablesContract.test_a_column_that_comes_later_is_added
+    test_odd_names_are_only_names = TablesContract.test_odd_names_are_only_names
+    test_undeclared_tables_are_inferred = TablesContract.test_undeclared_tables_are_inferred
+    test_bad_records_are_kept = (
+        DeadContract.test_bad_records_are_kept_with_the_reason_and_the_others_are_applied
+    )
+    test_a_switch = (
+        ShadowTablesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
+    )
+    test_a_stream_that_is_behind_is_told = ShadowTablesContract.test_a_stream_that_is_behind_is_told
+
+    _rows_of_keys = TypesContract._rows_of_keys
+    test_every_value_comes_back = TypesContract.test_every_value_of_every_type_comes_back_as_it_was
+    test_rows_of_every_key_come_in_order = (
+        TypesContract.test_rows_of_every_key_come_in_order_and_are_found_again
+    )
+    test_a_rebuilt_shadow_is_compared = (
+        TypesContract.test_a_rebuilt_shadow_is_compared_and_switched_to
+    )
+    test_a_value_that_does_not_fit = (
+        TypesContract.test_a_value_that_does_not_fit_is_dead_with_the_reason
+    )
+
+    test_dead_records_do_not_grow = KeptDeadContract.test_dead_records_do_not_grow_for_ever
+    test_a_record_that_was_dead_is_known_again = (
+        KeptDeadContract.test_a_record_that_was_dead_is_known_again_though_it_is_not_kept
+    )
+
+    test_many_streams = DeltaOwn.test_progress_of_many_streams_is_kept_as_that_of_few
+    test_rows_of_all_kinds = DeltaOwn.test_rows_of_all_kinds_of_changes_in_one_batch
+    test_a_journal_that_was_deleted = DeltaOwn.test_a_journal_that_was_deleted_loses_no_batch
+
+    test_new_rows_and_others = DeltaOwn.test_rows_that_are_new_are_inserted_and_others_merged
+    test_rows_of_somebody_else = (
+        DeltaOwn.test_rows_that_somebody_else_added_meanwhile_are_not_added_again
+    )
+    written = DeltaOwn.written
+
+    def test_a_crash_before_the_last_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.crash_at_any_step("before", monkeypatch)
+
+    def test_a_switch_that_was_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The live table is kept as the old one already, and is to stay that one.
+        self.cut_a_switch_off(1, monkeypatch)
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "a___b", "_x_", "@20", "\x01", "____"])
+def test_a_folder_s_name_is_plain_and_tells_the_table_s(name: str) -> None:
+    folder = folder_name(name)
+    assert folder.replace("@", "").replace("_", "").isalnum()
+    assert "__" not in folder
+    assert table_name(folder) == name

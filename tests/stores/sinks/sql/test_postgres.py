@@ -1,0 +1,240 @@
+"""The PostgreSQL read store keeps the contract of sinks, in tables that others can query."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from stores.sinks.by_url import open_sink
+from stores.sinks.sink import Batch, DeclaredTable, OutputRecord, Position, StoreError
+from stores.sinks.sql.postgres import PostgresSink
+from tests.contracts.sink import (
+    ORDERS,
+    TOPIC,
+    Rows,
+    SinkContract,
+    order,
+    upsert,
+    value,
+)
+from topology.model.table import Table
+
+pytestmark = pytest.mark.integration
+
+
+class TestPostgresSink(SinkContract):
+    steps = (
+        "_make_tables",
+        "_delete",
+        "_upsert",
+        "_save_progress",
+        "_save_positions",
+        "_save_dead",
+        "_save_batch",
+    )
+    url: str
+
+    @pytest.fixture(autouse=True)
+    def _url(self, database: str) -> None:
+        self.url = database
+
+    def open(self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None) -> PostgresSink:
+        return PostgresSink(self.url, tables, shadow)
+
+    def forget(self) -> None:
+        self.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+    def rows(self, table: str) -> Rows:
+        info = self.select(
+            "SELECT a.attname, array_position(i.indkey::int2[], a.attnum) FROM pg_attribute AS a "
+            "JOIN pg_class AS c ON c.oid = a.attrelid "
+            "LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary "
+            "WHERE c.relname = %s AND a.attnum > 0 ORDER BY a.attnum",
+            table,
+        )
+        key = {name: at for name, at in info if at is not None}
+        found: Rows = {}
+        with psycopg.connect(self.url) as connection:
+            sql = SQL("SELECT * FROM {}").format(Identifier(table))
+            for values in connection.execute(sql) if info else ():
+                row = dict(zip((name for name, _ in info), values, strict=True))
+                at = tuple(row.pop(name) for name in sorted(key, key=lambda name: key[name]))
+                found[at] = {name: value for name, value in row.items() if value is not None}
+        return found
+
+    def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
+        return self.select(
+            'SELECT topic, "partition", "offset", reason, value FROM _dead ORDER BY 1, 2, 3'
+        )
+
+    def select(self, sql: str, *parameters: Any) -> list[Any]:
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(sql, parameters).fetchall()
+
+    def run(self, sql: str) -> None:
+        with psycopg.connect(self.url) as connection:
+            connection.execute(sql)
+
+    def test_column_types(self) -> None:
+        with self.open([ORDERS]) as sink:
+            row = upsert("inferred", {"id": "x"}, n=1, b=False, t="", j=[])
+            sink.apply([(TOPIC, 0, 0, value("a", 1, row))])
+        sql = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s"
+        assert dict(self.select(sql, "orders")) == {
+            "id": "bigint",
+            "state": "text",
+            "total": "double precision",
+            "paid": "boolean",
+        }
+        inferred = {"id": "text", "n": "numeric", "b": "boolean", "t": "text", "j": "text"}
+        assert dict(self.select(sql, "inferred")) == inferred
+
+    @pytest.mark.parametrize("many", [False, True])
+    def test_values_keep_their_value(self, many: bool) -> None:
+        numbers = [0.1 + 0.2, 1e300, -5e-324, 2.0, 2**63 - 1, -(2**63)]
+        texts = ["05", "", "\\N", "a\tb\nc\\", "\r\n", "'\"", "null", "😀 ä"]
+        changes = [
+            upsert("t", {"id": n}, number=number, real=float(number), text=text, flag=n % 2 == 0)
+            for n, (number, text) in enumerate(
+                (number, text) for number in numbers for text in texts
+            )
+        ]
+        changes += _padding(100) if many else []
+        with self.open([Table("t", {"id": int}, {"real": float})]) as sink:
+            sink.apply([(TOPIC, 0, 0, value("a", 1, *changes))])
+            wanted = [{**change["key"], **change["values"]} for change in changes]
+            found = list(sink.rows("t"))
+        assert found == wanted
+        assert self.select("SELECT number FROM t WHERE id = 0") == [(Decimal(repr(numbers[0])),)]
+
+    def test_progress_can_be_queried(self) -> None:
+        with self.open([ORDERS]) as sink:
+            sink.apply([order(0, 4), order(1, 9)], Batch("q", 0))
+        assert self.select("SELECT * FROM _progress") == [(TOPIC, "orders", "a", 9, 0)]
+        assert self.select("SELECT * FROM _positions") == [(TOPIC, 0, 2, 2, 0, 0)]
+        assert self.select("SELECT query, number, records FROM _batches") == [("q", 0, 2)]
+
+    def test_text_with_nul_is_dead_and_in_a_stream_s_name_it_is_not(self) -> None:
+        with self.open([ORDERS]) as sink:
+            bad = upsert("orders", {"id": 1}, state="a\0b")
+            nested = upsert("t", {"k": "x"}, inner={"a": "\0"})
+            names = ["\0", "\ue000", "\ue0000", "\ue000e", "e", "0"]
+            records: list[OutputRecord] = [
+                (TOPIC, 0, 0, value("a", 1, bad)),
+                (TOPIC, 0, 1, value("a", 2, upsert("t", {"k": "a\0"}))),
+                (TOPIC, 0, 2, value("a", 3, nested)),
+                *((TOPIC, 0, 3 + n, value(name, 1)) for n, name in enumerate(names)),
+            ]
+            done = sink.apply(records)
+            assert (done.applied, done.dead) == (7, 2)
+            again = [(TOPIC, 0, 20 + n, value(name, 1)) for n, name in enumerate(names)]
+            assert sink.apply(again).duplicates == len(names)
+        assert "NUL" in self.dead()[0][3]
+        assert self.rows("t") == {("x",): {"inner": '{"a":"\\u0000"}'}}
+
+    def test_tables_made_by_hand_are_taken_as_they_are_and_their_rules_too(self) -> None:
+        self.run(
+            "CREATE TABLE t (day DATE, id VARCHAR(9), at TIMESTAMPTZ, n SMALLINT CHECK (n < 9), "
+            "PRIMARY KEY (id, day)); CREATE TABLE keyless (id INTEGER); "
+            "CREATE VIEW seen AS SELECT id FROM t"
+        )
+        row = {"id": 5, "day": "2013-01-01"}
+        changes = [
+            upsert("t", row, at="2013-01-01T05:15Z", n=5),
+            upsert("t", row, n=100_000),
+            upsert("t", row, n=9),
+            upsert("t", row, at="no time"),
+            upsert("t", {"id": "longer than 9", "day": "2013-01-01"}),
+            upsert("t", {"id": "x", "day": "no day"}),
+            upsert("keyless", {"id": 5}),
+            upsert("seen", {"id": 5}),
+            upsert("t", {"id": "long " * 9_000, "day": "2013-01-01"}),
+            upsert("t", row, n=6),
+        ]
+        with self.open([]) as sink:
+            records = [(TOPIC, 0, at, value("a", at, each)) for at, each in enumerate(changes)]
+            done = sink.apply(records, Batch("q", 0))
+            assert (done.applied, done.dead) == (2, 8)
+            assert sink.progress() == [Position(TOPIC, 0, 10, applied=2, dead=8)]
+            assert sink.last_batch("q") == 0
+            assert sink.apply(records).replayed == 10
+        assert [row[2] for row in self.dead()] == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert self.select("SELECT id, day::text, n FROM t") == [("5", "2013-01-01", 6)]
+
+    def test_a_store_that_kept_all_dead_records_goes_on(self) -> None:
+        self.apply((TOPIC, 0, 0, b"old"))
+        self.run("ALTER TABLE _dead DROP COLUMN at")
+        self.run("DROP TABLE _dead_removed")
+        self.run("UPDATE _layout SET number = 2")
+        self.apply((TOPIC, 0, 1, b"new"))
+        with self.open([ORDERS]) as sink:
+            assert [each.at is not None for each in sink.last_dead(9)] == [True, True]
+            assert sink.remove_dead() == 2
+
+    def test_many_rows_are_written_as_few_are(self) -> None:
+        def record(offset: int, n: int, **values: Any) -> OutputRecord:
+            return TOPIC, 0, offset, value(f"s{n}", offset, upsert("orders", {"id": n}, **values))
+
+        first = [record(n, n, state=f"s{n}", total=n / 3) for n in range(500)]
+        second = [record(500 + n, n, paid=n % 2 == 0) for n in range(500)]
+        with self.open([ORDERS]) as sink:
+            assert sink.apply(first).upserts == 500
+            assert sink.apply(second).upserts == 500
+            gone = upsert("orders", {"id": 0})["key"]
+            changes = [
+                {"op": "delete", "table": "orders", "key": gone | {"id": n}} for n in range(99)
+            ]
+            assert sink.apply([(TOPIC, 0, 1000, value("x", 1, *changes))]).deletes == 99
+            assert sink.apply([*first, *second]).replayed == 1000
+        assert self.rows("orders") == {
+            (n,): {"state": f"s{n}", "total": n / 3, "paid": n % 2 == 0} for n in range(99, 500)
+        }
+
+    def test_two_sinks_take_turns(self) -> None:
+        with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
+            one.apply([order(0, 1, state="new", extra=1)])
+            assert other.apply([order(0, 1, state="new", extra=1)]).replayed == 1
+            assert other.apply([order(1, 2, extra=2)]).applied == 1
+            assert one.apply([order(1, 2, extra=2), order(2, 3, more=3)]).applied == 1
+        assert self.rows("orders") == {(1,): {"state": "new", "extra": 2, "more": 3}}
+
+    def test_whoever_may_read_a_table_may_read_the_one_that_takes_its_place(self) -> None:
+        role = f"reader_{self.url.split('?')[0][-8:]}"
+        self.apply(order(0, 1, state="live"))
+        self.run(f'CREATE ROLE "{role}"; GRANT SELECT ON orders TO "{role}"')
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
+        with self.open([ORDERS]) as live:
+            live.switch("next", [TOPIC])
+        with psycopg.connect(self.url) as connection:
+            connection.execute(f'SET ROLE "{role}"')
+            assert connection.execute("SELECT state FROM orders").fetchall() == [("shadow",)]
+
+    def test_a_store_may_be_a_schema_of_a_database(self) -> None:
+        self.run('CREATE SCHEMA "read store"')
+        place = f"{self.url}&options=-csearch_path%3D%22read%5C%20store%22"
+        with open_sink(place, [ORDERS]) as sink:
+            assert sink.apply([order(0, 1, state="apart")]).applied == 1
+        assert self.select('SELECT state FROM "read store".orders') == [("apart",)]
+        assert self.rows("nothing") == {}
+        with self.open() as sink:
+            assert sink.progress() == []
+
+    def test_a_layout_of_another_version_is_refused(self) -> None:
+        self.run("CREATE TABLE _layout (number BIGINT); INSERT INTO _layout VALUES (99)")
+        with pytest.raises(StoreError, match="layout 99"):
+            self.open()
+
+    def test_a_server_that_is_not_there_is_told_without_the_password(self) -> None:
+        with pytest.raises(StoreError) as refused:
+            PostgresSink("postgresql://me:hush@127.0.0.1:1/none")
+        assert "hush" not in str(refused.value)
+        assert "127.0.0.1" in str(refused.value)
+
+
+def _padding(rows: int) -> list[dict[str, Any]]:
+    more: dict[str, Any] = {"number": 1, "real": 1.0, "text": "", "flag": True}
+    return [upsert("t", {"id": 1000 + n}, **more) for n in range(rows)]

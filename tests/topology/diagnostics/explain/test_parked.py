@@ -1,0 +1,95 @@
+"""What is parked is listed, with the reason, the oldest first; and commands with their state."""
+
+from typing import Any
+
+import orjson
+
+from tests.topology.diagnostics.explain.durable import send, task_of
+from tests.topology.handled import driver_of
+from topology import Event, TopologyTestDriver, park, retry
+from topology.diagnostics.explain import of_waiting
+from topology.diagnostics.explain.parked import Aside, parked_of, parked_text, reason_of
+from topology.diagnostics.explain.told import answered, merged, told_text, waits
+from topology.engine.commands.command import Command
+
+
+def board(event: Event) -> None:
+    if event.kind == "Bad":
+        raise ValueError(f"{event.stream} is bad")
+
+
+def aside(driver: TopologyTestDriver) -> Aside:
+    found = list(parked_of(task_of(driver, of_waiting), 0))
+    made = Aside(driver.now, sorted(found, key=lambda one: one.since))
+    told = map(reason_of, driver._kept.topics["shop.errors"])
+    made.explain(dict(each for each in told if each is not None))
+    return made
+
+
+def test_parked_streams_are_listed_with_how_long_and_why() -> None:
+    driver = driver_of(board, error=park())
+    send(driver, 1, 2)
+    send(driver, 3, kind="Bad")
+    driver.advance(600)
+    send(driver, 1, stream="\x1b[2Jb", kind="Bad")
+    send(driver, 2, 3, stream="\x1b[2Jb")
+    found = aside(driver)
+    assert [(e.stream, e.sequence, e.waiting) for e in found.streams] == [
+        ("a", 3, 1),
+        ("\x1b[2Jb", 1, 3),
+    ]
+    text = parked_text(found, 50)
+    assert "\x1b" not in text
+    assert "10 min" in text.splitlines()[1]
+    assert "ValueError: a is bad" in text
+    assert text.endswith("2 parked streams, with 4 events that wait")
+    assert parked_text(found, 1).endswith("1 more are not shown")
+    assert [e.stream for e in found.older(300).streams] == ["a"]
+    assert [e.stream for e in found.older(0, "b is bad").streams] == ["\x1b[2Jb"]
+    assert parked_text(Aside(0), 5) == "no stream is parked"
+
+
+def test_a_stream_that_is_retried_by_itself_is_not_parked() -> None:
+    driver = driver_of(board, error=retry(3, 60))
+    send(driver, 1, kind="Bad")
+    assert aside(driver).streams == []
+
+
+def test_records_of_others_in_the_errors_topic_are_passed_over() -> None:
+    record: Any = type("R", (), {"value": None})
+    for value in (None, b"", b"\xff", b"[]", b"{}", b'{"view": 1}', b'{"sequence": "x"}'):
+        record.value = value
+        assert reason_of(record) is None
+
+
+def test_commands_are_listed_once_with_what_came_of_them() -> None:
+    halt = Command("halt", "board", who="ann", id="1", given=1000, expires=601_000)
+    skip = Command("skip", "board", "\x1b[2J", 4, "bob", id="2", given=2000)
+    old = {"id": "", "name": "drop", "view": "board", "stream": "a", "who": "eve", "when": 500,
+           "done": True, "message": "gone"}  # fmt: skip
+    told = {
+        **orjson.loads(orjson.dumps(skip)), "when": 9, "done": False, "message": "has no stream",
+    }  # fmt: skip
+    done = {**told, "done": True, "message": "well", "when": 2500, "outcome": "carried out"}
+    found = merged([waits(halt, 0), waits(halt, 0), answered(old), answered(told), answered(done)])
+    assert [(t.name, t.state) for t in found] == [
+        ("drop", "carried out"),
+        ("halt", "waits"),
+        ("skip", "carried out"),
+    ]
+    text = told_text(found, 61_000)
+    assert "\x1b" not in text
+    assert "waits, for 9 min more" in text
+    assert text.endswith("3 commands, of which 1 wait")
+    assert "waits, too old by now" in told_text(found, 700_000)
+    assert told_text([], 0) == "nobody has told the views anything"
+
+
+def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> None:
+    halt = Command("halt", "board", who="ann", id="1", given=1000)
+    told = {
+        **orjson.loads(orjson.dumps(halt)), "when": 9, "done": False, "message": "runs on Spark",
+    }  # fmt: skip
+    assert [each.state for each in merged([waits(halt, 0), answered(told)])] == ["refused"]
+    told["message"] = "has no stream 'a'"
+    assert [each.state for each in merged([answered(told), waits(halt, 0)])] == ["waits"]

@@ -1,0 +1,249 @@
+"""The engine under simulated crashes, rebalances and stalls: no schedule breaks a promise.
+
+`test_simulator_finds.py` shows that the simulator can fail.
+"""
+
+import asyncio
+import gc
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.topology.partition import board, shop
+from tests.topology.testing.simulation import simulated
+from tests.topology.testing.simulation.simulated import (
+    odd_messages,
+    ordered_by,
+    sometimes,
+    steps_of_three,
+    three_views,
+)
+from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, spill
+from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
+from topology.testing.simulate import main
+from topology.testing.simulation.simulator import told
+from topology.testing.simulation.worker import Guarantee
+
+SEEDS = 150
+GUARANTEES: list[Guarantee] = ["exactly_once", "at_least_once"]
+
+CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
+    "keyed": (shop(), {}),
+    "re-keyed": (shop(keyed=False), {}),
+    "a ring of one": (shop(buffer=1), {}),
+    "gaps given up": (shop(gap=skip(after=3), buffer=2), {"delivery": Delivery(never=0.1)}),
+    "gaps given up behind re-keying": (shop(keyed=False, gap=skip(after=1)), {}),
+    "failing handler": (shop(handler=sometimes, buffer=2), {"workers": 3}),
+    "long drains": (shop(buffer=4), {"drain": 2, "delivery": Delivery(late=0.6, reach=30)}),
+    "three views": (three_views(), {"partitions": 1}),
+    "links": (ordered_by(linked("before")), {}),
+    "links given up": (ordered_by(linked("before"), gap=skip(after=2)), {}),
+    "times": (ordered_by(monotonic(settle=2)), {"delivery": Delivery(late=0.5, reach=20)}),
+    "streams rebuilt": (ordered_by(monotonic(settle=1), late=rebuild_stream()), {}),
+}
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("case", CASES)
+def test_no_schedule_breaks_a_promise(case: str, guarantee: Guarantee) -> None:
+    topology, options = CASES[case]
+    sent = numbered(topology, 20, 3)(7)
+    report = Simulator(topology, sent, guarantee=guarantee, **options).run(range(SEEDS))
+
+    assert report.seeds == SEEDS
+    assert report.crashed.total() > SEEDS / 4
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_views_that_are_halted_and_resumed_come_to_the_same(keyed: bool) -> None:
+    topology = shop(keyed=keyed, buffer=2)
+    source = topology.sources["orders"]
+    topology.view("hasty", of=source, handler=sometimes, gap=skip(after=2), full=spill())
+    simulator = Simulator(topology, numbered(topology, 20, 3), halts=True)
+    report = simulator.run(range(SEEDS))
+    assert report.crashed.total() > SEEDS / 4
+    commands = Counter(what for seed in range(20) for what, _, _ in simulator.run(seed).trace)
+    assert commands["halt"] > 10
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_nor_does_one_with_conflicts_and_with_what_is_no_event(guarantee: Guarantee) -> None:
+    Simulator(steps_of_three(), odd_messages, guarantee=guarantee, partitions=1).run(range(SEEDS))
+
+
+def test_a_report_adds_up_what_was_done() -> None:
+    simulator = Simulator(shop(handler=sometimes), simulated.messages)
+    reports = [simulator.run(seed) for seed in range(4)]
+    report = simulator.run(range(4))
+
+    assert report.messages == sum(each.messages for each in reports)
+    assert report.steps == sum(each.steps for each in reports)
+    assert report.failed == sum(each.failed for each in reports) > 0
+    assert report.handled > report.failed
+    assert f"{report.handled} events handled, {report.failed} failed" in str(report)
+
+
+def test_a_worker_dies_at_every_step() -> None:
+    crashed: Counter[str] = Counter()
+    for guarantee in GUARANTEES:
+        simulator = Simulator(CASES["re-keyed"][0], simulated.messages, guarantee=guarantee)
+        crashed += simulator.run(range(400)).crashed
+    steps = "fenced restoring started fetched computed begun outputs changelog offsets prepared"
+    assert {*steps.split(), "table", "done", "idle"} <= crashed.keys()
+
+
+def test_a_seed_makes_the_same_schedule_again() -> None:
+    first = Simulator(simulated.keyed, simulated.messages).run(11)
+    other = Simulator(simulated.keyed, simulated.messages)
+    other.run(range(5))
+    assert other.run(11).trace == first.trace
+    assert other.run(12).trace != first.trace
+
+
+def test_a_replay_tells_each_step_of_the_same_schedule() -> None:
+    simulator = Simulator(simulated.keyed, simulated.messages)
+    actions, report = simulator.run(11).trace, simulator.replay(11)
+    assert [line for line in report.trace if line[0] != "  step"] == actions
+    text = told(report.trace)
+    assert "fetched" in text
+    assert "to shop.board" in text
+
+
+def test_a_schedule_does_not_depend_on_the_process() -> None:
+    """Nor on how it hashes texts."""
+    command = [sys.executable, "-m", "topology.testing.simulate", "--replay", "3"]
+    command += ["--topology", "tests.topology.testing.simulation.simulated:keyed"]
+    outputs = [
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONHASHSEED": hashing},
+            cwd=Path(__file__).parents[4],
+            check=True,
+            capture_output=True,
+        ).stdout
+        for hashing in ("1", "2")
+    ]
+    assert b"from here on nothing goes wrong" in outputs[0]
+    assert outputs[0] == outputs[1]
+
+
+def test_the_command_runs_seeds_and_tells_how_fast(capsys: pytest.CaptureFixture[str]) -> None:
+    where = "tests.topology.testing.simulation.simulated"
+    status = main(
+        ["--topology", f"{where}:keyed", "--messages", f"{where}:messages", "--seeds", "5..15"]
+    )
+    assert status == 0
+    assert "10 schedules" in (out := capsys.readouterr().out)
+    assert "schedules/s" in out
+
+
+def test_seeds_in_several_processes_come_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--topology", "tests.topology.testing.simulation.simulated:keyed", "--seeds", "0..600"]
+    said = []
+    for jobs in ("1", "2"):
+        assert main([*where, "--jobs", jobs]) == 0
+        first, *rest = capsys.readouterr().out.splitlines()
+        said.append([first.split(" in ")[0], *rest])
+    assert said[0] == said[1]
+    assert said[0][0].startswith("600 schedules")
+
+
+def test_a_failure_comes_whole_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(SimulationError(7, ["lost"], [("crash", "worker 0", "")])))
+    assert (error.seed, error.wrong, error.trace) == (7, ["lost"], [("crash", "worker 0", "")])
+    assert "seed 7:" in str(error)
+
+
+def test_a_schedule_leaves_nothing_for_the_collector() -> None:
+    """It would take a good part of the time of a run of many."""
+    simulator = Simulator(CASES["re-keyed"][0], simulated.messages)
+    simulator.run(range(20))
+    gc.collect()
+    gc.disable()
+    try:
+        simulator.run(range(20))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_the_command_tells_that_its_own_messages_will_not_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(
+        [
+            "--topology",
+            "tests.topology.testing.simulation.simulated:picky",
+            "--seeds",
+            "1..2",
+            "--partitions",
+            "1",
+        ]
+    )
+    assert "give --messages" in capsys.readouterr().err
+    flights = ["--topology", "apps.flights.topology:topology", "--seeds", "1..2"]
+    assert main(flights) == 2
+    assert "--messages" in capsys.readouterr().err
+
+
+def test_the_command_tells_the_seed_that_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.engine.view_task.ViewTask._buffer_rows", lambda self, result: [])
+    monkeypatch.setattr("topology.testing.simulate._run", _first)
+    assert main(["--topology", "tests.topology.testing.simulation.simulated:keyed"]) == 1
+    captured = capsys.readouterr()
+    assert "seed " in captured.out
+    assert "--replay " in captured.err
+
+
+def _first(options: Any, seeds: range, jobs: int) -> Any:
+    return Simulator(simulated.keyed, simulated.messages).run(seeds)
+
+
+def test_a_failure_tells_what_is_wrong_and_what_happened() -> None:
+    calls = 0
+
+    def forgetful(event: Event, state: dict[str, Any]) -> Any:
+        nonlocal calls
+        calls += 1
+        return board(event, {"count": calls})
+
+    simulator = Simulator(shop(handler=forgetful), simulated.messages)
+    with pytest.raises(SimulationError, match="seed 0:") as caught:
+        simulator.run(range(10))
+    error = caught.value
+    assert error.seed == 0
+    assert "shop.board: stream" in error.wrong[0]
+    assert "arrive" in str(error)
+    with pytest.raises(SimulationError, match="step "):
+        simulator.replay(0)
+
+
+def test_messages_may_be_tuples_and_come_with_keys() -> None:
+    topology = shop(keyed=False)
+    body = {"stream": "a", "sequence": 1, "kind": "k"}
+    Simulator(topology, [("orders", body), Sent("orders", None, "k", (("h", b"1"),))]).run(3)
+    with pytest.raises(KeyError, match="'orders'"):
+        Simulator(topology, [("payments", body)])
+
+
+def test_numbered_messages_need_an_inspector_that_says_what_they_look_like() -> None:
+    with pytest.raises(ValueError, match="messages of your own"):
+        numbered(steps_of_three())
+    kinds = {sent.value["kind"] for sent in numbered(three_views(), 60)(1)}
+    assert kinds == {"Paid", "other"}
+
+
+def test_a_handler_that_really_waits_is_refused() -> None:
+    async def sleepy(event: Event) -> None:
+        await asyncio.sleep(1)
+
+    with pytest.raises(SimulationError, match="event loop"):
+        Simulator(shop(handler=sleepy), simulated.messages).run(range(3))

@@ -1,0 +1,221 @@
+"""A rebuild by itself: its limits, its policies, and what it tells."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.topology.deliveries import Arrival, body, records
+from tests.topology.partition import shop
+from tests.topology.view_rebuild.rows import ReadStore, begun, rebuilt
+from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
+from topology.engine.output_chain import START, chained
+from topology.engine.rows import encode_progress, progress_key
+from topology.testing.simulation.fold import fold
+from topology.view_rebuild import CannotRebuild, HistoryPart, Rebuild
+from topology.view_rebuild.limit import Limit, limit_of
+
+
+def state(**lasts: int | bytes) -> dict[str, dict[bytes, bytes]]:
+    """Stream → its last processed sequence, or its whole row."""
+    return {
+        "board": {
+            progress_key(stream): last if isinstance(last, bytes) else b"%d" % last
+            for stream, last in lasts.items()
+        }
+    }
+
+
+def events(stream: str, *numbers: int) -> list[Any]:
+    return records([Arrival(stream, number - 1, 1000 * number) for number in numbers])
+
+
+def last(event: Event) -> Iterator[Upsert]:
+    yield Upsert("board", key={"id": event.stream}, values={"last": event.sequence})
+
+
+def test_it_goes_as_far_as_the_live_view_and_no_further() -> None:
+    found, tally = rebuilt(shop(handler=last), events("a", 3, 1, 2, 4, 2, 5), state(a=3))
+    assert [(record.stream, record.sequence) for record in found] == [("a", 3)]
+    assert ReadStore().apply([found[0].value]).plain() == {"board": {b'{"id":"a"}': {"last": 3}}}
+    assert (tally["board"].processed, tally["board"].duplicate) == (3, 1)
+    assert not tally["board"].incomplete
+
+
+def test_a_stream_that_the_live_view_does_not_know_is_left_to_it() -> None:
+    found, tally = rebuilt(shop(handler=last), events("b", 1, 2), state(a=2))
+    assert found == []
+    assert (tally["board"].streams, tally["board"].absent) == (1, 1)
+    assert tally["board"].incomplete
+
+
+def test_what_the_live_view_had_and_the_history_lacks_is_told() -> None:
+    topology = shop(handler=last)
+    skipped = encode_progress(_progress(9, (3, 4)), None)
+    _, tally = rebuilt(topology, events("a", 1, 2, 5, 7, 8, 9), state(a=skipped))
+    assert (tally["board"].skipped, tally["board"].missing) == (3, 1)
+    _, tally = rebuilt(topology, events("a", 1, 2, 5, 6), state(a=skipped))
+    assert (tally["board"].processed, tally["board"].missing) == (4, 3)
+
+
+def _progress(last: int, *skipped: tuple[int, int]) -> Any:
+    from topology.sequencer.progress import Progress
+
+    return Progress(last, skipped=skipped)
+
+
+@pytest.mark.parametrize(
+    ("limit", "first", "last", "step", "lost"),
+    [
+        (Limit(9), 1, 4, 1, 4),
+        (Limit(9, ((2, 3),)), 1, 4, 1, 2),
+        (Limit(9, ((1, 9),)), 1, 4, 1, 0),
+        (Limit(90, ((11, 31),)), 1, 41, 10, 2),
+        (Limit(9, ((5, 6),), True), 1, 7, 1, 1),
+        (Limit(9, ((5, 6),), True), 1, 3, 1, 0),
+    ],
+)
+def test_what_the_live_view_gave_up_is_not_lost(
+    limit: Limit, first: int, last: int, step: int, lost: int
+) -> None:
+    assert limit.lost(first, last, step) == lost
+
+
+def test_a_limit_is_read_from_a_row_with_state() -> None:
+    assert limit_of(b"17") == Limit(17)
+    assert limit_of(b'{"last":17,"state":{"n":1}}') == Limit(17)
+
+
+def failing(*numbers: int, times: int = 1_000) -> Any:
+    left = dict.fromkeys(numbers, times)
+
+    def handler(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
+        if left.get(event.sequence, 0) > 0:
+            left[event.sequence] -= 1
+            raise ValueError(f"order {event.sequence} is broken")
+        state["seen"] = [*state.get("seen", []), event.sequence]
+        yield Upsert("board", key={"id": event.stream}, values={"seen": state["seen"]})
+
+    return handler
+
+
+def seen(found: list[Any], stream: str = "a") -> Any:
+    rows = ReadStore().apply([record.value for record in found]).plain()["board"]
+    return rows[orjson.dumps({"id": stream})]["seen"]
+
+
+def test_a_failure_is_passed_as_the_live_view_passed_it() -> None:
+    found, tally = rebuilt(shop(handler=failing(2)), events("a", 1, 2, 3), state(a=3))
+    assert seen(found) == [1, 3]
+    assert (tally["board"].failed, tally["board"].processed) == (1, 2)
+    assert "order 2 is broken" in tally["board"].reports[0]
+
+
+def test_retries_need_no_time() -> None:
+    topology = shop(handler=failing(2, times=3), error=retry(times=3, backoff=100))
+    found, tally = rebuilt(topology, events("a", 1, 2, 3), state(a=3))
+    assert seen(found) == [1, 2, 3]
+    assert tally["board"].failed == 0
+
+
+@pytest.mark.parametrize("most", [1, 50])
+def test_a_stream_that_parks_ends_before_the_failed_event(most: int) -> None:
+    messages = events("a", 1, 2, 3, 4) + events("b", 1, 2)
+    topology = shop(handler=failing(3), error=park())
+    found, tally = rebuilt(topology, messages, state(a=4, b=2), most=most)
+    assert seen(found) == [1, 2]
+    assert seen(found, "b") == [1, 2]
+    assert tally["board"].parked == 1
+    assert {record.stream: record.sequence for record in found} == {"a": 2, "b": 2}
+
+
+def test_a_view_that_halts_cannot_be_rebuilt() -> None:
+    with pytest.raises(CannotRebuild, match="order 2 is broken"):
+        rebuilt(shop(handler=failing(2), error=halt()), events("a", 1, 2, 3), state(a=3))
+
+
+def test_messages_to_other_topics_are_kept_apart() -> None:
+    def handler(event: Event) -> Iterator[Any]:
+        yield from last(event)
+        yield Emit("log", event.stream, {"n": event.sequence})
+
+    topology = shop(handler=handler)
+    (source,) = topology.sources.values()
+    rebuild = Rebuild(topology, source, ["board"], 0)
+    messages = events("a", 2, 1)
+    part = HistoryPart("a", [("board", "a", b"2")], messages)
+    assert len(list(rebuild.run([part]))) == 1
+    assert [(topic, out[1]) for topic, out in rebuild.emits()] == [
+        ("log", b'{"n":1}'),
+        ("log", b'{"n":2}'),
+    ]
+    assert rebuild.emits() == []
+
+
+def test_the_hash_of_a_stream_is_that_of_its_outputs() -> None:
+    topology = shop(handler=last)
+    messages = events("a", 2, 1, 3)
+    ((record), _) = rebuilt(topology, messages, state(a=2), chains=True)
+    chain = START
+    (view,) = topology.views.values()
+    in_order = sorted(messages, key=lambda m: orjson.loads(m.value or b"")["sequence"])
+    for sequence, value in fold(view, in_order).outputs[:2]:
+        chain = chained(chain, sequence, value)
+    assert [each.chain for each in record] == [chain]
+
+
+def test_a_stream_of_many_rows_has_several_records() -> None:
+    def handler(event: Event) -> Iterator[Any]:
+        for row in range(100):
+            yield Upsert("board", key={"row": event.sequence * 100 + row}, values={"n": 1})
+
+    messages = events("a", *range(1, 101))
+    found, tally = rebuilt(shop(handler=handler), messages, state(a=100), most=10)
+    assert len(found) > 2
+    assert [r.sequence for r in found] == sorted({r.sequence for r in found})
+    assert len(ReadStore().apply([r.value for r in found]).plain()["board"]) == 10_000
+    assert tally["board"].outputs == 100
+
+
+def closing(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
+    state["seen"] = [*state.get("seen", []), event.sequence]
+    yield Upsert("board", key={"id": event.stream}, values={"seen": state["seen"]})
+
+
+def lives() -> list[Any]:
+    """A stream that is closed at 2 s by its second event, and comes again at 4 s."""
+    messages = events("a", 1, 2, 4, 5)
+    messages[1].value = body("a", 2, kind="Closed")
+    return messages
+
+
+@pytest.mark.parametrize(("retention", "handled"), [(1, [4, 5]), (100, [1, 2])])
+def test_a_stream_that_was_closed_for_long_begins_anew(
+    retention: float, handled: list[int]
+) -> None:
+    topology = begun(closing, earliest_seen(after=1), closes="Closed", retention=retention)
+    found, _ = rebuilt(topology, lives(), state(a=5), at=100_000)
+    assert seen(found) == handled
+
+
+def test_a_stream_that_the_live_view_forgot_is_rebuilt_up_to_its_end() -> None:
+    topology = begun(closing, earliest_seen(after=1), closes="Closed", retention=10)
+    found, _ = rebuilt(topology, lives(), {"board": {}}, at=100_000)
+    assert seen(found) == [1, 2]
+    # One that was closed just now is one that the live view has yet to see.
+    assert rebuilt(topology, lives(), {"board": {}}, at=5_000)[0] == []
+
+
+def test_a_message_under_another_stream_is_told() -> None:
+    topology = shop(handler=last)
+    (source,) = topology.sources.values()
+    rebuild = Rebuild(topology, source, ["board"], 0)
+    with pytest.raises(CannotRebuild, match="--history sources"):
+        list(rebuild.run([HistoryPart("b", [], events("a", 1))]))
+
+
+def test_without_folding_each_output_is_a_record() -> None:
+    found, tally = rebuilt(shop(handler=last), events("a", 2, 1, 3), state(a=3), fold=False)
+    assert [record.sequence for record in found] == [1, 2, 3]
+    assert (tally["board"].outputs, tally["board"].tables) == (3, ["board"])
