@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from stores.sinks.row_changes import uncollected
+from stores.sinks.row_changes import gc_paused
 from topology.declaration.topology import Topology
 from topology.diagnostics.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.diagnostics.audit.received import event_of
@@ -69,7 +69,7 @@ async def audit(
         ticker.end()
         made.begin()
         ticker = Ticker("audit", _records(made.topics, cut))
-        with uncollected():
+        with gc_paused():
             await _feed(consumer, made.feed, made.topics, cut, ticker)
             if contents:
                 ticker.end()
