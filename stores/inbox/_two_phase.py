@@ -1,16 +1,16 @@
-"""Deliveries where the consumer's own tables are in another database than the cursor.
+"""Deliveries where the consumer's own tables are in another database than the inbox.
 
-    coordinator = Coordinator(warehouse_engine, {"cursor": cursor.engine})
-    with two_phase_delivery(cursor, coordinator) as (message, connections):
+    coordinator = Coordinator(warehouse_engine, {"inbox": inbox.engine})
+    with two_phase_delivery(inbox, coordinator) as (message, connections):
         if message is not None:
             warehouse, _ = connections
             warehouse.execute(…)
 
-The message leaves the cursor and the updates are made by one two-phase transaction. Where its
+The message leaves the inbox and the updates are made by one two-phase transaction. Where its
 outcome is unknown for a time (`OutcomeUnknown`), it is one of both for the message too: recovery
 commits it, or rolls it back and the message comes again.
 
-So the stream is locked until the updates can be seen: those are committed first. Where the cursor's
+So the stream is locked until the updates can be seen: those are committed first. Where the inbox's
 database decides it is the other way round, and the next message may come before they are seen.
 """
 
@@ -21,39 +21,39 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.inbox.delivery import Delivery
-from stores.inbox.inbox import Cursor, counts
-from stores.inbox.message import CursorError, Message
+from stores.inbox.inbox import Inbox, counts
+from stores.inbox.message import InboxError, Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
 
 
 @contextmanager
 def two_phase_delivery(
-    cursor: Cursor, coordinator: Coordinator
+    inbox: Inbox, coordinator: Coordinator
 ) -> Iterator[tuple[Message | None, tuple[Connection, ...]]]:
-    """As `Cursor.delivery`, in a transaction of `coordinator`, whose connections it gives.
+    """As `Inbox.delivery`, in a transaction of `coordinator`, whose connections it gives.
 
-    (None, ()) if there is nothing to deliver. The cursor's database is that of the coordinator's
+    (None, ()) if there is nothing to deliver. The inbox's database is that of the coordinator's
     decisions, or one of its participants; the message is taken out by that connection, and a
-    failure is noted there once all is rolled back. Raises CursorError where it is none of them.
+    failure is noted there once all is rolled back. Raises InboxError where it is none of them.
     """
-    at = _place(cursor, coordinator)
+    at = _place(inbox, coordinator)
     while True:
-        if not _is_due(cursor):
+        if not _is_due(inbox):
             yield None, ()
             return
         taken: Delivery | None = None
         try:
             with coordinator.transaction() as connections:
                 mine = connections[at]
-                taken = cursor.delivering.take(mine, 1, 1)
+                taken = inbox.delivering.take(mine, 1, 1)
                 if taken is not None and taken.messages:
                     yield taken.messages[0], connections
                 if taken is not None:
-                    cursor.delivering.settle(mine, taken)
+                    inbox.delivering.settle(mine, taken)
         except Exception as error:
             if taken is not None and taken.messages:
-                _note(cursor, taken, error)
+                _note(inbox, taken, error)
             raise
         if taken is None or taken.messages:
             if taken is None:
@@ -61,26 +61,26 @@ def two_phase_delivery(
             return
 
 
-def _note(cursor: Cursor, taken: Delivery, error: Exception) -> None:
+def _note(inbox: Inbox, taken: Delivery, error: Exception) -> None:
     if isinstance(error, TwoPhaseError) or not counts(error):
         return
-    with suppress(SQLAlchemyError), cursor.engine.begin() as connection:
-        cursor.delivering.failed(connection, taken, f"{type(error).__name__}: {error}")
+    with suppress(SQLAlchemyError), inbox.engine.begin() as connection:
+        inbox.delivering.failed(connection, taken, f"{type(error).__name__}: {error}")
 
 
-def _is_due(cursor: Cursor) -> bool:
+def _is_due(inbox: Inbox) -> bool:
     """A look that locks nothing, before databases are put to the trouble."""
-    with cursor.engine.connect() as connection:
-        cursor.mend(connection)
-        return cursor.delivering.is_due(connection)
+    with inbox.engine.connect() as connection:
+        inbox.mend(connection)
+        return inbox.delivering.is_due(connection)
 
 
-def _place(cursor: Cursor, coordinator: Coordinator) -> int:
+def _place(inbox: Inbox, coordinator: Coordinator) -> int:
     engines = [coordinator.decisions.engine, *coordinator.participants.values()]
     for at, engine in enumerate(engines):
-        if engine is cursor.engine or engine.url == cursor.engine.url:
+        if engine is inbox.engine or engine.url == inbox.engine.url:
             return at
-    raise CursorError(
-        f"cursor {cursor.name}: its database is none of the coordinator's; make the coordinator "
-        "with the cursor's engine for the decisions, or as a participant"
+    raise InboxError(
+        f"inbox {inbox.name}: its database is none of the coordinator's; make the coordinator "
+        "with the inbox's engine for the decisions, or as a participant"
     )

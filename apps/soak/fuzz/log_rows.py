@@ -9,7 +9,7 @@ from sequitur.relay.reading import tolerant
 from sequitur.relay.records import headers_of
 from sequitur.relay.refusals import divided
 from sequitur.relay.wire import decode, encode
-from soak.fuzz.cursor_requests import fresh
+from soak.fuzz.inbox_requests import fresh
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft, Message, damage
 

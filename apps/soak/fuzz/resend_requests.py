@@ -8,7 +8,7 @@ from sequitur.relay.answers import AT_ONCE, RANGE, Answering, Known
 from sequitur.relay.kafka_link import KafkaLink
 from sequitur.relay.link import Missing
 from sequitur.relay.records import missing_of
-from soak.fuzz.cursor_requests import fresh
+from soak.fuzz.inbox_requests import fresh
 from soak.fuzz.mutation import bodies
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
