@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, St
 
 from apps.kafka_options import without_secrets
 from apps.spark_exceptions import SPARK_ERRORS
-from stores.sinks.sink import Dead, StoreError
+from stores.sinks.sink import DeadRecord, StoreError
 from topology.model.origin import ORIGIN, REASON
 
 _NO_TIME = -1
@@ -45,7 +45,7 @@ class DeadRows:
         self._options = {**kafka, "kafka.bootstrap.servers": broker}
         self._there = False
 
-    def __call__(self, dead: list[Dead]) -> None:
+    def __call__(self, dead: list[DeadRecord]) -> None:
         """Send them, and return when they are there. Raises StoreError if they cannot be sent."""
         try:
             if not self._there:
@@ -78,7 +78,7 @@ class DeadRows:
             admin.close()
 
 
-def _row(dead: Dead) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
+def _row(dead: DeadRecord) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
     place = f"{dead.topic}/{dead.partition}/{dead.offset}"
     reason = dead.reason.encode("utf-8", "backslashreplace")[:_REASON_BYTES]
     return place.encode(), dead.value, [(REASON, reason), (ORIGIN, f"{place}/{_NO_TIME}".encode())]

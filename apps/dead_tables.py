@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     log_to_stderr([options.store])
     try:
-        with opened(options.store, options.side) as sink:
+        with opened(options.store, options.shadow) as sink:
             return {"list": _list, "remove": _remove}[options.command](sink, options)
     except MISTAKES as error:
         return cannot(error, log, options.store)
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     remove.add_argument("--dry-run", action="store_true", help="say how many, and keep them")
     for command in (show, remove):
         command.add_argument("--store", type=url, required=True, metavar="URL", help=URL_HELP)
-        command.add_argument("--side", help="of a side, not of the live tables")
+        command.add_argument("--shadow", help="of these shadow tables, not of the live tables")
     return parser
 
 

@@ -12,14 +12,14 @@ from stores.sinks.sink import Position, Sink, StoreError
 
 
 @contextmanager
-def opened(url: str, side: str | None = None) -> Iterator[Sink]:
+def opened(url: str, shadow: str | None = None) -> Iterator[Sink]:
     """A read store that is there, with Spark where that writes it. Raises StoreError, UrlError."""
     with ExitStack() as stack:
         if needs_spark(url):
             from apps.spark_session import spark_session
 
             stack.enter_context(stopped_in_order(spark_session("look", delta=True), Event()))
-        yield stack.enter_context(open_sink(existing(url), side=side))
+        yield stack.enter_context(open_sink(existing(url), shadow=shadow))
 
 
 class OpenSink:

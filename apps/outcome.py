@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from apps.kafka_options import OptionError, kafka_options
 from apps.kafka_options import without_secrets as without_options
 from stores.db.urls import UrlError, said, without_secrets
-from stores.inbox.message import CursorError
+from stores.inbox.message import InboxError
 from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
 from stores.sinks.sink import StoreError
@@ -29,7 +29,7 @@ CANNOT = 2
 _NONE: Mapping[str, str] = {}
 
 MISTAKES = (
-    *(OptionError, UrlError, DeclarationError, StoreError, MessageLogError, CursorError),
+    *(OptionError, UrlError, DeclarationError, StoreError, MessageLogError, InboxError),
     *(TwoPhaseError, LeaseLost, SQLAlchemyError, KafkaError, OSError, ModuleNotFoundError),
 )
 """Errors whose text is for whoever runs a process; any other one is a fault of ours."""

@@ -37,6 +37,6 @@ def token() -> str:
     if len(found) < TOKEN_LENGTH or not found.isascii() or not found.isprintable():
         raise ValueError(
             f"set {TOKEN} to a secret of at least {TOKEN_LENGTH} ASCII characters, the same for "
-            "the relay and the cursor"
+            "the relay and the inbox"
         )
     return found

@@ -31,7 +31,11 @@ _SLOW = [HealthCheck.too_slow]
 for _name, _examples in (("fast", 50), ("thorough", 2000)):
     # No deadline: how long an example takes says more of the machine than of the code.
     settings.register_profile(
-        _name, max_examples=_examples, deadline=None, suppress_health_check=_SLOW
+        _name,
+        max_examples=_examples,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=_SLOW,
     )
 settings.load_profile(os.environ.get("SEQUITUR_HYPOTHESIS", "fast"))
 

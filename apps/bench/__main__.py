@@ -65,7 +65,7 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions | Deli
     add("--broker", help="host:port of a broker to use; default: one of the bench's own")
     add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
     add("--page", type=Path, default=ROOT / "docs" / "benchmarks-spark.md", help="to be written")
-    delivery = commands.add_parser("delivery", help="capture, relay and cursor, on PostgreSQL")
+    delivery = commands.add_parser("delivery", help="capture, relay and inbox, on PostgreSQL")
     add = delivery.add_argument
     add("--n", type=_count, default=5_000_000, help="messages of the backlog (default %(default)s)")
     add("--rate", type=_count, default=1_000, help="transactions/s for latency (%(default)s)")

@@ -1,8 +1,8 @@
-"""Fill a cursor from Kafka or over HTTP; look at it, and release what is parked.
+"""Fill an inbox from Kafka or over HTTP; look at it, and release what is parked.
 
 python -m apps.cursor serve --store sqlite:///warehouse.sqlite
 python -m apps.cursor feed --store postgresql://… --topic orders
-python -m apps.cursor parked --store … --cursor warehouse
+python -m apps.cursor parked --store … --name warehouse
 python -m apps.cursor redrive --store … --topic orders --stream A-17
 
 The exit status is 0 when it is done or was told to stop, 1 where `gaps` or `parked` shows
@@ -29,14 +29,14 @@ from apps.running import run_until_stopped, token
 from stores.db.engines import open_engine
 from stores.db.urls import UrlError, existing, without_password
 from stores.inbox.commands import counts, gaps, parked, redrive, unpark
-from stores.inbox.inbox import Cursor, CursorError
+from stores.inbox.inbox import Inbox, InboxError
 from stores.inbox.tables import STREAMS
 from topology.model.printable import printable
 
 LATEST = 253_402_300_799
 """The last second of the year 9999, beyond which no time can be shown."""
 
-logger = logging.getLogger("cursor")
+logger = logging.getLogger("inbox")
 
 _HELP = {
     "serve": "take messages in over HTTP",
@@ -60,15 +60,15 @@ def _parser() -> argparse.ArgumentParser:
     for command in made.values():
         where = f"URL of the consumer's database; {URL_HELP}"
         command.add_argument("--store", type=url, required=True, help=where)
-        command.add_argument("--cursor", default="default", help="its name (%(default)s)")
+        command.add_argument("--name", default="default", help="its name (%(default)s)")
     for name in ("redrive", "unpark"):
         made[name].add_argument("--topic", required=True)
         made[name].add_argument("--stream", required=True)
     serving, feeding = made["serve"], made["feed"]
     serving.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     serving.add_argument("--port", type=int, default=7070, help="default: %(default)s")
-    serving.add_argument("--room", type=int, default=10_000,
-                         help="messages behind a gap of a stream (%(default)s)")  # fmt: skip
+    serving.add_argument("--max-gap", type=int, default=10_000,
+                         help="sequences that one may be beyond a gap (%(default)s)")  # fmt: skip
     feeding.add_argument("--topic", action="append", required=True, help="may be given again")
     feeding.add_argument("--inspector", help="module:name; default: key and headers of the relay")
     feeding.add_argument("--outputs", action="store_true", help="they are views' output topics")
@@ -81,18 +81,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(options: argparse.Namespace) -> int:
     secret = token()
-    cursor = Cursor(open_engine(options.store), options.cursor, room=options.room)
+    inbox = Inbox(open_engine(options.store), options.name, max_gap=options.max_gap)
 
     async def work(stopped: asyncio.Event) -> None:
-        logger.info("cursor %s at http://%s:%d", cursor.name, options.host, options.port)
-        await serve(cursor, secret, options.host, options.port, stopped)
+        logger.info("inbox %s at http://%s:%d", inbox.name, options.host, options.port)
+        await serve(inbox, secret, options.host, options.port, stopped)
 
     return run_until_stopped(work)
 
 
 def _feed(options: argparse.Namespace) -> int:
-    order = "growing" if options.outputs else "counting"
-    cursor = Cursor(open_engine(options.store), options.cursor, order=order)  # type: ignore[arg-type]
+    order = "monotonic" if options.outputs else "contiguous"
+    inbox = Inbox(open_engine(options.store), options.name, order=order)  # type: ignore[arg-type]
     kafka = kafka_login(options.broker, options.kafka_properties)
     topics: dict[str, Interpret] = {}
     for topic in options.topic:
@@ -104,22 +104,22 @@ def _feed(options: argparse.Namespace) -> int:
             topics[topic] = relayed(topic)
 
     async def work(stopped: asyncio.Event) -> None:
-        await Feed(cursor, topics, kafka, ask=options.ask).run(stopped)
+        await Feed(inbox, topics, kafka, ask=options.ask).run(stopped)
 
     return run_until_stopped(work)
 
 
 def _tell(options: argparse.Namespace) -> int:
     engine = open_engine(existing(options.store))
-    # A cursor's tables are made where they are not there, and would say that nothing is wrong.
+    # An inbox's tables are made where they are not there, and would say that nothing is wrong.
     if not inspect(engine).has_table(STREAMS.name):
-        raise UrlError(f"{without_password(options.store)!r} has no cursor: see that it is right")
-    cursor = Cursor(engine, options.cursor)
+        raise UrlError(f"{without_password(options.store)!r} has no inbox: see that it is right")
+    inbox = Inbox(engine, options.name)
     match options.command:
         case "counts":
-            print(counts(cursor))
+            print(counts(inbox))
         case "gaps":
-            for gap in (found := gaps(cursor)):
+            for gap in (found := gaps(inbox)):
                 since = datetime.fromtimestamp(min(max(gap.since / 1000, 0), LATEST), UTC)
                 print(
                     f"{printable(gap.topic)} {printable(gap.stream)}: {gap.first} to {gap.last}, "
@@ -127,7 +127,7 @@ def _tell(options: argparse.Namespace) -> int:
                 )
             return BAD_NEWS if found else DONE
         case "parked":
-            for each in (aside := parked(cursor)):
+            for each in (aside := parked(inbox)):
                 print(
                     f"{printable(each.topic)} {printable(each.stream)}: sequence {each.sequence} "
                     f"failed {each.attempts} times, {each.messages} messages wait: "
@@ -135,10 +135,10 @@ def _tell(options: argparse.Namespace) -> int:
                 )
             return BAD_NEWS if aside else DONE
         case "redrive":
-            redrive(cursor, options.topic, options.stream)
+            redrive(inbox, options.topic, options.stream)
             print(f"{printable(options.topic)} {printable(options.stream)} is delivered again")
         case "unpark":
-            sequence = unpark(cursor, options.topic, options.stream)
+            sequence = unpark(inbox, options.topic, options.stream)
             named = f"{printable(options.topic)} {printable(options.stream)}"
             print(f"{named} goes on behind {sequence}, which is dead")
     return 0
@@ -151,7 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = {"serve": _serve, "feed": _feed}
     try:
         return commands.get(options.command, _tell)(options)
-    except CursorError as error:
+    except InboxError as error:
         cannot(error, logger, options.store)
         return BAD_NEWS
     except (ValueError, *MISTAKES) as error:

@@ -1,7 +1,7 @@
-"""A Kafka topic into a cursor: the offsets are the cursor's own, moved in the same transaction.
+"""A Kafka topic into an inbox: the offsets are the inbox's own, moved in the same transaction.
 
 No consumer group is needed for that. Two feeds of one topic do not mix: each moves the offsets on
-only from where it is itself, and the slower one goes back to where the cursor is.
+only from where it is itself, and the slower one goes back to where the inbox is.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from apps.cursor.interpret import Interpret, Malformations, interpreted, voids
 from apps.relay.seldom import Seldom
 from stores.db.urls import said
 from stores.inbox.commands import gaps
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import Gap, Message
 from stores.inbox.receive import Fenced
 from stores.inbox.rows import Partition, Read
@@ -38,7 +38,7 @@ VOID = ".void"
 
 
 class Feed:
-    """Feeds topics to a cursor. settings: of `AIOKafkaConsumer`, bootstrap_servers among them.
+    """Feeds topics to an inbox. settings: of `AIOKafkaConsumer`, bootstrap_servers among them.
 
     ask: seconds after which the relay is asked for what is missing, and then again and again, by
     the topic `<topic>.resend`; None to wait for it.
@@ -46,13 +46,13 @@ class Feed:
 
     def __init__(
         self,
-        cursor: Cursor,
+        inbox: Inbox,
         topics: Mapping[str, Interpret],
         settings: dict[str, Any],
         *,
         ask: float | None = None,
     ) -> None:
-        self._cursor, self._topics, self._settings = cursor, dict(topics), settings
+        self._inbox, self._topics, self._settings = inbox, dict(topics), settings
         self._ask = ask
         self._told = Seldom()
         self._seen: dict[tuple[str, str, int], float] = {}
@@ -83,7 +83,7 @@ class Feed:
                     for gap in await asyncio.to_thread(self._missing, every):
                         await producer.send_and_wait(*_request(gap))
             except (KafkaError, SQLAlchemyError, OSError) as error:
-                logger.warning("cursor %s: cannot ask for what is missing: %r", self._name, error)
+                logger.warning("inbox %s: cannot ask for what is missing: %r", self._name, error)
                 await asyncio.sleep(every)
             finally:
                 with suppress(Exception):
@@ -93,7 +93,7 @@ class Feed:
         """What to ask for now: some of what is missing, and the next time what comes behind it."""
         found: list[Gap] = []
         while len(found) < GAPS:
-            page = gaps(self._cursor, GAPS, self._turn)
+            page = gaps(self._inbox, GAPS, self._turn)
             self._turn += len(page)
             found += self._old(page, every)
             if len(page) < GAPS:
@@ -116,7 +116,7 @@ class Feed:
 
     @property
     def _name(self) -> str:
-        return self._cursor.name
+        return self._inbox.name
 
     async def _feed(self, stopped: asyncio.Event) -> None:
         while not stopped.is_set():
@@ -126,9 +126,9 @@ class Feed:
                 logger.warning("%s", error)
             except (KafkaError, SQLAlchemyError, OSError) as error:
                 if self._told(reason := said(error)):
-                    logger.warning("cursor %s: %s; trying again", self._name, reason)
+                    logger.warning("inbox %s: %s; trying again", self._name, reason)
             except Exception:
-                logger.exception("cursor %s: what was read cannot be received", self._name)
+                logger.exception("inbox %s: what was read cannot be received", self._name)
             if not stopped.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(0.5):
@@ -161,16 +161,16 @@ class Feed:
     async def _assign(self, consumer: Any) -> dict[TopicPartition, int]:
         partitions = await self._partitions()
         consumer.assign(partitions)
-        offsets = await asyncio.to_thread(self._cursor.offsets)
+        offsets = await asyncio.to_thread(self._inbox.offsets)
         beginnings = await consumer.beginning_offsets(partitions)
         positions: dict[TopicPartition, int] = {}
         for at in partitions:
             stored = offsets.get((at.topic, at.partition))
             if stored is not None and stored < beginnings[at]:
                 logger.error(
-                    "cursor %s: %s/%d is at offset %d, but the topic begins at %d: retention has "
+                    "inbox %s: %s/%d is at offset %d, but the topic begins at %d: retention has "
                     "deleted what comes between; what is missing shows as gaps",
-                    self._cursor.name, at.topic, at.partition, stored, beginnings[at],
+                    self._inbox.name, at.topic, at.partition, stored, beginnings[at],
                 )  # fmt: skip
             positions[at] = beginnings[at] if stored is None else stored
             consumer.seek(at, max(positions[at], beginnings[at]))
@@ -206,7 +206,7 @@ class Feed:
                 read[at.topic, at.partition] = Read(positions[at], end)
                 interpret = self._topics.get(at.topic) or voids(at.topic.removesuffix(VOID))
                 interpreted(interpret, records, messages, malformed)
-        await asyncio.to_thread(self._cursor.receive, messages, read=read, malformed=malformed)
+        await asyncio.to_thread(self._inbox.receive, messages, read=read, malformed=malformed)
         for (topic, partition), where in read.items():
             positions[TopicPartition(topic, partition)] = where.end
 

@@ -83,7 +83,7 @@ def relayed(topic: str) -> Interpret:
 def output_records(topic: str) -> Interpret:
     """The records of a view's output topic; the content is the record as it is.
 
-    Its cursor has to be of the order 'growing'.
+    Its inbox has to be of the order 'monotonic'.
     """
 
     def interpret(record: Any) -> Message | None:

@@ -1,4 +1,4 @@
-"""A cursor over HTTP: POST /messages takes a batch in, and its response acknowledges it.
+"""An inbox over HTTP: POST /messages takes a batch in, and its response acknowledges it.
 
 The response names what is refused, which is to come again, and what is missing: the gaps of
 streams, so that who sent can say what of it is void. GET /health answers without a token, and tells
@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from apps.cursor.connections import LINE, Limits, bounded
 from apps.relay.wire import BATCH, BATCH_LENGTH, decode
 from stores.inbox.commands import gaps
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import Received
 from topology.model.printable import printable
 
@@ -30,7 +30,7 @@ GAPS = 100
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def application(cursor: Cursor, token: str, limits: Limits | None = None) -> web.Application:
+def application(inbox: Inbox, token: str, limits: Limits | None = None) -> web.Application:
     """The server's application. token: that a request has to bear."""
     limits = limits or Limits()
     reading = asyncio.Semaphore(limits.bodies)
@@ -60,15 +60,15 @@ def application(cursor: Cursor, token: str, limits: Limits | None = None) -> web
                 raise web.HTTPBadRequest(text=f"{printable(error, 400)}\n") from None
 
             def work() -> tuple[Received, Any]:
-                return cursor.receive(arrived), gaps(cursor, GAPS)
+                return inbox.receive(arrived), gaps(inbox, GAPS)
 
             try:
                 received, missing = await asyncio.to_thread(work)
             except SQLAlchemyError as error:
                 reason = type(getattr(error, "orig", None) or error).__name__
-                logger.warning("cursor %s: messages cannot be taken: %s", cursor.name, reason)
+                logger.warning("inbox %s: messages cannot be taken: %s", inbox.name, reason)
                 raise web.HTTPServiceUnavailable(
-                    text=f"the cursor's database cannot take them now ({reason})\n"
+                    text=f"the inbox's database cannot take them now ({reason})\n"
                 ) from error
         refused = [[m.topic, m.stream, m.sequence] for m in received.refused]
         return web.json_response(
@@ -97,7 +97,7 @@ def _closing(error: web.HTTPException) -> web.HTTPException:
 
 
 async def serve(
-    cursor: Cursor,
+    inbox: Inbox,
     token: str,
     host: str,
     port: int,
@@ -107,7 +107,7 @@ async def serve(
     """Serve until it is told to stop; requests in hand are finished."""
     limits = limits or Limits()
     runner = web.AppRunner(
-        application(cursor, token, limits),
+        application(inbox, token, limits),
         access_log=None,
         shutdown_timeout=10,
         keepalive_timeout=limits.idle,

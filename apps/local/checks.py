@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything is stopped
     with ThreadPoolExecutor(max_workers=1) as beside:
         checks = [beside.submit(_check, name, command) for name, command in _CHECKS.items()]
-        tests = _pytest(_pytest_arguments(options.fast) + others)
+        tests = _pytest(pytest_arguments(options.fast) + others)
         return _report([*map(Future.result, checks), tests], options.fast)
 
 
@@ -66,8 +66,10 @@ def closing_line(line: str) -> str:
     return plain if _CLOSING.fullmatch(plain) else ""
 
 
-def _pytest_arguments(fast: bool) -> list[str]:
+def pytest_arguments(fast: bool) -> list[str]:
+    """How pytest is run: side by side, a file in one process, and seen to move."""
     arguments = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+    arguments += ["-p", "tests.progress", "-o", "console_output_style=classic", "--durations", "15"]
     return [*arguments, "-m", "not integration"] if fast else arguments
 
 

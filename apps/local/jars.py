@@ -83,6 +83,8 @@ DELTA = Bundle(
     ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
     transitive=False,
 )
+# The diagrams of the documentation site; `scripts/docs` fetches it.
+MERMAID = Bundle("mermaid", ("org.webjars.npm:mermaid:11.14.0",), transitive=False)
 BUNDLES = (BROKER, CONNECTOR, DELTA)
 
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_to_stderr([place])
     for loud, level in (("aiokafka", "CRITICAL"), ("faust", "WARNING"), ("kafka", "WARNING")):
         logging.getLogger(loud).setLevel(level)  # what ends it is told by itself
-    commands = {"run": _run, "drop": _drop, "sides": _sides, "export": _export}
+    commands = {"run": _run, "drop": _drop, "shadows": _shadows, "export": _export}
     try:
         return commands[options.command](options)
     except KeyboardInterrupt:
@@ -95,10 +95,12 @@ def _parser() -> argparse.ArgumentParser:
 
     drop = commands.add_parser("drop", help="delete the tables that were replaced")
     _store(drop)
-    drop.add_argument("--side", default=OLD, help="(%(default)s)")
+    drop.add_argument("--shadow", default=OLD, help="(%(default)s)")
 
-    sides = commands.add_parser("sides", help="list what lies beside the live tables")
-    _store(sides)
+    shadows = commands.add_parser(
+        "shadows", help="list the sets of shadow tables beside the live ones"
+    )
+    _store(shadows)
 
     export = commands.add_parser("export", help="write a topic's messages to files")
     add = export.add_argument
@@ -192,16 +194,20 @@ def _stopping(spark: Any, stop: Event) -> Iterator[None]:
 
 def _drop(options: argparse.Namespace) -> int:
     with opened(options.store) as sink:
-        if options.side not in (there := sink.sides()):
-            log.info("there is no side %s; there are: %s", options.side, ", ".join(there) or "none")
-        sink.drop(options.side)
+        if options.shadow not in (there := sink.shadows()):
+            log.info(
+                "there are no shadow tables %s; there are: %s",
+                options.shadow,
+                ", ".join(there) or "none",
+            )
+        sink.drop(options.shadow)
     return 0
 
 
-def _sides(options: argparse.Namespace) -> int:
+def _shadows(options: argparse.Namespace) -> int:
     with opened(options.store) as sink:
-        for side in sink.sides():
-            print(side)
+        for shadow in sink.shadows():
+            print(shadow)
     return 0
 
 

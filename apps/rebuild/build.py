@@ -1,4 +1,4 @@
-"""Reads history, rebuilds it with Spark, and loads what comes of it into the side."""
+"""Reads history, rebuilds it with Spark, and loads what comes of it into the shadow."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ from topology import Topology, View
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connection
 from topology.spark import history, rebuild
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Tally
 
 LOOK = 0.1
@@ -98,19 +98,19 @@ class Build:
         return list(dict.fromkeys(view.of for view in self.views))
 
     def run(
-        self, side: Sink | None, send: Callable[[list[Sent]], None] | None = None
+        self, shadow: Sink | None, send: Callable[[list[Emitted]], None] | None = None
     ) -> list[Slices]:
-        """Rebuild everything; load it into the side while it is made, if there is one."""
+        """Rebuild everything; load it into the shadow while it is made, if there is one."""
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
-        return [self._source(n, source, side, send) for n, source in enumerate(self.sources)]
+        return [self._source(n, source, shadow, send) for n, source in enumerate(self.sources)]
 
     def _source(
         self,
         number: int,
         source: Source,
-        side: Sink | None,
-        send: Callable[[list[Sent]], None] | None,
+        shadow: Sink | None,
+        send: Callable[[list[Emitted]], None] | None,
     ) -> Slices:
         views = [view for view in self.views if view.of is source]
         slices = Slices(str(self.folder.slices / str(number)))
@@ -127,7 +127,9 @@ class Build:
         )
         outputs = {view.name: view.output for view in views}
         loader = (
-            None if side is None else Loader(side, slices, number, outputs, send, strict=plan.fold)
+            None
+            if shadow is None
+            else Loader(shadow, slices, number, outputs, send, strict=plan.fold)
         )
         frame = self.frame(source, views)
         outcome: list[dict[str, Tally] | BaseException] = []
@@ -187,7 +189,7 @@ class Build:
     def frame(self, source: Source, views: Iterable[View]) -> DataFrame:
         """All that a source's views are rebuilt from."""
         messages = list(self.messages(source))
-        return rebuild.together(
+        return rebuild.cogroup(
             messages, self.progress(views), self.slices, self._chosen(source, messages)
         )
 

@@ -1,4 +1,4 @@
-"""Compares the tables of a side with the live ones: how many rows, and which of them differ."""
+"""Compares the tables of a shadow with the live ones: how many rows, and which of them differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,30 +14,30 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Compared:
-    """A table. live, side: how many rows. only_live, only_side, differing: rows by key.
+    """A table. live, shadow: how many rows. only_live, only_shadow, differing: rows by key.
 
     examples: the first of these, in words.
     """
 
     table: str
     live: int = 0
-    side: int = 0
+    shadow: int = 0
     only_live: int = 0
-    only_side: int = 0
+    only_shadow: int = 0
     differing: int = 0
     examples: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
-        return not (self.only_live or self.only_side or self.differing)
+        return not (self.only_live or self.only_shadow or self.differing)
 
     def __str__(self) -> str:
-        what = f"table {self.table}: {self.live:,} rows live, {self.side:,} rebuilt"
+        what = f"table {self.table}: {self.live:,} rows live, {self.shadow:,} rebuilt"
         if self.same:
             return f"{what}, all the same"
         return (
             f"{what}; {self.differing:,} differ, {self.only_live:,} are only live, "
-            f"{self.only_side:,} are only rebuilt: {'; '.join(self.examples)}"
+            f"{self.only_shadow:,} are only rebuilt: {'; '.join(self.examples)}"
         )
 
     def example(self, text: str) -> None:
@@ -45,14 +45,14 @@ class Compared:
             self.examples.append(text)
 
 
-def compare(live: Sink, side: Sink, table: str, key: Sequence[str]) -> Compared:
+def compare(live: Sink, shadow: Sink, table: str, key: Sequence[str]) -> Compared:
     """Compare a table, read in key order on both sides. Raises StoreError."""
     found = Compared(table)
-    ours, theirs = _rows(live, table), _rows(side, table)
+    ours, theirs = _rows(live, table), _rows(shadow, table)
     one, other = next(ours, None), next(theirs, None)
     if one is not None and not one.keys() >= set(key):
         found.live = found.only_live = 1 + sum(1 for _ in ours)
-        found.side = found.only_side = (other is not None) + sum(1 for _ in theirs)
+        found.shadow = found.only_shadow = (other is not None) + sum(1 for _ in theirs)
         found.example(f"the live one has another key than {', '.join(key)}")
         return found
     while one is not None or other is not None:
@@ -64,13 +64,13 @@ def compare(live: Sink, side: Sink, table: str, key: Sequence[str]) -> Compared:
             found.example(f"{_shown(key, here)} is only live")
             one = next(ours, None)
         elif here is None or there < here:
-            found.side += 1
-            found.only_side += 1
+            found.shadow += 1
+            found.only_shadow += 1
             found.example(f"{_shown(key, there)} is only rebuilt")
             other = next(theirs, None)
         else:
             found.live += 1
-            found.side += 1
+            found.shadow += 1
             if one != other:
                 found.differing += 1
                 assert one is not None

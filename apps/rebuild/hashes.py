@@ -3,8 +3,7 @@
 import logging
 
 from apps.rebuild.build import Build
-from topology.spark import history, rebuild
-from topology.spark import output_hashes as said
+from topology.spark import history, output_hashes, rebuild
 
 SHOWN = 5
 
@@ -18,8 +17,8 @@ def compare_hashes(build: Build) -> dict[str, int]:
     for view in build.views:
         spans = snapshot.said[view.output]
         outputs = history.of_topics(build.spark, build.kafka, {view.output: spans})
-        frame = rebuild.together([rebuild.by_stream(outputs)], build.progress([view]), build.slices)
-        live = said.chains(frame)
+        frame = rebuild.cogroup([rebuild.by_stream(outputs)], build.progress([view]), build.slices)
+        live = output_hashes.hashes(frame)
         ours = {
             stream: chain for (name, stream), chain in build.chains.items() if name == view.name
         }

@@ -85,10 +85,10 @@ class Job:
                 claim.check()
 
             live = stack.enter_context(open_sink(self.store))
-            if OLD in live.sides() and not self.request.partial:
+            if OLD in live.shadows() and not self.request.partial:
                 raise StoreError(
-                    f"the tables that an earlier rebuild replaced are still there, as side "
-                    f"{OLD!r}; when nobody needs them: python -m apps.rebuild drop --store "
+                    "the tables that an earlier rebuild replaced are still there, as shadow "
+                    f"tables {OLD!r}; when nobody needs them: python -m apps.rebuild drop --store "
                     f"{without_password(self.store)}"
                 )
             plan = self.plan(live, claim)
@@ -110,26 +110,26 @@ class Job:
     def plan(self, live: Sink, claim: Claim) -> Plan:
         """The plan that was left in the folder if it is for the same, or a new one."""
         left = self.folder.load()
-        # A side that waits to be switched to is none the worse for a few streams made anew.
-        sides: set[str] = set()
+        # A shadow that waits to be switched to is none the worse for a few streams made anew.
+        shadows: set[str] = set()
         if not self.request.partial:
-            sides |= set(claim.left.values())
+            shadows |= set(claim.left.values())
         if left is not None:
             if not self.fresh and left.request == self.request and self.known(left, live):
                 log.info("going on with what was begun in %s", self.folder.path)
-                for side in sides - {left.side}:
-                    live.drop(side)
+                for shadow in shadows - {left.shadow}:
+                    live.drop(shadow)
                 return left
-            sides.add(left.side)
-        for side in sides:
-            log.info("side %s, which an earlier rebuild left, is dropped", side)
-            live.drop(side)
+            shadows.add(left.shadow)
+        for shadow in shadows:
+            log.info("shadow tables %s, which an earlier rebuild left, are dropped", shadow)
+            live.drop(shadow)
         self.folder.clear()
         return self.new_plan(claim)
 
     def known(self, plan: Plan, live: Sink) -> bool:
-        """Whether what the plan's side needs is still there."""
-        return plan.stage == "build" or plan.side in live.sides()
+        """Whether what the plan's shadow needs is still there."""
+        return plan.stage == "build" or plan.shadow in live.shadows()
 
     def new_plan(self, claim: Claim) -> Plan:
         """Note where the views are; from here on, what ends too early can be gone on with."""
@@ -138,19 +138,19 @@ class Job:
         found = asyncio.run(snapshot(self.app, self.views, topics))
         plan = Plan(self.request, found)
         if not self.request.partial:
-            claim.note(plan.side)
+            claim.note(plan.shadow)
         self.folder.save(plan)
         return plan
 
-    # -- all streams, into a side
+    # -- all streams, into a shadow
 
     def whole(self, plan: Plan, live: Sink, check: Callable[[], None], claim: Claim) -> bool:
-        """Rebuild into a side, and switch if that is wanted."""
+        """Rebuild into a shadow, and switch if that is wanted."""
         while True:
-            with open_sink(self.store, self.tables, side=plan.side) as side:
+            with open_sink(self.store, self.tables, shadow=plan.shadow) as shadow:
                 try:
-                    tallies = self.fill(plan, side, check)
-                    return self.finish(plan, live, side, check, tallies)
+                    tallies = self.fill(plan, shadow, check)
+                    return self.finish(plan, live, shadow, check, tallies)
                 except Refused as refused:
                     if not plan.fold:
                         raise
@@ -159,20 +159,20 @@ class Job:
                         "by event, so that only those are set aside that cannot be applied",
                         refused,
                     )
-            live.drop(plan.side)
+            live.drop(plan.shadow)
             self.folder.clear()
             plan = Plan(plan.request, plan.snapshot, fold=False)
-            claim.note(plan.side)
+            claim.note(plan.shadow)
             self.folder.save(plan)
 
-    def fill(self, plan: Plan, side: Sink, check: Callable[[], None]) -> dict[str, Tally]:
-        """Fill the side with what is rebuilt, unless that was done already."""
+    def fill(self, plan: Plan, shadow: Sink, check: Callable[[], None]) -> dict[str, Tally]:
+        """Fill the shadow with what is rebuilt, unless that was done already."""
         if plan.stage != "build":
             return {}
         with self.limits(plan, check) as limits, self.spark() as spark, self.sending() as sending:
             began = time.monotonic()
             build = self.build(spark, limits, plan, check)
-            build.run(side, None if sending is None else sending.send)
+            build.run(shadow, None if sending is None else sending.send)
             tallies = build.tallies
             report(tallies, time.monotonic() - began)
             if self.request.hashes:
@@ -180,8 +180,8 @@ class Job:
 
                 compare_hashes(build)
         self.judge(tallies)
-        plan.dead = dead_of(side)
-        begin_following(side, plan)
+        plan.dead = dead_of(shadow)
+        begin_following(shadow, plan)
         plan.stage = "follow"
         self.folder.save(plan)
         return tallies
@@ -206,47 +206,48 @@ class Job:
         self,
         plan: Plan,
         live: Sink,
-        side: Sink,
+        shadow: Sink,
         check: Callable[[], None],
         tallies: Mapping[str, Tally],
     ) -> bool:
         """Follow, compare, switch."""
-        with Follow(self.app, plan, live, side, check) as follow:
+        with Follow(self.app, plan, live, shadow, check) as follow:
             follow.catch_up()
-            same = self.compare(live, side, tallies)
-            self.dead = plan.dead + dead_of(side)
+            same = self.compare(live, shadow, tallies)
+            self.dead = plan.dead + dead_of(shadow)
             if self.dead:
                 log.warning("what was rebuilt lacks %s records that could not be applied: see the "
-                            "table _dead of side %s, which is _dead when it is switched to",
-                            f"{self.dead:,}", plan.side)  # fmt: skip
+                            "table _dead of shadow tables %s, which becomes _dead with the switch",
+                            f"{self.dead:,}", plan.shadow)  # fmt: skip
             if self.switch == "no" or (self.switch == "same" and not same):
                 log.info(
                     "not switched: what was rebuilt is in the tables that end in __%s; the same "
                     "command with --switch yes goes on from here",
-                    plan.side,
+                    plan.shadow,
                 )
                 return False
             follow.switch()
         log.info(
-            "switched: the tables that were live are kept as side %s, until they are dropped: "
+            "switched: the tables that were live are kept as shadow tables %s until they are "
+            "dropped: "
             "python -m apps.rebuild drop --store %s",
             OLD,
             without_password(self.store),
         )
         return True
 
-    def compare(self, live: Sink, side: Sink, tallies: Mapping[str, Tally]) -> bool:
+    def compare(self, live: Sink, shadow: Sink, tallies: Mapping[str, Tally]) -> bool:
         """Tell how the tables differ. Returns whether none does."""
         same = True
         for view in self.views:
             for table in view.tables:
-                found = compare(live, side, table.name, list(table.key))
+                found = compare(live, shadow, table.name, list(table.key))
                 log.info("%s", found)
                 same &= found.same
             declared = {table.name for table in view.tables}
             for name in sorted(set(tallies[view.name].tables if tallies else ()) - declared):
                 with suppress(StoreError):
-                    one, other = live.count(name), side.count(name)
+                    one, other = live.count(name), shadow.count(name)
                     log.info("table %s: %s rows live, %s rebuilt", name, f"{one:,}", f"{other:,}")
                     same &= one == other
         return same

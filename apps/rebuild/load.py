@@ -1,9 +1,9 @@
-"""Slices into a side of the read store, each record once, while others are still being made."""
+"""Slices into a shadow of the read store, each record once, while others are still being made."""
 
 from collections.abc import Callable, Mapping
 
 from stores.sinks.sink import Applied, OutputRecord, Sink
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 
 BATCH = 20_000
 """Records of one transaction, of which each may hold many row changes."""
@@ -21,24 +21,24 @@ class Loader:
     number: of the source in this rebuild. outputs: view → its output topic. send: takes what
     handlers sent, None to leave it. strict: whether every record has to be taken.
 
-    A slice is a partition of the output topic to the side, with a number below zero, so that the
-    side knows what it has of it, however often it is loaded.
+    A slice is a partition of the output topic to the shadow, with a number below zero, so that the
+    shadow knows what it has of it, however often it is loaded.
     """
 
     def __init__(
         self,
-        side: Sink,
+        shadow: Sink,
         slices: Slices,
         number: int,
         outputs: Mapping[str, str],
-        send: Callable[[list[Sent]], None] | None = None,
+        send: Callable[[list[Emitted]], None] | None = None,
         *,
         strict: bool = True,
     ) -> None:
         self.applied = Applied()
         self.loaded: set[int] = set()
         self.chains: dict[tuple[str, str], bytes] = {}
-        self._side, self._slices, self._outputs, self._send = side, slices, outputs, send
+        self._shadow, self._slices, self._outputs, self._send = shadow, slices, outputs, send
         self._strict = strict
         self._first = -1 - number * SLICES
 
@@ -54,11 +54,11 @@ class Loader:
 
     def _load(self, number: int, check: Callable[[], None]) -> None:
         batch: list[OutputRecord] = []
-        sent: list[Sent] = []
+        sent: list[Emitted] = []
         at = 0
         for rows in self._slices.read(number):
             for row in rows:
-                if isinstance(row, Sent):
+                if isinstance(row, Emitted):
                     sent.append(row)
                     continue
                 batch.append((self._outputs[row.view], self._first - number, at, row.value))
@@ -74,7 +74,7 @@ class Loader:
 
     def _apply(self, batch: list[OutputRecord], check: Callable[[], None]) -> None:
         check()
-        done = self._side.apply(batch)
+        done = self._shadow.apply(batch)
         if done.dead and self._strict:
             raise Refused(str(done.reason))
         self.applied.add(done)

@@ -19,7 +19,7 @@ from stores.sinks.sink import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
 from topology.faust.kafka.follower import Follower
 from topology.spark import history
-from topology.spark.slices import Record
+from topology.spark.slices import SliceRecord
 from topology.view_rebuild.replacement import Replacement
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Partial:
                 for number in each.done():
                     for rows in each.read(number):
                         for row in rows:
-                            if isinstance(row, Record):
+                            if isinstance(row, SliceRecord):
                                 self._rebuilt(outputs[row.view], row)
                             else:
                                 sent.append(row)
@@ -72,7 +72,7 @@ class Partial:
                 sending.send(sent)
         self._replace()
 
-    def _rebuilt(self, topic: str, row: Record) -> None:
+    def _rebuilt(self, topic: str, row: SliceRecord) -> None:
         body = orjson.loads(row.value)
         at = topic, body["stream"]
         found = self._streams.get(at)
@@ -126,13 +126,13 @@ class Partial:
                     pending += follower.take()
                     continue
                 try:
-                    self._amend(pending, [live.get(at) or Position(*at) for at in start])
+                    self._apply(pending, [live.get(at) or Position(*at) for at in start])
                     return
                 except NotYet:
                     if time.monotonic() > until:
                         raise
 
-    def _amend(self, pending: list[OutputRecord], positions: list[Position]) -> None:
+    def _apply(self, pending: list[OutputRecord], positions: list[Position]) -> None:
         ends = {(p.topic, p.partition): p.next_offset for p in positions}
         followed: dict[tuple[str, str], list[Any]] = {}
         for topic, partition, offset, value in pending:
@@ -142,7 +142,7 @@ class Partial:
                 if at in self._streams:
                     followed.setdefault(at, []).append(body)
         records = list(self._records(followed))
-        done = self._live.amend(records, positions)
+        done = self._live.replace_streams(records, positions)
         log.info(
             "%s streams are replaced: %s rows written, %s deleted",
             f"{len(self._streams):,}",

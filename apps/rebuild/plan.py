@@ -49,14 +49,14 @@ class Request:
 
 @dataclass(slots=True)
 class Plan:
-    """side: of the read store. fold: whether each stream's changes are made one record.
+    """shadow: of the read store. fold: whether each stream's changes are made one record.
 
     dead: records of what was rebuilt that the store did not take, once all of it is there.
     """
 
     request: Request
     snapshot: Snapshot
-    side: str = field(default_factory=lambda: f"rebuild_{uuid4().hex[:8]}")
+    shadow: str = field(default_factory=lambda: f"rebuild_{uuid4().hex[:8]}")
     stage: Stage = "build"
     fold: bool = True
     dead: int = 0
@@ -97,7 +97,7 @@ class WorkFolder:
         kept: dict[str, Any] = {
             "request": asdict(plan.request),
             "snapshot": plan.snapshot.as_dict(),
-            "side": plan.side,
+            "side": plan.shadow,
             "stage": plan.stage,
             "fold": plan.fold,
             "dead": plan.dead,

@@ -1,4 +1,4 @@
-"""Lets a side follow the live outputs, and puts it in the place of the live tables."""
+"""Lets a shadow follow the live outputs, and puts it in the place of the live tables."""
 
 import logging
 import time
@@ -13,24 +13,24 @@ from topology.faust.kafka.follower import Follower
 PATIENCE = 300.0
 """Seconds to try to be as far as the live tables at one moment."""
 BEHIND = 2_000
-"""Offsets behind which a side is as good as caught up."""
+"""Offsets behind which a shadow is as good as caught up."""
 
 IN_VAIN = 4
-"""Steps that bring a side no nearer, before it is taken to be as near as it comes."""
+"""Steps that bring a shadow no nearer, before it is taken to be as near as it comes."""
 
 log = logging.getLogger("rebuild")
 
 
 class Follow:
-    """The side on its way behind the output topics. check: what it raises ends it."""
+    """The shadow on its way behind the output topics. check: what it raises ends it."""
 
     def __init__(
-        self, app: Any, plan: Plan, live: Sink, side: Sink, check: Callable[[], None]
+        self, app: Any, plan: Plan, live: Sink, shadow: Sink, check: Callable[[], None]
     ) -> None:
-        self.plan, self.live, self.side, self._check = plan, live, side, check
+        self.plan, self.live, self.shadow, self._check = plan, live, shadow, check
         self.records = 0
         start = _offsets(plan)
-        for position in side.progress():
+        for position in shadow.progress():
             at = position.topic, position.partition
             if at in start:
                 start[at] = max(start[at], position.next_offset)
@@ -69,7 +69,7 @@ class Follow:
         self._check()
         records = self._follower.take()
         if records:
-            self.side.apply(records)
+            self.shadow.apply(records)
             self.records += len(records)
         return len(records)
 
@@ -80,7 +80,7 @@ class Follow:
             pass
 
     def switch(self) -> None:
-        """Put the side in the live tables' place, at a moment at which it is as far as they are.
+        """Put the shadow in the live tables' place, at a moment at which it is as far as they are.
 
         Raises NotYet if there is no such moment for long.
         """
@@ -90,16 +90,18 @@ class Follow:
             self.step()
             try:
                 self._check()
-                self.live.switch(self.plan.side, topics)
+                self.live.switch(self.plan.shadow, topics)
                 return
             except NotYet:
                 if time.monotonic() > until:
                     raise
 
 
-def begin_following(side: Sink, plan: Plan) -> None:
-    """From now on a side that was filled with what was rebuilt goes by the output topics."""
-    side.seek(Position(topic, number, offset) for (topic, number), offset in _offsets(plan).items())
+def begin_following(shadow: Sink, plan: Plan) -> None:
+    """From now on a shadow that was filled with what was rebuilt goes by the output topics."""
+    shadow.seek(
+        Position(topic, number, offset) for (topic, number), offset in _offsets(plan).items()
+    )
 
 
 def _offsets(plan: Plan) -> dict[tuple[str, int], int]:

@@ -1,4 +1,4 @@
-"""Move a message log to Kafka, or over HTTP to a cursor.
+"""Move a message log to Kafka, or over HTTP to an inbox.
 
     python -m apps.relay kafka --log postgresql://orders@db.example.com/orders
     python -m apps.relay http --log sqlite:///orders.sqlite --to http://127.0.0.1:7070
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     kafka = commands.add_parser("kafka", help="move the log to Kafka")
-    http = commands.add_parser("http", help="move the log to a cursor over HTTP")
+    http = commands.add_parser("http", help="move the log to an inbox over HTTP")
     void = commands.add_parser("void", help="declare that messages never come")
     shown = commands.add_parser("status", help="who leads, and what of each topic waits")
     for command in (kafka, http, void, shown):
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     kafka.add_argument("--view", action="append", default=[], metavar="TOPOLOGY.VIEW",
                        help="its requests, by ask(), are told what is void")  # fmt: skip
     http.add_argument(
-        "--to", type=http_url, required=True, help="URL of the cursor; its token: DELIVERY_TOKEN"
+        "--to", type=http_url, required=True, help="URL of the inbox; its token: DELIVERY_TOKEN"
     )
     for name in ("--topic", "--stream", "--reason"):
         void.add_argument(name, required=True)

@@ -26,7 +26,7 @@ Identity = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """refused: which messages were not taken; all others were. missing: what the cursor misses."""
+    """refused: which messages were not taken; all others were. missing: what the inbox misses."""
 
     refused: frozenset[Identity]
     missing: list[Missing]
@@ -45,7 +45,7 @@ def acknowledgement(
     if found.get("batch") != batch:
         raise ValueError(
             f"it is about batch {printable(repr(found.get('batch')))}, not about this one; "
-            "is this the URL of a cursor, and the cursor as new as the relay?"
+            "is this the URL of an inbox, and the inbox as new as the relay?"
         )
     refused = Counter(_identity(each) for each in _list(found, "refused"))
     if not refused <= Counter((m.topic, m.stream, m.sequence) for m in messages):

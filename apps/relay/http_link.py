@@ -1,6 +1,6 @@
-"""Over HTTP to a cursor, without Kafka: a request is a batch, and the response acknowledges it.
+"""Over HTTP to an inbox, without Kafka: a request is a batch, and the response acknowledges it.
 
-A relay that was replaced needs no fence here: the cursor orders by sequence and discards what it
+A relay that was replaced needs no fence here: the inbox orders by sequence and discards what it
 has, so whoever sends, and however often, each stream comes out once and in order.
 """
 
@@ -27,11 +27,11 @@ VOID = 1_000
 
 
 class _Unfit(Exception):
-    """The cursor says that what it was sent is no batch."""
+    """The inbox says that what it was sent is no batch."""
 
 
 class HttpLink:
-    """url: of the cursor, as http://127.0.0.1:7070. token: that it asks for. acknowledged: seconds
+    """url: of the inbox, as http://127.0.0.1:7070. token: that it asks for. acknowledged: seconds
     within which a request has to be answered; else its messages are sent again."""
 
     def __init__(self, name: str, url: str, token: str, *, acknowledged: float = 20.0) -> None:
@@ -73,7 +73,7 @@ class HttpLink:
             if len(messages) == 1:
                 found.reason = str(error)
                 return messages
-            # One of them is what the cursor cannot read: look for it.
+            # One of them is what the inbox cannot read: look for it.
             half = len(messages) // 2
             refused = await self._send(messages[:half], found)
             stuck = {(message.topic, message.stream) for message in refused}
@@ -82,16 +82,16 @@ class HttpLink:
             return [*refused, *behind, *(await self._send(rest, found) if rest else ())]
         found.missing = answer.missing
         if answer.refused:
-            found.reason = "the cursor has no room for more behind the gaps of their streams"
+            found.reason = "the inbox has no room for more behind the gaps of their streams"
         return [m for m in messages if (m.topic, m.stream, m.sequence) in answer.refused]
 
     async def _check(self) -> None:
-        """See that what answers is a cursor, by a batch that any cursor can read."""
+        """See that what answers is an inbox, by a batch that any inbox can read."""
         try:
             await self._post(())
         except _Unfit as error:
             raise Unavailable(
-                f"{self._shown} is no cursor, or not of this version: {error}"
+                f"{self._shown} is no inbox, or not of this version: {error}"
             ) from error
 
     async def _post(
@@ -126,9 +126,9 @@ class HttpLink:
     def _complain(self, response: aiohttp.ClientResponse, answer: bytes) -> NoReturn:
         said = printable(answer[:400].decode("utf-8", "replace").strip(), 200)
         if 300 <= response.status < 400:
-            said = "that is a redirect, which is not followed; give the URL of the cursor itself"
+            said = "that is a redirect, which is not followed; give the URL of the inbox itself"
         if response.status in (400, 413, 422):
-            raise _Unfit(f"the cursor cannot read it ({response.status}: {said})")
+            raise _Unfit(f"the inbox cannot read it ({response.status}: {said})")
         raise Unavailable(f"{self._shown} answers {response.status}: {said}")
 
     async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:

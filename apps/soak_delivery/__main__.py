@@ -19,7 +19,7 @@ from apps.local.postgres import Postgres
 from apps.soak.done import Round
 from apps.soak.rounds import Soaking
 from apps.soak_delivery.fleet import (
-    CURSOR_SERVER,
+    INBOX_SERVER,
     LOG_SERVER,
     ORDERS_SERVER,
     WAREHOUSE_SERVER,
@@ -37,7 +37,7 @@ SETTLED = 180.0
 def fleet(way: str, folder: Path, seed: int, broker: Broker | None = None) -> Iterator[Fleet]:
     """A fleet with the servers that it needs, which end with it. broker: to use, if not its own."""
     database, _, transport = way.removesuffix(TWO).partition(", ")
-    apart = (LOG_SERVER, CURSOR_SERVER) if way.endswith(TWO) else ()
+    apart = (LOG_SERVER, INBOX_SERVER) if way.endswith(TWO) else ()
     with ExitStack() as stack:
         servers = {}
         if database == "postgresql":

@@ -31,7 +31,7 @@ from apps.warehouse import stock
 from apps.warehouse.orders import Orders
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import Message
 from stores.inbox.work import work
 from stores.locks.lease import Lease
@@ -78,7 +78,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
     orders.make()
     warehouse = open_engine(f"sqlite:///{folder}/warehouse.sqlite")
     stock.make(warehouse)
-    cursor = Cursor(warehouse, "warehouse", backoff=0.05)
+    inbox = Inbox(warehouse, "warehouse", backoff=0.05)
     failing = random.Random(seed)
 
     def handle(connection: Connection, message: Message) -> None:
@@ -87,11 +87,11 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
             raise RuntimeError("a shelf was locked; the message comes again")
 
     ended, stopped, port, token = Event(), asyncio.Event(), free_port(), secrets.token_urlsafe(24)
-    server = asyncio.create_task(serve(cursor, token, HOST, port, stopped))
+    server = asyncio.create_task(serve(inbox, token, HOST, port, stopped))
     link = HttpLink("orders", f"http://{HOST}:{port}", token)
     lease = Lease(orders.engine, "relay orders", f"{os.getpid()}")
     relay = asyncio.create_task(Relay(orders.engine, orders.log, link, lease).run(stopped))
-    consumer = Thread(target=work, args=(cursor, handle, ended))
+    consumer = Thread(target=work, args=(inbox, handle, ended))
     consumer.start()
     try:
         undone = await asyncio.to_thread(trade, orders, number, chance)
@@ -101,7 +101,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
         until = time.monotonic() + 60
         while stock.differences(wanted, warehouse) and time.monotonic() < until:
             await asyncio.sleep(0.1)
-        print(counts(cursor))
+        print(counts(inbox))
     finally:
         ended.set()
         stopped.set()

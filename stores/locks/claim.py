@@ -1,7 +1,7 @@
 """Claims: who works on something in a read store just now, so that two at once are refused.
 
 A claim is a line in the store, which its owner renews while it works. One that is not renewed for a
-while is that of a dead process, and can be taken over. The line also names the side that the work
+while is that of a dead process, and can be taken over. The line also names the shadow that the work
 is done in, so that what a dead process left is recognised.
 """
 
@@ -25,7 +25,7 @@ WAIT = SECONDS / 2
 class Claim:
     """Claims names in the read store at `url` together. Methods raise StoreError.
 
-    left: name → the side that an earlier owner left, where it did. seconds: until a claim that is
+    left: name → the shadow that an earlier owner left, where it did. seconds: until a claim that is
     not renewed is void. A store that Spark writes is reached by this process's session.
     """
 
@@ -79,10 +79,10 @@ class Claim:
                 "has taken its work over; look at that one"
             )
 
-    def note(self, side: str) -> None:
-        """The work is done in this side, '' for none any more."""
+    def note(self, shadow: str) -> None:
+        """The work is done in this shadow, '' for none any more."""
         self.check()
-        self._lines.note(self.names, self.owner, side)
+        self._lines.note(self.names, self.owner, shadow)
 
     def _renew_on(self) -> None:
         while not self._ended.wait(self._seconds / 4):

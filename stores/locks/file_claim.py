@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from stores.locks.held import Held, taken_over
 from stores.sinks.by_url import delta_folder
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.numbered_files import NumberedFiles, Taken
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.numbered_files import NumberedFiles, VersionConflict
 from stores.sinks.sink import StoreError
 
 FOLDER = "_claims"
@@ -36,7 +36,7 @@ class FileLines:
         if spark is None:
             raise StoreError(f"read store {self._folder}: there is no Spark session to reach it")
         with self._errors():
-            self._files = NumberedFiles(Files(spark, self._folder), FOLDER)
+            self._files = NumberedFiles(HadoopFiles(spark, self._folder), FOLDER)
 
     def take(
         self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
@@ -57,9 +57,9 @@ class FileLines:
         until = _now() + round(seconds * 1000)
         return self._set(names, owner, lambda held: held._replace(until=until)) == len(names)
 
-    def note(self, names: Sequence[str], owner: str, side: str) -> None:
+    def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
         """See `Lines.note`."""
-        self._set(names, owner, lambda held: held._replace(side=side))
+        self._set(names, owner, lambda held: held._replace(shadow=shadow))
 
     def release(self, names: Sequence[str], owner: str) -> None:
         """See `Lines.release`."""
@@ -87,10 +87,10 @@ class FileLines:
                     found = orjson.loads(self._files.content(last))
                     claims = {name: Held(*held) for name, held in found.items()}
                 done = change(claims)
-                kept = {n: list(held) for n, held in claims.items() if held.until or held.side}
+                kept = {n: list(held) for n, held in claims.items() if held.until or held.shadow}
                 try:
                     self._files.add(last + 1, orjson.dumps(kept))
-                except Taken:
+                except VersionConflict:
                     continue
                 return done
         raise StoreError(f"read store {self._folder}: somebody else writes its claims all the time")

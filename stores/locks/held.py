@@ -12,14 +12,14 @@ PLAUSIBLE = round(4 * SECONDS * 1000)
 
 
 class Held(NamedTuple):
-    """One name's line. until: when it is void (ms). side: where the work is done, '' for nowhere.
+    """One name's line. until: when it is void (ms). shadow: where the work is done, '' for nowhere.
 
-    A line that is void stays as long as it names a side.
+    A line that is void stays as long as it names a shadow.
     """
 
     owner: str
     until: int
-    side: str
+    shadow: str
 
 
 class Lines(Protocol):
@@ -28,7 +28,7 @@ class Lines(Protocol):
     def take(
         self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
     ) -> dict[str, str]:
-        """Claim all names or none. Returns name → the side that an earlier owner left.
+        """Claim all names or none. Returns name → the shadow that an earlier owner left.
 
         void: lines that nobody renews, whatever time they say. Raises StoreError if somebody has
         one of the names, and Implausible.
@@ -39,8 +39,8 @@ class Lines(Protocol):
         """Hold on to the names. Returns whether all of them are still the owner's."""
         ...
 
-    def note(self, names: Sequence[str], owner: str, side: str) -> None:
-        """Note the side of those names that are the owner's."""
+    def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
+        """Note the shadow of those names that are the owner's."""
         ...
 
     def release(self, names: Sequence[str], owner: str) -> None:
@@ -63,7 +63,7 @@ class Implausible(StoreError):
 def taken_over(
     names: Sequence[str], lines: Mapping[str, Held], now: int, void: Collection[Held] = ()
 ) -> dict[str, str]:
-    """Name → the side that its earlier owner left. Raises StoreError if a name is held."""
+    """Name → the shadow that its earlier owner left. Raises StoreError if a name is held."""
     left = {}
     found = {name: lines[name] for name in names if name in lines}
     ahead = [held for held in found.values() if held.until > now + PLAUSIBLE and held not in void]
@@ -77,6 +77,6 @@ def taken_over(
                 f"{name} is being rebuilt by {held.owner}; wait for it, or stop it. If it died it "
                 f"can be taken over in {(held.until - now) / 1000:.0f} s"
             )
-        if held.side:
-            left[name] = held.side
+        if held.shadow:
+            left[name] = held.shadow
     return left

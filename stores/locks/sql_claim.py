@@ -72,10 +72,10 @@ class SqlLines:
             until = connection.execute(select(Now())).scalar_one() + round(seconds * 1000)
             return _set(connection, names, owner, until=until) == len(names)
 
-    def note(self, names: Sequence[str], owner: str, side: str) -> None:
+    def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
         """See `Lines.note`."""
         with self._transaction() as connection:
-            _set(connection, names, owner, side=side)
+            _set(connection, names, owner, side=shadow)
 
     def release(self, names: Sequence[str], owner: str) -> None:
         """See `Lines.release`."""

@@ -17,14 +17,14 @@ _SQLITE = "sqlite:///"
 _DELTA = "delta:"
 
 
-def open_sink(url: str, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> Sink:
+def open_sink(url: str, tables: Iterable[DeclaredTable] = (), shadow: str | None = None) -> Sink:
     """Open the read store at `url` for writing, and make the declared tables.
 
     `sqlite:///read.db` is a file in the working folder, `sqlite:////data/read.db` one by its
     full path; so are the folders of `delta:///`, and `delta:s3a://bucket/folder` is one on a file
-    system that Spark knows. What follows a `?` of `postgresql://…` goes to the driver. side: whose
-    tables are written, None for the live ones. Raises StoreError for a URL of no known store, and
-    where the store cannot be opened.
+    system that Spark knows. What follows a `?` of `postgresql://…` goes to the driver.
+    shadow: the shadow tables to write, None for the live ones. Raises StoreError for a URL of no
+    known store, and where the store cannot be opened.
     """
     try:
         url = read_url(url)
@@ -34,17 +34,17 @@ def open_sink(url: str, tables: Iterable[DeclaredTable] = (), side: str | None =
     if path != url and path not in ("", ":memory:"):
         from stores.sinks.sql.sqlite import SqliteSink
 
-        return SqliteSink(Path(path), tables, side)
+        return SqliteSink(Path(path), tables, shadow)
     if url.startswith(("postgresql://", "postgres://")):
         require("read store", url, "psycopg", "postgres", StoreError)
         from stores.sinks.sql.postgres import PostgresSink
 
-        return PostgresSink(url, tables, side)
+        return PostgresSink(url, tables, shadow)
     if needs_spark(url):
         require("read store", url, "pyspark", "spark", StoreError)
         from stores.sinks.delta.sink import DeltaSink
 
-        return DeltaSink(delta_folder(url), tables, side)
+        return DeltaSink(delta_folder(url), tables, shadow)
     kind = closest(url.partition(":")[0], _SCHEMES)
     raise StoreError(
         f"read store {without_password(url)!r} is of no known kind{kind}; write {KINDS}"

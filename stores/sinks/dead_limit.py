@@ -22,7 +22,7 @@ Place = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class DeadLimit:
     """rows: the most that are kept. days: for how long, None for any time."""
 
     rows: int = DEFAULT_ROWS
@@ -34,7 +34,7 @@ class Keep:
         return None if self.days is None else int(time.time() - self.days * DAY)
 
 
-class Kept(NamedTuple):
+class StoredDead(NamedTuple):
     """A dead record in a store. at: when it was put aside (s since 1970), if that is known."""
 
     topic: str
@@ -54,11 +54,11 @@ class DeadCount(NamedTuple):
     removed: int
 
 
-def keep_from(settings: Mapping[str, str] = os.environ) -> Keep:
+def keep_from(settings: Mapping[str, str] = os.environ) -> DeadLimit:
     """What the environment says. Raises StoreError for what is no number above zero."""
     rows, days = settings.get(ROWS) or str(DEFAULT_ROWS), settings.get(DAYS)
     try:
-        keep = Keep(int(rows), float(days) if days else None)
+        keep = DeadLimit(int(rows), float(days) if days else None)
         if keep.rows < 1 or (keep.days is not None and not keep.days > 0):
             raise ValueError
     except ValueError:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from stores.sinks.columns import INT_MAX, INT_MIN, Kind, Number, Refused, fit
-from stores.sinks.schema import EXACT, Limits, Schema, TableState
+from stores.sinks.schema import EXACT, Schema, StoreLimits, TableState
 
 _FIELDS = itemgetter("view", "stream", "sequence", "changes")
 _TABLE, _KEY, _OP, _VALUES = map(itemgetter, ("table", "key", "op", "values"))
@@ -95,7 +95,7 @@ def _by_table(changes: list[Any]) -> Iterable[tuple[str, list[Any]]]:
     return tables.items()
 
 
-def _fitted(table: TableState, changes: list[Any], limits: Limits) -> Fitted:
+def _fitted(table: TableState, changes: list[Any], limits: StoreLimits) -> Fitted:
     """Row changes of one table. Raises KeyError, TypeError or Refused where one is not plain."""
     ops = list(map(_OP, changes))
     if not set(ops) <= {"upsert", "delete"}:
@@ -142,7 +142,7 @@ def _by_shape(upserts: list[Any]) -> Iterable[tuple[tuple[str, ...], list[Any]]]
     return shapes.items()
 
 
-def _fit(kind: Kind, column: str, rows: list[Any], limits: Limits) -> None:
+def _fit(kind: Kind, column: str, rows: list[Any], limits: StoreLimits) -> None:
     """Let a column's values be of its kind, in place. Raises Refused."""
     values = list(map(itemgetter(column), rows))
     types = set(map(type, values))

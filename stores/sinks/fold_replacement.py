@@ -7,8 +7,8 @@ from stores.sinks.schema import Schema
 from stores.sinks.sink import OutputRecord, StoreError
 
 
-def amendment(schema: Schema, records: Iterable[OutputRecord]) -> Reduction:
-    """Fold records, whatever the store has of their streams. See `Sink.amend`.
+def fold_replacement(schema: Schema, records: Iterable[OutputRecord]) -> Reduction:
+    """Fold records, whatever the store has of their streams. See `Sink.replace_streams`.
 
     The same records come to the same on the same schema. Raises StoreError for one that cannot be
     applied.

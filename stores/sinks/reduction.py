@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from stores.sinks import fast_path as plain_records
+from stores.sinks import fast_path
 from stores.sinks.columns import INT_MAX, INT_MIN, Refused, shown
-from stores.sinks.row_changes import Rows
+from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, refuse_nul
-from stores.sinks.sink import Applied, Dead, OutputRecord, Position, StoreError
+from stores.sinks.sink import Applied, DeadRecord, OutputRecord, Position, StoreError
 
 FEW, MANY = 500, 10_000
 """Records that are decoded at a time. The few stay in the processor's cache until they are folded,
@@ -32,7 +32,7 @@ Mark = tuple[int, int]
 has the next epoch, so marks are compared as pairs; a record without an epoch is of epoch 0."""
 
 
-class Stored(Protocol):
+class StoredProgress(Protocol):
     """What a reduction asks the store for."""
 
     @property
@@ -66,7 +66,7 @@ class Reduction:
     def __init__(
         self,
         schema: Schema,
-        stored: Stored,
+        stored: StoredProgress,
         positions: Mapping[tuple[str, int], Position],
         refused: Mapping[tuple[str, int, int], str] = NOTHING,
         ahead: Mapping[str, Mapping[tuple[str, int], int]] = NOTHING,
@@ -77,10 +77,10 @@ class Reduction:
         self.stored = stored
         self.positions: dict[tuple[str, int], Position] = {}
         self._stored_positions = positions
-        self.rows: dict[str, Rows] = {}
+        self.rows: dict[str, TableChanges] = {}
         self.marks: dict[Stream, Mark] = {}
         self.moved: set[Stream] = set()
-        self.dead: list[Dead] = []
+        self.dead: list[DeadRecord] = []
         self.applied = Applied()
 
     def fold(self, records: Iterable[OutputRecord]) -> None:
@@ -140,10 +140,10 @@ class Reduction:
         _, _, offsets, values = zip(*chunk, strict=True)
         if self._refused or self._ahead or offsets[0] < position.next_offset:
             return False
-        found = plain_records.decoded(position.topic, values)
+        found = fast_path.decoded(position.topic, values)
         if found is None or len(set(offsets)) < len(offsets):
             return False
-        if not self.schema.limits.nul and plain_records.may_hold_nul(values):
+        if not self.schema.limits.nul and fast_path.may_hold_nul(values):
             return False
         self._look_up(set(found.streams))
         marks: dict[Stream, Mark] = {}
@@ -153,7 +153,7 @@ class Reduction:
             if last is None or mark > last:
                 marks[stream] = mark
                 fresh.append(changes)
-        fitted = plain_records.fitted(self.schema, fresh)
+        fitted = fast_path.fitted(self.schema, fresh)
         if fitted is None:
             return False
         for name, keys, rows in fitted:
@@ -217,15 +217,15 @@ class Reduction:
             if not ahead or name not in ahead:
                 self._rows(name).set(key, values)
 
-    def _rows(self, name: str) -> Rows:
+    def _rows(self, name: str) -> TableChanges:
         rows = self.rows.get(name)
         if rows is None:
-            rows = self.rows[name] = Rows()
+            rows = self.rows[name] = TableChanges()
         return rows
 
     def _bury(self, record: OutputRecord, position: Position, why: Refused) -> None:
         topic, partition, offset, value = record
-        self.dead.append(Dead(topic, partition, offset, str(why), value))
+        self.dead.append(DeadRecord(topic, partition, offset, str(why), value))
         self.applied.dead += 1
         self.applied.reason = self.applied.reason or f"{topic}/{partition} offset {offset}: {why}"
         position.dead += 1

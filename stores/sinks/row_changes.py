@@ -15,7 +15,7 @@ _NEW: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
-class Rows:
+class TableChanges:
     """What a batch does to the rows of one table.
 
     values: by primary key. reset: keys of rows that were deleted before their values were set, so
@@ -54,7 +54,7 @@ class Rows:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Without the cyclic garbage collector, which would look through all rows time and again.
 
     Rows and decoded records have no cycles; this makes a batch a third faster.

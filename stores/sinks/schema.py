@@ -35,7 +35,7 @@ KEY_BYTES = 2_600
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StoreLimits:
     """What a store does not take. name_bytes: of a table's name. nul: whether text may hold NUL.
 
     exact: whether a `Number` holds every integer of 64 bits. key_bytes: of a key's values together,
@@ -48,10 +48,10 @@ class Limits:
     key_bytes: int | None = None
 
 
-NO_LIMITS = Limits()
-POSTGRES_LIMITS = Limits(nul=False, key_bytes=KEY_BYTES)
-DELTA_LIMITS = Limits(exact=False)
-STRICTEST = Limits(nul=False, exact=False, key_bytes=KEY_BYTES)
+NO_LIMITS = StoreLimits()
+POSTGRES_LIMITS = StoreLimits(nul=False, key_bytes=KEY_BYTES)
+DELTA_LIMITS = StoreLimits(exact=False)
+STRICTEST = StoreLimits(nul=False, exact=False, key_bytes=KEY_BYTES)
 """What every store takes."""
 
 
@@ -84,7 +84,7 @@ class Schema:
         self,
         tables: Iterable[TableState],
         taken: Iterable[str] = (),
-        limits: Limits = NO_LIMITS,
+        limits: StoreLimits = NO_LIMITS,
     ) -> None:
         self.limits = limits
         self.tables = {table.name: table for table in tables}

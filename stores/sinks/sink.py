@@ -6,9 +6,9 @@ of every view, the records that could not be applied, and the batch's own number
 it already has, whatever is delivered again: a batch after a crash, everything after a checkpoint
 was lost, a record that its producer wrote twice.
 
-A **side** is a second set of tables in the same store, beside those that people read (the live
-ones), with its own notes of all that. A view is rebuilt into a side, which then takes the place of
-the live tables at one stroke.
+**Shadow tables** are a second set of tables in the same store, beside the live ones that people
+read, with their own notes of all that. A view is rebuilt into shadow tables, which then replace the
+live ones at one stroke. A set has a name, its `shadow`.
 """
 
 import re
@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from topology.model.column_types import ColumnType
 
 if TYPE_CHECKING:
-    from stores.sinks.dead_limit import DeadCount, Keep, Kept
+    from stores.sinks.dead_limit import DeadCount, DeadLimit, StoredDead
 
 OutputRecord = tuple[str, int, int, bytes | None]
 """A record of an output topic: (topic, partition, offset, value)."""
 
-SIDE_BYTES = 20
-"""The longest name of a side."""
+SHADOW_BYTES = 20
+"""The longest name of a shadow."""
 OLD = "old"
-"""The side that the tables are kept as whose place another side took."""
+"""The shadow that the tables are kept as whose place another shadow took."""
 
 
-class Dead(NamedTuple):
+class DeadRecord(NamedTuple):
     """A record that could not be applied."""
 
     topic: str
@@ -41,7 +41,7 @@ class Dead(NamedTuple):
     value: bytes | None
 
 
-OnDead = Callable[[list[Dead]], object]
+OnDead = Callable[[list[DeadRecord]], object]
 
 
 class StoreError(RuntimeError):
@@ -153,11 +153,11 @@ class Sink(Protocol):
     def seek(self, positions: Iterable[Position]) -> None:
         """Go on at these positions: all that is known of partitions of their topics is forgotten.
 
-        For a side that was filled from elsewhere, and is to follow its output topics from there.
+        For a shadow that was filled from elsewhere, and is to follow its output topics from there.
         """
         ...
 
-    def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
+    def replace_streams(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
         """Apply records whatever there is of their streams, at one stroke, and note them so.
 
         For streams that are made anew; the positions stay as they are. at: the positions up to
@@ -178,38 +178,38 @@ class Sink(Protocol):
         """How many rows a table has. Raises StoreError if there is no such table."""
         ...
 
-    def sides(self) -> list[str]:
-        """The names of the sides that there are, `old` included."""
+    def shadows(self) -> list[str]:
+        """The names of the shadows that there are, `old` included."""
         ...
 
-    def switch(self, side: str, topics: Iterable[str]) -> None:
-        """Let a side's tables take the place of the live ones, in one transaction where there are.
+    def switch(self, shadow: str, topics: Iterable[str]) -> None:
+        """Let shadow tables replace the live ones, in one transaction where the store has them.
 
-        Called on a live sink, while the side's own writer is at rest; the live one may go on.
-        topics: the output topics that the side was filled with, all of them. The side's tables get
-        the live names, and the live tables of those names are kept as the side `old`; other live
-        tables stay. The side has to be as far as the live tables in every partition of the topics,
-        and every stream in it: NotYet otherwise, and nothing is changed.
+        Called on a live sink, while the shadow's own writer is at rest; the live one may go on.
+        topics: the output topics that the shadow was filled with, all of them. The shadow tables
+        get the live names, and the live tables of those names are kept as the shadow `old`; other
+        live tables stay. The shadow has to be as far as the live tables in every partition of the
+        topics, and in every stream of them: NotYet otherwise, and nothing is changed.
 
-        What streams the side has, and what it could not apply, is taken over; the live positions
-        stay as they are, and the records between them and the side's come as duplicates. If a
-        stream's epoch is lower in the side, it is as far in the live epoch as the side's rows are.
-        The side is gone afterwards.
+        What streams the shadow has, and what it could not apply, is taken over; the live positions
+        stay as they are, and the records between them and the shadow's come as duplicates. If a
+        stream's epoch is lower in the shadow, it is as far in the live epoch as the shadow's rows
+        are. The shadow is gone afterwards.
         """
         ...
 
-    def drop(self, side: str) -> None:
-        """Delete a side's tables and notes; one that is not there is no error."""
+    def drop(self, shadow: str) -> None:
+        """Delete a shadow's tables and notes; one that is not there is no error."""
         ...
 
-    keep_dead: "Keep"
-    """How many dead records are kept: of this side, the oldest ones go first."""
+    keep_dead: "DeadLimit"
+    """How many dead records are kept: of this shadow, the oldest ones go first."""
 
     def dead_counts(self) -> "list[DeadCount]":
         """How many records of each partition are dead and kept, and how many were removed."""
         ...
 
-    def last_dead(self, limit: int) -> "list[Kept]":
+    def last_dead(self, limit: int) -> "list[StoredDead]":
         """The dead records that were put aside last, the newest first."""
         ...
 
@@ -251,36 +251,38 @@ def check_batch(batch: Batch, last: int | None) -> None:
         )
 
 
-def checked_side(name: str | None) -> str | None:
-    """The name of a side to write, None for the live tables. Raises StoreError."""
+def checked_shadow(name: str | None) -> str | None:
+    """The name of a shadow to write, None for the live tables. Raises StoreError."""
     if name is not None and (
-        not re.fullmatch("[a-z](_?[a-z0-9])*", name) or len(name) > SIDE_BYTES or name == OLD
+        not re.fullmatch("[a-z](_?[a-z0-9])*", name) or len(name) > SHADOW_BYTES or name == OLD
     ):
         raise StoreError(
-            f"side {name!r}: the name of a side is of up to {SIDE_BYTES} small ASCII letters and "
-            f"digits, with single _ between them, and not {OLD!r}, which is what a switch leaves"
+            f"shadow {name!r}: the name of shadow tables has up to {SHADOW_BYTES} small ASCII "
+            f"letters and digits, with single _ between them, and is not {OLD!r}, which is what a "
+            "switch leaves"
         )
     return name
 
 
 def check_caught_up(
-    side: str, topics: Iterable[str], live: Iterable[Position], there: Iterable[Position]
+    shadow: str, topics: Iterable[str], live: Iterable[Position], there: Iterable[Position]
 ) -> None:
-    """Raise NotYet unless a side at the positions `there` is as far as the live tables."""
+    """Raise NotYet unless a shadow at the positions `there` is as far as the live tables."""
     topics = set(topics)
     ends = {(p.topic, p.partition): p.next_offset for p in there}
     others = sorted({topic for topic, _ in ends} - topics)
     if others:
         raise StoreError(
-            f"side {side!r} also has records of {', '.join(others)}; switch them together, or its "
-            "tables would be ahead of what is noted of those topics"
+            f"shadow tables {shadow!r} also have records of {', '.join(others)}; switch them "
+            "together, or the tables would be ahead of what is noted of those topics"
         )
     for p in live:
         end = ends.get((p.topic, p.partition), 0)
         if p.topic in topics and end < p.next_offset:
             raise NotYet(
-                f"side {side!r} is not caught up: topic {p.topic!r} partition {p.partition} is at "
-                f"offset {end} there, and at {p.next_offset} in the live tables; let it follow on"
+                f"shadow tables {shadow!r} are not caught up: topic {p.topic!r} partition "
+                f"{p.partition} is at offset {end} there, and at {p.next_offset} in the live "
+                "tables; let them follow on"
             )
 
 
@@ -296,9 +298,10 @@ def check_at(expected: Iterable[Position], now: Mapping[tuple[str, int], Positio
             )
 
 
-def not_caught_up(side: str, view: str, stream: str, there: int, live: int) -> NotYet:
-    """A stream that is not as far in a side as in the live tables."""
+def not_caught_up(shadow: str, view: str, stream: str, there: int, live: int) -> NotYet:
+    """A stream that is not as far in a shadow as in the live tables."""
     return NotYet(
-        f"side {side!r} is not caught up: view {view!r} stream {stream!r} is at sequence {there} "
-        f"there, and at {live} in the live tables; rebuild it from a history that has all events"
+        f"shadow tables {shadow!r} are not caught up: view {view!r} stream {stream!r} is at "
+        f"sequence {there} there, and at {live} in the live tables; rebuild them from a history "
+        "that has all events"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from apps.dead_tables import main
 from stores.sinks.by_url import open_sink
-from stores.sinks.dead_limit import Keep, keep_from
+from stores.sinks.dead_limit import DeadLimit, keep_from
 from stores.sinks.sink import StoreError
 
 
@@ -57,11 +57,11 @@ def test_a_store_that_cannot_be_looked_at_is_told_in_one_line(
 
 
 def test_how_many_are_kept_is_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert keep_from({}) == Keep(10_000, None)
+    assert keep_from({}) == DeadLimit(10_000, None)
     monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "2")
     monkeypatch.setenv("SEQUITUR_DEAD_DAYS", "0.5")
     with open_sink(url) as sink:
-        assert sink.keep_dead == Keep(2, 0.5)
+        assert sink.keep_dead == DeadLimit(2, 0.5)
         sink.apply([("shop.other", 1, 8, b"x")])
         assert sum(each.kept for each in sink.dead_counts()) == 2
         assert sum(each.removed for each in sink.dead_counts()) == 3

@@ -11,7 +11,7 @@ import pytest
 from apps.materializer import main
 from apps.materializing import Settings, Stopped, Writer
 from apps.outputs import load_topology, named, outputs_of
-from stores.sinks.sink import Dead, StoreError
+from stores.sinks.sink import DeadRecord, StoreError
 from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
 from topology import DeclarationError
@@ -109,7 +109,7 @@ def test_a_writer_applies_batches_and_counts(
 
 
 def test_a_writer_hands_dead_records_on_before_it_counts_them(tmp_path: Path) -> None:
-    told: list[Dead] = []
+    told: list[DeadRecord] = []
     with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:
         writer = Writer(sink, told.extend)
         writer(_frame(order(0, 1), (TOPIC, 0, 1, b"{")), 0)
@@ -120,7 +120,7 @@ def test_a_writer_hands_dead_records_on_before_it_counts_them(tmp_path: Path) ->
 
 
 def test_a_batch_whose_dead_records_cannot_be_told_is_not_applied(tmp_path: Path) -> None:
-    def fails(dead: list[Dead]) -> None:
+    def fails(dead: list[DeadRecord]) -> None:
         raise ConnectionError("no broker")
 
     with SqliteSink(tmp_path / "read.db", [ORDERS]) as sink:

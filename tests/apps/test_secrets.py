@@ -24,7 +24,7 @@ URLS = [p.replace("@host", "@127.0.0.1:1") for p in POSITIONS if not p.startswit
 COMMANDS = {
     "materializer": ["--topics", "a", "--checkpoint", "x", "--store", "URL"],
     "live": ["--topology", "apps.flights:topology", "--checkpoint", "x", "--store", "URL"],
-    "rebuild.__main__": ["sides", "--store", "URL"],
+    "rebuild.__main__": ["shadows", "--store", "URL"],
     "two_phase": ["list", "--decisions", "URL", "--participant", "log=URL"],
     "relay.__main__": [
         *("void", "--topic", "t", "--stream", "s", "--reason", "r", "--first", "1", "--log", "URL"),

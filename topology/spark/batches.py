@@ -13,10 +13,10 @@ from topology.declaration.topology import Topology
 from topology.engine.intake import Taken
 from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
-from topology.spark.clock import Clock
-from topology.spark.codec import Outcome, Sent, unpack_outcome
-from topology.spark.processor import HORIZON
-from topology.spark.writer import Writer
+from topology.spark.clock import BatchClock
+from topology.spark.codec import Outcome, OutgoingRecord, decode_outcome
+from topology.spark.processor import WATERMARK
+from topology.spark.writer import OutputWriter
 
 log = logging.getLogger("topology.spark")
 
@@ -42,8 +42,8 @@ class Batches:
         self,
         topology: Topology,
         checkpoint: Checkpoint,
-        clock: Clock,
-        writer: Writer,
+        clock: BatchClock,
+        writer: OutputWriter,
         sink: Sink | None,
         *,
         topics: bool,
@@ -74,11 +74,11 @@ class Batches:
     def _take(self, frame: DataFrame, number: int) -> None:
         context = frame.sparkSession.sparkContext
         query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
-        horizon, planned = self._clock.horizon(number), self._clock.planned(number)
+        watermark, planned = self._clock.watermark(number), self._clock.planned(number)
         assert planned is not None, "Spark notes a batch before it runs it"
         # The tasks of this batch, and no others, see it: the batch runs in this thread.
-        context.setLocalProperty(HORIZON, "" if horizon is None else str(horizon))
-        outcomes = [unpack_outcome(row) for row in frame.toArrow()["packed"].to_pylist()]
+        context.setLocalProperty(WATERMARK, "" if watermark is None else str(watermark))
+        outcomes = [decode_outcome(row) for row in frame.toArrow()["packed"].to_pylist()]
         records = [sent for outcome in outcomes for sent in outcome.records]
         changes, others = self._split(records)
         if self._sink is not None and changes:
@@ -87,14 +87,16 @@ class Batches:
         self._count(number, outcomes)
         _tell(line for outcome in outcomes for line in outcome.reports)
 
-    def _split(self, records: list[Sent]) -> tuple[list[Sent], list[Sent]]:
+    def _split(
+        self, records: list[OutgoingRecord]
+    ) -> tuple[list[OutgoingRecord], list[OutgoingRecord]]:
         """(row changes, what goes to topics)."""
         changes = [sent for sent in records if sent.topic in self._outputs]
         if self._topics:
             return changes, records
         return changes, [sent for sent in records if sent.topic not in self._outputs]
 
-    def _apply(self, sink: Sink, changes: Iterable[Sent]) -> None:
+    def _apply(self, sink: Sink, changes: Iterable[OutgoingRecord]) -> None:
         """Hand row changes to the read store, which has those of a batch that is run again.
 
         The store's own positions go on from where they are, whatever Spark counts: what it has is

@@ -8,7 +8,6 @@ waits again with each event that comes.
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from topology.model.partition_table import Row
@@ -36,14 +35,6 @@ class Cells(Protocol):
     def items(self) -> Iterable[tuple[bytes, bytes]]: ...
     def put(self, key: bytes, value: bytes) -> None: ...
     def remove(self, key: bytes) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The least that changes nothing: what `save` was given last, to write only what differs."""
-
-    value: bytes | None
-    cells: frozenset[bytes]
 
 
 class StreamCells:

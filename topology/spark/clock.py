@@ -34,14 +34,14 @@ def parse_offsets(text: str) -> Planned:
     return Planned(orjson.loads(metadata)["batchTimestampMs"], orjson.loads(offsets))
 
 
-class Clock:
-    """Tells the horizon of each batch; see `Horizon` of the Faust runtime for what that is.
+class BatchClock:
+    """The watermark of each batch: a time by which all that had arrived is in it or before it.
 
     read: batch number → Spark's note of it, None where there is none. limit: batch number → how
     many records it has at most.
 
     A batch that is not full has all that had arrived when Spark looked for its end. That was after
-    the batch before it was made, whose time is the horizon.
+    the batch before it was made, whose time is the watermark.
     """
 
     def __init__(self, read: Callable[[int], str | None], limit: Callable[[int], int]) -> None:
@@ -49,7 +49,7 @@ class Clock:
         self._limit = limit
         self._last: tuple[int, Planned] | None = None
 
-    def horizon(self, batch: int) -> int | None:
+    def watermark(self, batch: int) -> int | None:
         """A time (ms) by which all that had arrived is in this batch or one before it, or None."""
         now, before = self.planned(batch), self.planned(batch - 1) if batch else None
         if now is not None:

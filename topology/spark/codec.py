@@ -17,7 +17,7 @@ REPORTS = 100
 """Lines for the log that one step of a stream may send to the driver."""
 
 
-def pack_messages(messages: Iterable[Message]) -> bytes:
+def encode_messages(messages: Iterable[Message]) -> bytes:
     """Messages as one value."""
     head: list[Any] = []
     bodies: list[bytes] = []
@@ -39,7 +39,7 @@ def pack_messages(messages: Iterable[Message]) -> bytes:
     return orjson.dumps(head) + b"\n" + b"".join(bodies)
 
 
-def unpack_messages(packed: bytes) -> Iterator[Record]:
+def decode_messages(packed: bytes) -> Iterator[Record]:
     """The messages of such a value."""
     at = packed.index(b"\n") + 1
     for topic, partition, offset, timestamp, key, headers, size in orjson.loads(packed[:at]):
@@ -49,7 +49,7 @@ def unpack_messages(packed: bytes) -> Iterator[Record]:
         yield Record(topic, partition, offset, _bytes(key), value, found, timestamp)  # type: ignore[arg-type]
 
 
-class Sent(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """A record to write. partition: of a topic with `inputs` partitions; the key decides where
     there are others, and where it is -1."""
 
@@ -70,7 +70,7 @@ class Outcome:
     reports: lines for the log.
     """
 
-    records: list[Sent] = field(default_factory=list)
+    records: list[OutgoingRecord] = field(default_factory=list)
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
 
@@ -84,7 +84,7 @@ class Outcome:
             found[what] = saturated(found.get(what, 0) + number)
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
+def encode_outcome(outcome: Outcome) -> bytes:
     """An outcome as one value."""
     records = [
         (
@@ -104,16 +104,16 @@ def pack_outcome(outcome: Outcome) -> bytes:
     return head + b"\n" + b"".join(sent.value for sent in outcome.records if sent.value)
 
 
-def unpack_outcome(packed: bytes) -> Outcome:
+def decode_outcome(packed: bytes) -> Outcome:
     """The outcome of such a value."""
     at = packed.index(b"\n") + 1
     records, counts, reports = orjson.loads(packed[:at])
-    found: list[Sent] = []
+    found: list[OutgoingRecord] = []
     for topic, partition, inputs, key, headers, size in records:
         value = None if size < 0 else packed[at : at + size]
         at += max(size, 0)
         named = [(name, _bytes(text)) for name, text in headers]
-        found.append(Sent(topic, partition, inputs, _bytes(key), value, named))
+        found.append(OutgoingRecord(topic, partition, inputs, _bytes(key), value, named))
     return Outcome(found, counts, reports)
 
 

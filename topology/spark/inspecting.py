@@ -22,7 +22,7 @@ from topology.engine.intake import Taken
 from topology.engine.stream_task import malformed, unknown
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.spark.codec import Outcome, Sent, pack_messages, pack_outcome
+from topology.spark.codec import Outcome, OutgoingRecord, encode_messages, encode_outcome
 from topology.spark.reference import Reference
 
 MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"
@@ -84,14 +84,16 @@ def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, 
             unknown(topology, source, last, unit, 0)
         elif source.name in viewed:
             events.setdefault(place_of(source, stream), []).append(last)
-    rows = [(place, MESSAGES + pack_messages(found)) for place, found in events.items()]
-    rows += [(place, COMMANDS + pack_messages(found)) for place, found in commands.items()]
+    rows = [(place, MESSAGES + encode_messages(found)) for place, found in events.items()]
+    rows += [(place, COMMANDS + encode_messages(found)) for place, found in commands.items()]
     for name, of in taken.items():
         outcome.count(f"<{name}", asdict(of))
     for topic, outs in unit.keyed.items():
-        outcome.records += [Sent(topic, -1, 1, out[0], out[1], list(out[3])) for out in outs]
+        outcome.records += [
+            OutgoingRecord(topic, -1, 1, out[0], out[1], list(out[3])) for out in outs
+        ]
     if outcome and last is not None:
-        rows.append((f"\0{last.topic}/{last.partition}", OUTCOME + pack_outcome(outcome)))
+        rows.append((f"\0{last.topic}/{last.partition}", OUTCOME + encode_outcome(outcome)))
     return rows
 
 
@@ -133,7 +135,7 @@ def _command(
         body = orjson.dumps({"when": record.timestamp, **asdict(command), **refused})
         key = (command.stream or command.view).encode()
         headers: list[tuple[str, bytes | None]] = [("view", command.view.encode())]
-        outcome.records.append(Sent(view.audit_topic, -1, 1, key, body, headers))
+        outcome.records.append(OutgoingRecord(view.audit_topic, -1, 1, key, body, headers))
         outcome.reports.append(f"{command.name} by {command.who}: {reason}")
     else:
         commands.setdefault(place_of(view.of, stream), []).append(record)

@@ -18,14 +18,14 @@ from topology.engine.intake import Taken
 from topology.model.counts import Counts
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
-from topology.spark.clock import Clock
+from topology.spark.clock import BatchClock
 from topology.spark.fetching import FETCHING
 from topology.spark.inspecting import COLUMNS, ROWS, Inspection
-from topology.spark.processor import OUTCOMES, Sequencing
+from topology.spark.processor import OUTCOMES, StreamProcessor
 from topology.spark.reference import Reference, refer
 from topology.spark.settings import Settings
 from topology.spark.supported import check_supported
-from topology.spark.writer import Writer
+from topology.spark.writer import OutputWriter
 
 log = logging.getLogger("topology.spark")
 
@@ -44,10 +44,10 @@ _STATE = {
 }
 
 
-class Live:
+class LiveQuery:
     """A topology that runs on Spark. query: Spark's own handle."""
 
-    def __init__(self, query: StreamingQuery, batches: Batches, writer: Writer) -> None:
+    def __init__(self, query: StreamingQuery, batches: Batches, writer: OutputWriter) -> None:
         self.query = query
         self._batches = batches
         self._writer = writer
@@ -90,7 +90,7 @@ def start(
     settings: Settings,
     spark: SparkSession,
     sink: Sink | None = None,
-) -> Live:
+) -> LiveQuery:
     """Start a topology as a streaming query, and return at once.
 
     topology: the object, which is in a module that Spark's Python workers can import, or its
@@ -105,8 +105,8 @@ def start(
         spark.conf.set(name, value)
     checkpoint = Checkpoint(spark, settings.checkpoint)
     checkpoint.check(topology)
-    clock = Clock(checkpoint.offsets, checkpoint.limits(settings.max_records).of)
-    writer = Writer(settings, topology)
+    clock = BatchClock(checkpoint.offsets, checkpoint.limits(settings.max_records).of)
+    writer = OutputWriter(settings, topology)
     try:
         writer.start(checkpoint.query)
         batches = Batches(topology, checkpoint, clock, writer, sink, topics=settings.topics)
@@ -121,7 +121,7 @@ def start(
     except BaseException:
         writer.close()
         raise
-    return Live(query, batches, writer)
+    return LiveQuery(query, batches, writer)
 
 
 def run(
@@ -178,7 +178,7 @@ def _outcomes(
     return (
         messages.mapInArrow(Inspection(reference), ROWS)
         .groupBy("place")
-        .transformWithState(Sequencing(reference), OUTCOMES, "append", "processingTime")
+        .transformWithState(StreamProcessor(reference), OUTCOMES, "append", "processingTime")
     )
 
 

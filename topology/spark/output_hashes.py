@@ -12,10 +12,10 @@ from topology.view_rebuild import limit_of
 _SCHEMA = "of_view string, chain binary"
 
 
-def chains(frame: DataFrame) -> dict[str, bytes]:
+def hashes(frame: DataFrame) -> dict[str, bytes]:
     """Stream of the view → the hash of its outputs, up to where the view was.
 
-    frame: of the view's progress and its output topic, as `rebuild.together` makes it. A stream
+    frame: of the view's progress and its output topic, as `rebuild.cogroup` makes it. A stream
     that the workers made anew themselves is left out, as its outputs are of several makings.
     """
     found = frame.select("stream", "view", "of_view", "row", "value").mapInArrow(_chains, _SCHEMA)

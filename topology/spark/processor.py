@@ -19,17 +19,17 @@ from topology.declaration.topology import Topology
 from topology.engine.commands.command import Command, decode_command
 from topology.model.event import Record
 from topology.spark.cells import StreamCells
-from topology.spark.codec import in_order, pack_outcome, unpack_messages
+from topology.spark.codec import decode_messages, encode_outcome, in_order
 from topology.spark.inspecting import COMMANDS, MESSAGES, at_place
 from topology.spark.reference import Reference
 from topology.spark.step import StreamStep
 
-HORIZON = "sequitur.horizon"
-"""The local property by which a batch's tasks learn its horizon (ms)."""
+WATERMARK = "sequitur.watermark"
+"""The local property by which a batch's tasks learn its watermark (ms)."""
 OUTCOMES = "packed binary"
 
 
-class Sequencing(StatefulProcessor):
+class StreamProcessor(StatefulProcessor):
     """Takes the rows of inspection by place, and returns a row with the outcome for each."""
 
     def __init__(self, reference: Reference) -> None:
@@ -40,8 +40,8 @@ class Sequencing(StatefulProcessor):
         self._value = _Value(handle.getValueState("rows", "value binary"))
         self._cells = _Cells(handle.getMapState("more", "key binary", "value binary"))
         context = TaskContext.get()
-        horizon = None if context is None else context.getLocalProperty(HORIZON)
-        self._horizon = int(horizon) if horizon else None
+        watermark = None if context is None else context.getLocalProperty(WATERMARK)
+        self._horizon = int(watermark) if watermark else None
         self._topology: Topology | None = None
 
     def handleInputRows(
@@ -58,9 +58,9 @@ class Sequencing(StatefulProcessor):
             value = bytes(row.packed)
             kind = value[:1]
             if kind == MESSAGES:
-                messages += unpack_messages(value[1:])
+                messages += decode_messages(value[1:])
             elif kind == COMMANDS:
-                commands += unpack_messages(value[1:])
+                commands += decode_messages(value[1:])
         yield from self._step(source, messages, commands, timerValues)
 
     def handleExpiredTimer(
@@ -89,12 +89,12 @@ class Sequencing(StatefulProcessor):
         self._watch(cells, step.due, now, expired)
         cells.save()
         if step.outcome:
-            yield Row(packed=pack_outcome(step.outcome))
+            yield Row(packed=encode_outcome(step.outcome))
 
     def _watch(self, cells: StreamCells, due: float, now: int, expired: int) -> None:
         """Have one timer set for the stream, at its deadline.
 
-        What is due already waits for the horizon, which the next batch may bring. `expired` is
+        What is due already waits for the watermark, which the next batch may bring. `expired` is
         deleted by Spark after this call, so it must not be set again.
         """
         at = 0 if due == inf else max(int(due), now + 1)

@@ -22,7 +22,7 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import HistoryPart, Rebuild, Rebuilt, Tally
 
 _KEYED = (
@@ -109,7 +109,7 @@ def limits(
     return spark.createDataFrame(pa.table(columns))
 
 
-def together(
+def cogroup(
     messages: Iterable[DataFrame],
     limits: DataFrame,
     slices: int,
@@ -203,7 +203,7 @@ def _numbers(tallies: Mapping[str, Tally]) -> dict[str, Any]:
 
 def _rows(
     rebuild: Rebuild, batches: Iterator[pa.RecordBatch], emit: bool
-) -> Iterator[Rebuilt | Sent]:
+) -> Iterator[Rebuilt | Emitted]:
     for record in rebuild.run(_history(batches)):
         yield record
         if emit:
@@ -213,9 +213,9 @@ def _rows(
         yield from found
 
 
-def _sent(rebuild: Rebuild) -> list[Sent]:
+def _sent(rebuild: Rebuild) -> list[Emitted]:
     return [
-        Sent(topic, key, value, list(headers))
+        Emitted(topic, key, value, list(headers))
         for topic, (key, value, _, headers) in rebuild.emits()
     ]
 

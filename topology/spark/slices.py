@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
 """A record of a view; with a topic, a message that a handler sent. headers: as JSON, Latin-1."""
 
 
-class Sent(NamedTuple):
+class Emitted(NamedTuple):
     """A message that a handler sent."""
 
     topic: str
@@ -40,7 +40,7 @@ class Sent(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-class Record(NamedTuple):
+class SliceRecord(NamedTuple):
     """A record of a stream. chain: the hash of what was said for it, empty if not asked for."""
 
     view: str
@@ -77,14 +77,14 @@ class Slices:
                     return tally
         return None
 
-    def write(self, number: int, rows: Iterable[Rebuilt | Sent], tally: Any) -> None:
+    def write(self, number: int, rows: Iterable[Rebuilt | Emitted], tally: Any) -> None:
         """Write a file. tally: () → what to note with it, when all rows are there."""
         # A task of a job that was killed may be writing the same one yet.
         path, unfinished = self._file(number), f"{self._path}/unfinished-{uuid4().hex}"
         with self._fs.open_output_stream(unfinished) as file:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             with pa.ipc.new_file(file, _SCHEMA, options=options) as writer:
-                batch: list[Rebuilt | Sent] = []
+                batch: list[Rebuilt | Emitted] = []
                 for row in rows:
                     batch.append(row)
                     if len(batch) >= ROWS:
@@ -94,7 +94,7 @@ class Slices:
                 writer.write_batch(_batch(batch), custom_metadata=noted)
         self._fs.move(unfinished, path)
 
-    def read(self, number: int) -> Iterator[list[Record | Sent]]:
+    def read(self, number: int) -> Iterator[list[SliceRecord | Emitted]]:
         """A file's rows, batch by batch, as they were written."""
         with self._fs.open_input_file(self._file(number)) as file:
             reader = pa.ipc.open_file(file)
@@ -109,10 +109,10 @@ class Slices:
         return f"{self._path}/slice-{number:05d}.arrow"
 
 
-def _batch(rows: list[Rebuilt | Sent]) -> pa.RecordBatch:
+def _batch(rows: list[Rebuilt | Emitted]) -> pa.RecordBatch:
     columns: list[list[Any]] = [[] for _ in _SCHEMA]
     for row in rows:
-        if isinstance(row, Sent):
+        if isinstance(row, Emitted):
             headers = json.dumps(
                 [(n, None if v is None else v.decode("latin-1")) for n, v in row.headers]
             )
@@ -129,12 +129,12 @@ def _batch(rows: list[Rebuilt | Sent]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[Record | Sent]:
+def _rows(batch: pa.RecordBatch) -> Iterator[SliceRecord | Emitted]:
     columns = (batch.column(field.name).to_pylist() for field in _SCHEMA)
     for view, stream, value, chain, topic, key, headers in zip(*columns, strict=True):
         if topic is None:
-            yield Record(view, stream, value, chain)
+            yield SliceRecord(view, stream, value, chain)
         else:
             pairs = json.loads(headers)
             plain: list[Any] = [(n, None if v is None else v.encode("latin-1")) for n, v in pairs]
-            yield Sent(topic, key, value, plain)
+            yield Emitted(topic, key, value, plain)

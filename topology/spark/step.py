@@ -27,7 +27,7 @@ from topology.model.counts import Counts
 from topology.model.event import Event, Record, event_of
 from topology.model.partition_table import Row
 from topology.spark.cells import StreamCells, ViewCells
-from topology.spark.codec import Outcome, Sent
+from topology.spark.codec import Outcome, OutgoingRecord
 
 AWAY = (b"r", b"s")
 """The key range of events that are to come again."""
@@ -39,7 +39,7 @@ _COUNTS = tuple(field.name for field in fields(Counts))
 class StreamStep:
     """A step of one stream.
 
-    cells: its rows; who runs the step saves them. now: the batch's clock (ms). horizon: a time by
+    cells: its rows; who runs the step saves them. now: the batch's clock (ms). watermark: a time by
     which all that had arrived is in this batch or one before, None where that is not known; gaps
     are given up by it. outcome: what the step comes to. due: when the stream is to be looked at
     again (ms), infinite if there is nothing to wait for.
@@ -51,11 +51,11 @@ class StreamStep:
         source: Source,
         cells: StreamCells,
         now: int,
-        horizon: int | None,
+        watermark: int | None,
     ) -> None:
         self.source = source
         self.now = now
-        self.horizon = horizon
+        self.watermark = watermark
         self.outcome = Outcome()
         self.due: float = inf
         self._cells = cells
@@ -122,9 +122,9 @@ class StreamStep:
     ) -> None:
         unit = CommitUnit(self.source.by_stream, max(self._cells.partition, 0), now=self.now)
         if task.view.is_async:
-            loop().run_until_complete(task.arun(events, unit, self.horizon, back))
+            loop().run_until_complete(task.arun(events, unit, self.watermark, back))
         else:
-            task.run(events, unit, self.horizon, back)
+            task.run(events, unit, self.watermark, back)
         self._close(task, table, unit)
 
     def _obey(self, task: ViewTask, table: ViewCells, commands: Sequence[Command]) -> None:
@@ -144,10 +144,10 @@ class StreamStep:
         place, inputs = self._cells.partition, self.source.partitions
         for topic, outs in unit.colocated.items():
             for key, value, _, headers in outs:
-                records.append(Sent(topic, place, inputs, key, value, list(headers)))
+                records.append(OutgoingRecord(topic, place, inputs, key, value, list(headers)))
         for topic, outs in unit.keyed.items():
             for key, value, _, headers in outs:
-                records.append(Sent(topic, -1, inputs, key, value, list(headers)))
+                records.append(OutgoingRecord(topic, -1, inputs, key, value, list(headers)))
         self.outcome.reports += unit.reports
 
 

@@ -21,7 +21,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from topology.declaration.topology import Topology
 from topology.spark.clock import Ends
-from topology.spark.codec import Sent
+from topology.spark.codec import OutgoingRecord
 from topology.spark.settings import Settings
 from topology.spark.topics import Topics
 
@@ -33,7 +33,7 @@ TIMEOUT_MS = 300_000
 """How long a batch's outputs may take to be written before the broker gives its transaction up."""
 
 
-class Writer:
+class OutputWriter:
     """Writes the batches of one query, in a thread of its own, since Spark's are not asyncio's.
 
     Every method waits, and raises aiokafka's errors, or CannotRun.
@@ -58,7 +58,7 @@ class Writer:
         self._wait(self._start())
         self.written = -1 if query is None else self._wait(self._written(query))
 
-    def write(self, query: str, batch: int, records: Sequence[Sent], ends: Ends) -> None:
+    def write(self, query: str, batch: int, records: Sequence[OutgoingRecord], ends: Ends) -> None:
         """Write a batch, unless it is written already."""
         if batch <= self.written:
             return
@@ -106,8 +106,10 @@ class Writer:
                 numbers.append(noted["batch"])
         return max(numbers)
 
-    async def _write(self, query: str, batch: int, records: Iterable[Sent], ends: Ends) -> None:
-        placed: dict[tuple[str, int], list[Sent]] = defaultdict(list)
+    async def _write(
+        self, query: str, batch: int, records: Iterable[OutgoingRecord], ends: Ends
+    ) -> None:
+        placed: dict[tuple[str, int], list[OutgoingRecord]] = defaultdict(list)
         for record in records:
             placed[record.topic, await self._partition(record)].append(record)
         noted = orjson.dumps({"query": query, "batch": batch}).decode()
@@ -126,7 +128,9 @@ class Writer:
             await asyncio.gather(*sending)
             await producer.send_offsets_to_transaction(offsets, self.group)
 
-    async def _send(self, topic: str, partition: int, records: Iterable[Sent]) -> list[Any]:
+    async def _send(
+        self, topic: str, partition: int, records: Iterable[OutgoingRecord]
+    ) -> list[Any]:
         """Send the records of a partition. Returns what to wait for."""
         # Not the batch's own time: it may be run again days later, and Kafka deletes by this one.
         now = int(time.time() * 1000)
@@ -146,7 +150,7 @@ class Writer:
         sent.append(await producer.send_batch(batch, topic, partition=partition))
         return sent
 
-    async def _partition(self, record: Sent) -> int:
+    async def _partition(self, record: OutgoingRecord) -> int:
         """As Faust's runtime has it: the input's where the topics match, else the key's."""
         if (count := self._partitions.get(record.topic)) is None:
             await self._topics.count(record.topic, record.inputs)

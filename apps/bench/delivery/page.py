@@ -98,7 +98,7 @@ def page(
         latency_grid(latency).markdown(),
         _wrapped(
             "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
-            "to a cursor, whose consumer writes a row. From when the producer's commit returned to "
+            "to an inbox, whose consumer writes a row. From when the producer's commit returned to "
             "when the consumer's did; the clock is the same. It is measured after 5 s at that rate."
         ),
         "## Where",

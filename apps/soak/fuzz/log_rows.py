@@ -9,7 +9,7 @@ from apps.relay.reading import tolerant
 from apps.relay.records import headers_of
 from apps.relay.refusals import divided
 from apps.relay.wire import decode, encode
-from apps.soak.fuzz.cursor_requests import fresh
+from apps.soak.fuzz.inbox_requests import fresh
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft, Message, damage
 

@@ -8,7 +8,7 @@ from apps.relay.answers import AT_ONCE, RANGE, Answering, Known
 from apps.relay.kafka_link import KafkaLink
 from apps.relay.link import Missing
 from apps.relay.records import missing_of
-from apps.soak.fuzz.cursor_requests import fresh
+from apps.soak.fuzz.inbox_requests import fresh
 from apps.soak.fuzz.mutation import bodies
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft

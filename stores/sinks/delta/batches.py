@@ -8,14 +8,14 @@ import pyarrow as pa
 from stores.sinks.columns import Kind
 from stores.sinks.dead_limit import Place
 from stores.sinks.delta.dead_rows import DEAD
-from stores.sinks.delta.journal import Entry
+from stores.sinks.delta.journal import JournalEntry
 from stores.sinks.delta.store import PROGRESS, DeltaStore
-from stores.sinks.fold_replacement import amendment
+from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.reduction import FEW, MANY, Mark, Reduction, Stream
 from stores.sinks.removed_offsets import has
-from stores.sinks.row_changes import Rows
+from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, TableState
-from stores.sinks.sink import Batch, Dead, OutputRecord
+from stores.sinks.sink import Batch, DeadRecord, OutputRecord
 
 KEPT_MARKS = 1_000_000
 """Streams whose marks are kept in memory, so that Spark need not look them up for every batch."""
@@ -25,17 +25,17 @@ FEW_STREAMS = 50_000
 
 
 class DeltaBatches(DeltaStore):
-    """One side of the store, with the steps of a batch. Raises what Spark raises."""
+    """One shadow of the store, with the steps of a batch. Raises what Spark raises."""
 
     # What a reduction asks.
 
     @property
     def at_once(self) -> int:
-        """See `Stored.at_once`."""
+        """See `StoredProgress.at_once`."""
         return MANY if self._has_all_marks is False else FEW
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        """See `Stored.marks`."""
+        """See `StoredProgress.marks`."""
         streams = list(streams)
         if self._has_all_marks is None:
             self._has_all_marks = self._read_progress()
@@ -64,7 +64,7 @@ class DeltaBatches(DeltaStore):
         return True
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        """See `Stored.is_dead`."""
+        """See `StoredProgress.is_dead`."""
         known = self._dead
         if known is None:
             known = self._dead = set()
@@ -76,7 +76,7 @@ class DeltaBatches(DeltaStore):
         return (topic, partition, offset) in known or has(gone, offset)
 
     def forgetting(self, topic: str) -> str:
-        """See `Stored.forgetting`."""
+        """See `StoredProgress.forgetting`."""
         return f"delete the folder {self._files.path(self._notes.folder)}"
 
     # A batch, step by step.
@@ -100,11 +100,11 @@ class DeltaBatches(DeltaStore):
     def _begin(
         self,
         reduction: Reduction,
-        dead: list[Dead],
+        dead: list[DeadRecord],
         batch: Batch | None,
-        amended: Sequence[OutputRecord] = (),
-    ) -> Entry:
-        """Note what is about to be written. What is amended leaves the positions where they are."""
+        replacing: Sequence[OutputRecord] = (),
+    ) -> JournalEntry:
+        """Note what is about to be written. Replaced streams leave the positions where they are."""
         steps = [name for name, rows in reduction.rows.items() if rows.values]
         for table, needed in ((DEAD, bool(dead)), (PROGRESS, bool(reduction.moved))):
             if needed:
@@ -118,12 +118,14 @@ class DeltaBatches(DeltaStore):
         if batch is not None:
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             batches[batch.query] = (batch.number, at, reduction.applied.records)
-        after = self._state if amended else self._state.moved(reduction.positions, batches)
-        entry = Entry(self._entry.version + 1, steps, self._state, after, amended=amended)
+        after = self._state if replacing else self._state.moved(reduction.positions, batches)
+        entry = JournalEntry(
+            self._entry.version + 1, steps, self._state, after, replacing=replacing
+        )
         self._note(entry)
         return entry
 
-    def _write(self, entry: Entry, reduction: Reduction, dead: list[Dead]) -> None:
+    def _write(self, entry: JournalEntry, reduction: Reduction, dead: list[DeadRecord]) -> None:
         """Write what was noted, and remember it."""
         for name, rows in reduction.rows.items():
             self._write_rows(entry, reduction.schema.tables[name], rows)
@@ -137,24 +139,24 @@ class DeltaBatches(DeltaStore):
         if dead:
             self._remove(self._dead_rows.too_many(self.keep_dead))
 
-    def _carry_out(self, entry: Entry) -> None:
-        """Do what is left of a switch or of an amendment."""
-        if entry.amended:
-            self._write(entry, amendment(self._read_schema(), entry.amended), [])
+    def _carry_out(self, entry: JournalEntry) -> None:
+        """Do what is left of a switch or of a replacement of streams."""
+        if entry.replacing:
+            self._write(entry, fold_replacement(self._read_schema(), entry.replacing), [])
         else:
             super()._carry_out(entry)
 
-    def _write_rows(self, entry: Entry, table: TableState, rows: Rows) -> None:
+    def _write_rows(self, entry: JournalEntry, table: TableState, rows: TableChanges) -> None:
         if rows.values:
             self._tables.merge(self._folder(table.name), table, rows, entry.version)
 
-    def _save_dead(self, entry: Entry, dead: list[Dead]) -> None:
-        rows, now = Rows(), int(time.time())
+    def _save_dead(self, entry: JournalEntry, dead: list[DeadRecord]) -> None:
+        rows, now = TableChanges(), int(time.time())
         for each in dead:
             rows.set(each[:3], {"reason": each.reason, "value": each.value, "at": now})
         self._write_rows(entry, DEAD, rows)
 
-    def _save_progress(self, entry: Entry, reduction: Reduction) -> None:
+    def _save_progress(self, entry: JournalEntry, reduction: Reduction) -> None:
         moved = {stream: reduction.marks[stream] for stream in reduction.moved}
         if moved and self._has_all_marks:
             known = {stream: mark for stream, mark in self._marks.items() if mark is not None}
@@ -164,7 +166,7 @@ class DeltaBatches(DeltaStore):
                 self._tables.replace(folder, _progress(known), entry.version)
                 return
             self._has_all_marks = False
-        rows = Rows()
+        rows = TableChanges()
         for stream, (epoch, sequence) in moved.items():
             rows.set(stream, {"sequence": sequence, "epoch": epoch})
         self._write_rows(entry, PROGRESS, rows)
@@ -175,12 +177,12 @@ class DeltaBatches(DeltaStore):
         if places:
             self._dead = None  # to be looked up when it is needed
 
-    def _note(self, entry: Entry) -> None:
-        """Write the next entry. Raises Taken if somebody else has written one."""
+    def _note(self, entry: JournalEntry) -> None:
+        """Write the next entry. Raises VersionConflict if somebody else has written one."""
         self._notes.write(entry)
         self._entry = entry
 
-    def _keep(self, reduction: Reduction, dead: list[Dead]) -> None:
+    def _keep(self, reduction: Reduction, dead: list[DeadRecord]) -> None:
         """Remember what was written."""
         for stream in reduction.moved:
             self._marks[stream] = reduction.marks[stream]

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
-from stores.sinks.delta.tables import Tables
+from stores.sinks.dead_limit import DeadCount, DeadLimit, Place, StoredDead, by_partition
+from stores.sinks.delta.tables import DeltaTables
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, with_offsets
 from stores.sinks.schema import TableState
 
@@ -24,13 +24,13 @@ _PLACE = tuple(DEAD.key)
 log = logging.getLogger("read store")
 
 
-class DeltaDead:
+class DeltaDeadRecords:
     """The dead records in two folders. Raises what Spark raises.
 
     Offsets are noted before records go, so that a removal that is cut off is made again.
     """
 
-    def __init__(self, tables: Tables, dead: str, removed: str) -> None:
+    def __init__(self, tables: DeltaTables, dead: str, removed: str) -> None:
         self._tables, self._dead, self._removed = tables, dead, removed
 
     def prepare(self) -> None:
@@ -39,7 +39,7 @@ class DeltaDead:
         if found is not None and "at" not in found.schema.names:
             self._tables.add_columns(self._dead, {"at": int})
 
-    def too_many(self, keep: Keep) -> list[Place]:
+    def too_many(self, keep: DeadLimit) -> list[Place]:
         """The records that are to go."""
         frame = self._tables.frame(self._dead)
         before, found = keep.before, set[Place]()
@@ -100,7 +100,7 @@ class DeltaDead:
         gone = {at: count(each) for at, each in self.spans().items()}
         return [DeadCount(*at, kept.get(at, 0), gone.get(at, 0)) for at in sorted({*kept, *gone})]
 
-    def last(self, limit: int) -> list[Kept]:
+    def last(self, limit: int) -> list[StoredDead]:
         """The records that were put aside last."""
         if not self._tables.exists(self._dead):
             return []
@@ -110,7 +110,7 @@ class DeltaDead:
         )
         rows = frame.select(*_PLACE, "reason", "value", "at").limit(limit).collect()
         return [
-            Kept(topic, partition, offset, reason, _bytes(value), at)
+            StoredDead(topic, partition, offset, reason, _bytes(value), at)
             for topic, partition, offset, reason, value, at in rows
         ]
 

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 
-class Files:
+class HadoopFiles:
     """The files below `root`, by their names from there."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:

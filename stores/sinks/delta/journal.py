@@ -21,7 +21,7 @@ Ends = dict[Partition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StoreState:
     """How far a store is.
 
     positions: of the partitions. batches: query → (number, time, records) of its last batch.
@@ -35,13 +35,13 @@ class State:
 
     def moved(
         self, positions: Mapping[Partition, Position], batch: Mapping[str, tuple[int, str, int]]
-    ) -> "State":
+    ) -> "StoreState":
         """The state after a batch that left some partitions at these positions."""
         merged = {**self.positions, **positions}
-        state = State(merged, {**self.batches, **batch}, self.ahead)
+        state = StoreState(merged, {**self.batches, **batch}, self.ahead)
         return replace(state, ahead=state._still_ahead(self.ahead))
 
-    def cut_off(self, written: Sequence[str], after: "State") -> "State":
+    def cut_off(self, written: Sequence[str], after: "StoreState") -> "StoreState":
         """The state where of a batch that would have ended in `after` some tables are written."""
         ahead = {table: dict(ends) for table, ends in self.ahead.items()}
         for table in written:
@@ -50,7 +50,7 @@ class State:
                 ends[at] = max(ends.get(at, 0), position.next_offset)
         return replace(self, ahead=self._still_ahead(ahead))
 
-    def at(self, positions: Sequence[Position]) -> "State":
+    def at(self, positions: Sequence[Position]) -> "StoreState":
         """The state of a store that goes on at these positions in their topics."""
         topics = {position.topic for position in positions}
         kept = {at: p for at, p in self.positions.items() if at[0] not in topics}
@@ -59,7 +59,7 @@ class State:
             table: {at: end for at, end in ends.items() if at[0] not in topics}
             for table, ends in self.ahead.items()
         }
-        return State({**kept, **new}, self.batches, ahead)
+        return StoreState({**kept, **new}, self.batches, ahead)
 
     def _still_ahead(self, ahead: Mapping[str, Ends]) -> dict[str, Ends]:
         found: dict[str, Ends] = {}
@@ -73,28 +73,29 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A side that takes the place of the live tables. tables: the side's, by the views' names."""
+    """Shadow tables take the place of the live ones. tables: theirs, by the names of the views."""
 
-    side: str
+    shadow: str
     topics: Sequence[str]
     tables: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One batch, or a switch, or an amendment. steps: the tables that it writes, in order.
+class JournalEntry:
+    """A batch, a switch, or a replacement of streams.
 
-    amended: the records of an amendment, which whoever finds it cut off carries out to its end.
+    steps: the tables that it writes, in order. replacing: the records of a replacement; whoever
+    finds it cut off completes it.
     """
 
     version: int = 0
     steps: Sequence[str] = ()
-    before: State = State()
-    after: State = State()
+    before: StoreState = StoreState()
+    after: StoreState = StoreState()
     switch: Switch | None = None
-    amended: Sequence[OutputRecord] = ()
+    replacing: Sequence[OutputRecord] = ()
 
-    def state(self, written: Callable[[str], bool]) -> State:
+    def state(self, written: Callable[[str], bool]) -> StoreState:
         """How far the store is, given which tables have this entry's commit."""
         if not self.steps or written(self.steps[-1]):
             return self.after
@@ -113,24 +114,24 @@ class Entry:
                 "steps": self.steps,
                 "before": _encoded(self.before),
                 "after": _encoded(self.after),
-                "switch": None if self.switch is None else asdict(self.switch),
+                "switch": None if self.switch is None else _encoded_switch(self.switch),
                 "amended": [
                     (*at, None if value is None else value.decode("latin-1"))
-                    for *at, value in self.amended
+                    for *at, value in self.replacing
                 ],
             }
         )
 
 
-def decoded(kept: bytes) -> Entry:
+def decoded(kept: bytes) -> JournalEntry:
     """An entry as it was kept. Raises ValueError, KeyError or TypeError for anything else."""
     entry = orjson.loads(kept)
-    return Entry(
+    return JournalEntry(
         entry["version"],
         entry["steps"],
         _decoded(entry["before"]),
         _decoded(entry["after"]),
-        None if entry["switch"] is None else Switch(**entry["switch"]),
+        None if entry["switch"] is None else _decoded_switch(entry["switch"]),
         tuple(
             (topic, partition, offset, None if value is None else value.encode("latin-1"))
             for topic, partition, offset, value in entry.get("amended", ())
@@ -138,7 +139,15 @@ def decoded(kept: bytes) -> Entry:
     )
 
 
-def _encoded(state: State) -> dict[str, Any]:
+def _encoded_switch(switch: Switch) -> dict[str, Any]:
+    return {"side": switch.shadow, "topics": switch.topics, "tables": switch.tables}
+
+
+def _decoded_switch(kept: Mapping[str, Any]) -> Switch:
+    return Switch(kept["side"], kept["topics"], kept["tables"])
+
+
+def _encoded(state: StoreState) -> dict[str, Any]:
     return {
         "positions": [asdict(position) for position in state.positions.values()],
         "batches": state.batches,
@@ -148,9 +157,9 @@ def _encoded(state: State) -> dict[str, Any]:
     }
 
 
-def _decoded(kept: Mapping[str, Any]) -> State:
+def _decoded(kept: Mapping[str, Any]) -> StoreState:
     positions = [Position(**position) for position in kept["positions"]]
-    return State(
+    return StoreState(
         {(p.topic, p.partition): p for p in positions},
         {query: (number, at, records) for query, (number, at, records) in kept["batches"].items()},
         {

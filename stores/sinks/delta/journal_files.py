@@ -2,16 +2,16 @@
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.journal import Entry, decoded
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.journal import JournalEntry, decoded
 from stores.sinks.delta.numbered_files import NumberedFiles
 from stores.sinks.sink import StoreError
 
 
-class Notes:
+class JournalFiles:
     """The entries in a folder, by version."""
 
-    def __init__(self, files: Files, folder: str) -> None:
+    def __init__(self, files: HadoopFiles, folder: str) -> None:
         self._kept = NumberedFiles(files, folder)
         self.folder = folder
 
@@ -19,7 +19,7 @@ class Notes:
         """Of the entries that there are, in ascending order."""
         return self._kept.versions()
 
-    def read(self, version: int) -> Entry:
+    def read(self, version: int) -> JournalEntry:
         """An entry. Raises StoreError if it is none."""
         try:
             return decoded(self._kept.content(version))
@@ -32,6 +32,6 @@ class Notes:
                 "restore it, or the whole folder from a copy"
             ) from error
 
-    def write(self, entry: Entry) -> None:
-        """Add an entry. Raises Taken if there is one of that version."""
+    def write(self, entry: JournalEntry) -> None:
+        """Add an entry. Raises VersionConflict if there is one of that version."""
         self._kept.add(entry.version, entry.encoded())

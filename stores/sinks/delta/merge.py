@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 
 from stores.sinks.columns import Kind
-from stores.sinks.delta.rows import DELETE, RESET, Bounds, Plan
+from stores.sinks.delta.rows import DELETE, RESET, Bounds, MergePlan
 from stores.sinks.schema import TableState
 from topology.model.column_types import Digits
 
@@ -21,7 +21,7 @@ _TYPES: Mapping[Kind, str] = {int: "BIGINT", float: "DOUBLE"}
 
 
 def merge_sql(
-    target: str, view: str, table: TableState, plan: Plan, types: Mapping[str, str]
+    target: str, view: str, table: TableState, plan: MergePlan, types: Mapping[str, str]
 ) -> str:
     """The MERGE. types: of columns that were made by others, which texts are cast to."""
     names = [quoted(column) for column in plan.columns]
@@ -52,7 +52,7 @@ def merge_sql(
     return " ".join(parts)
 
 
-def insert_sql(target: str, view: str, table: TableState, plan: Plan) -> str:
+def insert_sql(target: str, view: str, table: TableState, plan: MergePlan) -> str:
     """An INSERT of upserts that fails, with THERE, where the table has one of the rows.
 
     It looks and writes in one transaction, as a MERGE does, but as one job and without a shuffle.

@@ -1,20 +1,20 @@
 """Files of one folder that are numbered one after the other, each written once."""
 
-from stores.sinks.delta.files import Files
+from stores.sinks.delta.files import HadoopFiles
 
 KEPT = 10
 """The last one counts, the others are for people."""
 _SUFFIX = ".json"
 
 
-class Taken(Exception):
+class VersionConflict(Exception):
     """Somebody else has written the next one."""
 
 
 class NumberedFiles:
     """The files in a folder, by version."""
 
-    def __init__(self, files: Files, folder: str) -> None:
+    def __init__(self, files: HadoopFiles, folder: str) -> None:
         self.files = files
         self.folder = folder
 
@@ -32,14 +32,14 @@ class NumberedFiles:
         return self.files.read(self.name(version))
 
     def add(self, version: int, content: bytes) -> None:
-        """Write a file. Raises Taken if there is one of that version."""
+        """Write a file. Raises VersionConflict if there is one of that version."""
         try:
             self.files.create(self.name(version), content)
         except FileExistsError as error:
-            raise Taken from error
+            raise VersionConflict from error
         if version >= KEPT:
             self.files.delete(self.name(version - KEPT))
 
     def name(self, version: int) -> str:
-        """A file as `Files` names it."""
+        """A file as `HadoopFiles` names it."""
         return f"{self.folder}/{version:020}{_SUFFIX}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, read
-from stores.sinks.row_changes import Key, Rows, Values
+from stores.sinks.row_changes import Key, TableChanges, Values
 from stores.sinks.schema import TableState
 from topology.model.column_types import Digits
 
@@ -42,7 +42,7 @@ Bounds = dict[str, tuple[Any, Any]]
 """Key column → its lowest and highest value in a batch."""
 
 
-class Plan(NamedTuple):
+class MergePlan(NamedTuple):
     """columns: those that are set. partly: not by every row. ops: what rows are there for.
 
     bounds: of the key columns that have an order.
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     bounds: Bounds
 
 
-def source(table: TableState, rows: Rows) -> tuple[pa.Table, Plan]:
+def source(table: TableState, rows: TableChanges) -> tuple[pa.Table, MergePlan]:
     """(rows to write, what to do with them).
 
     The rows' columns: op; the key as k0, k1, …; values as v0, …; whether they are set as s0, ….
@@ -72,10 +72,10 @@ def source(table: TableState, rows: Rows) -> tuple[pa.Table, Plan]:
         found.append(pa.table(arrays))
     records = pa.concat_tables(found).combine_chunks()
     ops = frozenset(pc.unique(records["op"]).to_pylist())
-    return records, Plan(columns, partly, ops, _bounds(table, records))
+    return records, MergePlan(columns, partly, ops, _bounds(table, records))
 
 
-def _op(key: Key, rows: Rows) -> int:
+def _op(key: Key, rows: TableChanges) -> int:
     if rows.values[key] is None:
         return DELETE
     return RESET if key in rows.reset else UPSERT

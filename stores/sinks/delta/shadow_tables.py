@@ -1,4 +1,4 @@
-"""The sides of a Delta Lake read store, and how one takes the place of the live tables.
+"""The shadow tables of a Delta Lake read store, and how they replace the live ones.
 
 No commit covers several tables, so a switch is an entry of the live journal first, and then one
 commit for each table; whoever finds it cut off carries it out to its end.
@@ -8,60 +8,66 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDead
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.journal import Entry, State, Switch
-from stores.sinks.delta.journal_files import Notes
-from stores.sinks.delta.numbered_files import Taken
-from stores.sinks.delta.tables import Tables, folder_name
+from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.journal import JournalEntry, StoreState, Switch
+from stores.sinks.delta.journal_files import JournalFiles
+from stores.sinks.delta.numbered_files import VersionConflict
+from stores.sinks.delta.tables import DeltaTables, folder_name
 from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
-from stores.sinks.sql.own_tables import on_side
+from stores.sinks.sql.own_tables import shadow_name
 
 _JOURNAL = "_journal"
 _SAME = "t.topic = s.topic AND t.view = s.view AND t.stream = s.stream"
 
 
-def names(files: Files) -> list[str]:
-    """The sides that there are."""
+def names(files: HadoopFiles) -> list[str]:
+    """The shadows that there are."""
     ends = (name.rpartition("__") for name in files.names())
-    return sorted({side for base, _, side in ends if base == _JOURNAL or (base and side == OLD)})
+    return sorted(
+        {shadow for base, _, shadow in ends if base == _JOURNAL or (base and shadow == OLD)}
+    )
 
 
-def drop(tables: Tables, files: Files, side: str) -> None:
-    """Delete a side's tables and notes; the journal goes last, and with it the side."""
-    mine = [name for name in files.names() if name.rpartition("__")[1:] == ("__", side)]
-    for name in sorted(mine, key=lambda name: name == on_side(_JOURNAL, side)):
+def drop(tables: DeltaTables, files: HadoopFiles, shadow: str) -> None:
+    """Delete a shadow's tables and notes; the journal goes last, and with it the shadow."""
+    mine = [name for name in files.names() if name.rpartition("__")[1:] == ("__", shadow)]
+    for name in sorted(mine, key=lambda name: name == shadow_name(_JOURNAL, shadow)):
         tables.drop(name)
 
 
 def prepared(
-    tables: Tables, version: int, state: State, switch: Switch, positions: Iterable[Position]
-) -> Entry:
-    """The entry of a switch to a side at these positions. Raises StoreError if it may not be."""
-    side = switch.side
-    check_caught_up(side, switch.topics, state.positions.values(), positions)
-    _check_streams(tables, side)
+    tables: DeltaTables,
+    version: int,
+    state: StoreState,
+    switch: Switch,
+    positions: Iterable[Position],
+) -> JournalEntry:
+    """The entry of a switch to a shadow at these positions. Raises StoreError if it may not be."""
+    shadow = switch.shadow
+    check_caught_up(shadow, switch.topics, state.positions.values(), positions)
+    _check_streams(tables, shadow)
     steps = []
     for table in switch.tables:
         live = folder_name(table)
         if tables.look(live) is not None:
-            kept = on_side(live, OLD)
+            kept = shadow_name(live, OLD)
             if tables.look(kept) is not None:
                 raise StoreError(
                     f"table {table!r}: the store has {kept!r} already, which the live table would "
-                    f"be kept as; drop the side {OLD!r} first"
+                    f"be kept as; drop the shadow tables {OLD!r} first"
                 )
             steps.append(kept)
         steps.append(live)
     own = ("_dead", "_dead_removed", "_progress")
-    steps += [name for name in own if tables.exists(on_side(name, side))]
+    steps += [name for name in own if tables.exists(shadow_name(name, shadow))]
     ahead = {table: ends for table, ends in state.ahead.items() if table not in switch.tables}
-    return Entry(version, steps, state, replace(state, ahead=ahead), switch)
+    return JournalEntry(version, steps, state, replace(state, ahead=ahead), switch)
 
 
-def _check_streams(tables: Tables, side: str) -> None:
-    """The side has to be as far with every stream, unless it is in a later epoch already."""
-    there = on_side("_progress", side)
+def _check_streams(tables: DeltaTables, shadow: str) -> None:
+    """The shadow has to be as far with every stream, unless it is in a later epoch already."""
+    there = shadow_name("_progress", shadow)
     if not (tables.exists("_progress") and tables.exists(there)):
         return
     behind = tables.query(
@@ -70,34 +76,36 @@ def _check_streams(tables: Tables, side: str) -> None:
         "WHERE t.epoch >= s.epoch AND t.sequence > s.sequence LIMIT 1"
     )
     for view, stream, has, live in behind:
-        raise not_caught_up(side, view, stream, has, live)
+        raise not_caught_up(shadow, view, stream, has, live)
 
 
-def carry_out(tables: Tables, files: Files, notes: Notes, entry: Entry) -> None:
-    """Do what is not done of a switch, and delete the side."""
+def carry_out(
+    tables: DeltaTables, files: HadoopFiles, notes: JournalFiles, entry: JournalEntry
+) -> None:
+    """Do what is not done of a switch, and delete the shadow."""
     assert entry.switch is not None
-    side = entry.switch.side
+    shadow = entry.switch.shadow
     for step in entry.steps:
         if tables.version(step) >= entry.version:
             continue
-        live = step.removesuffix(on_side("", OLD))
+        live = step.removesuffix(shadow_name("", OLD))
         if live != step:
             tables.copy(live, step, entry.version)
         elif step.startswith("_") and tables.exists(step):
             if step == DEAD.name:
-                for name in (step, on_side(step, side)):
-                    DeltaDead(tables, name, REMOVED.name).prepare()
-            _take_over(tables, step, side, entry.version)
+                for name in (step, shadow_name(step, shadow)):
+                    DeltaDeadRecords(tables, name, REMOVED.name).prepare()
+            _take_over(tables, step, shadow, entry.version)
         else:
-            tables.copy(on_side(step, side), step, entry.version)
-    drop(tables, files, side)
-    # Another side of that name may be begun once this entry is not the last one.
-    with suppress(Taken):  # by another one that carried it out, too
-        notes.write(Entry(entry.version + 1, [], entry.after, entry.after))
+            tables.copy(shadow_name(step, shadow), step, entry.version)
+    drop(tables, files, shadow)
+    # Another shadow of that name may be begun once this entry is not the last one.
+    with suppress(VersionConflict):  # by another one that carried it out, too
+        notes.write(JournalEntry(entry.version + 1, [], entry.after, entry.after))
 
 
-def _take_over(tables: Tables, name: str, side: str, version: int) -> None:
-    """Add the side's notes to the live ones that there are.
+def _take_over(tables: DeltaTables, name: str, shadow: str, version: int) -> None:
+    """Add the shadow's notes to the live ones that there are.
 
     See `Sink.switch` of what becomes of epochs.
     """
@@ -121,7 +129,7 @@ def _take_over(tables: Tables, name: str, side: str, version: int) -> None:
         ),
     }[name]
     tables.run(
-        f"MERGE INTO {tables.at(name)} AS t USING {tables.at(on_side(name, side))} AS s "
+        f"MERGE INTO {tables.at(name)} AS t USING {tables.at(shadow_name(name, shadow))} AS s "
         f"ON {same} {update}WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) "
         f"VALUES ({', '.join(f's.{column}' for column in columns)})",
         version,

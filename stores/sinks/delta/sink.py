@@ -13,17 +13,17 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
-from stores.sinks.dead_limit import DeadCount, Kept
-from stores.sinks.delta import shadow_tables as delta_sides
+from stores.sinks.dead_limit import DeadCount, StoredDead
+from stores.sinks.delta import shadow_tables
 from stores.sinks.delta.batches import DeltaBatches
 from stores.sinks.delta.dead_rows import DEAD
-from stores.sinks.delta.journal import Entry, Switch
+from stores.sinks.delta.journal import JournalEntry, Switch
 from stores.sinks.delta.merge import quoted, selected
-from stores.sinks.delta.numbered_files import Taken
+from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.rows import read_cell
-from stores.sinks.fold_replacement import amendment
+from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.reduction import Reduction
-from stores.sinks.row_changes import uncollected
+from stores.sinks.row_changes import gc_paused
 from stores.sinks.sink import (
     OLD,
     Applied,
@@ -47,7 +47,7 @@ T = TypeVar("T")
 class DeltaSink(DeltaBatches):
     """A `Sink` into the folder at `folder`, on any file system that Spark knows.
 
-    tables: declared tables, made at once. side: whose tables are written. spark: a session with
+    tables: declared tables, made at once. shadow: whose tables are written. spark: a session with
     Delta Lake, else this process's own. Raises StoreError.
     """
 
@@ -55,10 +55,10 @@ class DeltaSink(DeltaBatches):
         self,
         folder: str,
         tables: Iterable[DeclaredTable] = (),
-        side: str | None = None,
+        shadow: str | None = None,
         spark: SparkSession | None = None,
     ) -> None:
-        super().__init__(folder, side, spark)
+        super().__init__(folder, shadow, spark)
         with self._errors():
             schema = self._read_schema()
             for table in tables:
@@ -72,14 +72,14 @@ class DeltaSink(DeltaBatches):
         on_dead: OnDead | None = None,
     ) -> Applied:
         """See `Sink.apply`."""
-        with uncollected():
+        with gc_paused():
             found = list(records)
             return self._written_by(lambda: self._apply(found, batch, on_dead))
 
     def _written_by(self, work: Callable[[], T]) -> T:
         """Do it, again where somebody else was quicker to write the next entry."""
         for _ in range(ATTEMPTS):
-            with suppress(Taken), self._errors():
+            with suppress(VersionConflict), self._errors():
                 return work()
         raise StoreError(f"read store {self.folder}: somebody else writes it all the time")
 
@@ -103,12 +103,12 @@ class DeltaSink(DeltaBatches):
             self._write(entry, reduction, dead)
         return reduction.applied
 
-    def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
-        """See `Sink.amend`. One that is cut off is carried out by whoever opens the store next."""
+    def replace_streams(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
+        """See `Sink.replace_streams`. Who opens the store next completes one that is cut off."""
         in_order, at = sorted(records, key=itemgetter(0, 1, 2)), list(at)
-        return self._written_by(lambda: self._amend(in_order, at))
+        return self._written_by(lambda: self._replace_streams(in_order, at))
 
-    def _amend(self, records: list[OutputRecord], at: list[Position]) -> Applied:
+    def _replace_streams(self, records: list[OutputRecord], at: list[Position]) -> Applied:
         with self._looked():
             self._wait("the store", "let its materializer go on")
             state = self._state
@@ -119,7 +119,7 @@ class DeltaSink(DeltaBatches):
                     f"read store {self.folder}: a batch of it was cut off, so that its tables are "
                     "not equally far; let its materializer go on"
                 )
-            reduction = amendment(self._read_schema(), records)
+            reduction = fold_replacement(self._read_schema(), records)
             self._make_tables(reduction.schema)
             entry = self._begin(reduction, [], None, records)
             self._write(entry, reduction, [])
@@ -142,7 +142,9 @@ class DeltaSink(DeltaBatches):
 
     def _seek(self, positions: list[Position]) -> None:
         with self._looked():
-            self._note(Entry(self._entry.version + 1, [], self._state, self._state.at(positions)))
+            self._note(
+                JournalEntry(self._entry.version + 1, [], self._state, self._state.at(positions))
+            )
             self._state = self._entry.after
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
@@ -161,45 +163,47 @@ class DeltaSink(DeltaBatches):
         with self._errors():
             return self._tables.frame(self._folder(table)).count()
 
-    def sides(self) -> list[str]:
-        """See `Sink.sides`."""
+    def shadows(self) -> list[str]:
+        """See `Sink.shadows`."""
         with self._errors():
-            return delta_sides.names(self._files)
+            return shadow_tables.names(self._files)
 
-    def switch(self, side: str, topics: Iterable[str]) -> None:
+    def switch(self, shadow: str, topics: Iterable[str]) -> None:
         """See `Sink.switch`."""
-        if self.side is not None:
-            raise StoreError(f"side {self.side!r} is no place to switch to; use the live sink")
-        if side not in self.sides() or side == OLD:
-            raise StoreError(f"side {side!r} is not there to switch to")
-        with DeltaSink(self.folder, (), side, self._tables.spark) as there:
-            there._wait("the side", "let it go on before it is switched to")
+        if self.shadow is not None:
+            raise StoreError(
+                f"shadow tables {self.shadow!r} are no place to switch to; use the live sink"
+            )
+        if shadow not in self.shadows() or shadow == OLD:
+            raise StoreError(f"shadow tables {shadow!r} are not there to switch to")
+        with DeltaSink(self.folder, (), shadow, self._tables.spark) as there:
+            there._wait("the shadow", "let it go on before it is switched to")
             positions, tables = there.progress(), sorted(there._schema)
-        switch = Switch(side, list(topics), tables)
+        switch = Switch(shadow, list(topics), tables)
         with self._errors(), self._looked():
             self._wait("the store", "let its materializer go on")
             version = self._entry.version + 1
-            entry = delta_sides.prepared(self._tables, version, self._state, switch, positions)
+            entry = shadow_tables.prepared(self._tables, version, self._state, switch, positions)
             try:
                 self._notes.write(entry)
-            except Taken:
+            except VersionConflict:
                 raise NotYet(
                     f"read store {self.folder}: a batch came in between; switch again"
                 ) from None
-            delta_sides.carry_out(self._tables, self._files, self._notes, entry)
+            shadow_tables.carry_out(self._tables, self._files, self._notes, entry)
             self._look()
 
-    def drop(self, side: str) -> None:
+    def drop(self, shadow: str) -> None:
         """See `Sink.drop`."""
         with self._errors():
-            delta_sides.drop(self._tables, self._files, side)
+            shadow_tables.drop(self._tables, self._files, shadow)
 
     def dead_counts(self) -> list[DeadCount]:
         """See `Sink.dead_counts`."""
         with self._errors():
             return self._dead_rows.counts()
 
-    def last_dead(self, limit: int) -> list[Kept]:
+    def last_dead(self, limit: int) -> list[StoredDead]:
         """See `Sink.last_dead`."""
         with self._errors():
             return self._dead_rows.last(limit)

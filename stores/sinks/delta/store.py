@@ -10,18 +10,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stores.sinks.dead_limit import keep_from
-from stores.sinks.delta import shadow_tables as delta_sides
-from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDead
-from stores.sinks.delta.files import Files
-from stores.sinks.delta.journal import Entry, State
-from stores.sinks.delta.journal_files import Notes
-from stores.sinks.delta.tables import Tables, folder_name, state, table_name
+from stores.sinks.delta import shadow_tables
+from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.journal import JournalEntry, StoreState
+from stores.sinks.delta.journal_files import JournalFiles
+from stores.sinks.delta.tables import DeltaTables, folder_name, state, table_name
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.removed_offsets import Span
 from stores.sinks.schema import DELTA_LIMITS, Schema, TableState
-from stores.sinks.sink import NotYet, StoreError, checked_side
+from stores.sinks.sink import NotYet, StoreError, checked_shadow
 from stores.sinks.sql import own_tables
-from stores.sinks.sql.own_tables import on_side
+from stores.sinks.sql.own_tables import shadow_name
 
 PROGRESS = TableState(
     "_progress",
@@ -39,23 +39,23 @@ _REMEDY = (
 
 
 class DeltaStore:
-    """One side of the store in a folder. Raises StoreError.
+    """One shadow of the store in a folder. Raises StoreError.
 
     What is known of it is kept from batch to batch, and looked up again when somebody else has
     written or a batch failed.
     """
 
-    def __init__(self, folder: str, side: str | None, spark: SparkSession | None) -> None:
+    def __init__(self, folder: str, shadow: str | None, spark: SparkSession | None) -> None:
         self.folder = folder
-        self.side = checked_side(side)
+        self.shadow = checked_shadow(shadow)
         spark = spark or SparkSession._instantiatedSession
         if spark is None:
             raise StoreError(f"read store {folder}: there is no Spark session to write it with")
         if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
             raise StoreError(f"read store {folder}: the Spark session has no Delta Lake; {_REMEDY}")
         self.keep_dead = keep_from()
-        self._entry = Entry()
-        self._state = State()
+        self._entry = JournalEntry()
+        self._state = StoreState()
         self._stale = False
         self._own: set[str] = set()
         self._schema: dict[str, TableState] = {}
@@ -64,14 +64,14 @@ class DeltaStore:
         self._dead: set[tuple[str, int, int]] | None = None
         self._removed: dict[tuple[str, int], list[Span]] = {}
         with self._errors():
-            self._files = Files(spark, folder)
-            self._tables = Tables(spark, self._files)
-            self._dead_rows = DeltaDead(
+            self._files = HadoopFiles(spark, folder)
+            self._tables = DeltaTables(spark, self._files)
+            self._dead_rows = DeltaDeadRecords(
                 self._tables, self._folder(DEAD.name), self._folder(REMOVED.name)
             )
-            self._notes = Notes(self._files, on_side("_journal", self.side))
+            self._notes = JournalFiles(self._files, shadow_name("_journal", self.shadow))
             self._look()
-            if self.side is not None and not self._notes.versions():
+            if self.shadow is not None and not self._notes.versions():
                 self._notes.write(self._entry)
 
     @contextmanager
@@ -86,7 +86,7 @@ class DeltaStore:
     def _look(self) -> None:
         """Read how far the store is, and carry to its end what was cut off and has to be."""
         folders = self._tables.names()
-        end = on_side("", self.side)
+        end = shadow_name("", self.shadow)
         own = (PROGRESS.name, DEAD.name)
         self._own = {name for name in own if self._tables.exists(self._folder(name))}
         self._marks, self._has_all_marks, self._dead = {}, None, None
@@ -104,30 +104,30 @@ class DeltaStore:
             self._entry = self._notes.read(versions[-1])
         else:  # one that was deleted does not begin anew below what the tables have
             names = (self._folder(name) for name in (*self._schema, *self._own))
-            self._entry = Entry(max(map(self._tables.version, names), default=-1) + 1)
+            self._entry = JournalEntry(max(map(self._tables.version, names), default=-1) + 1)
         entry = self._entry
-        if entry.switch is not None or (entry.amended and not self._whole(entry)):
+        if entry.switch is not None or (entry.replacing and not self._whole(entry)):
             self._ended(entry)
             self._look()
             return
         self._state = self._entry.state(self._written)
         self._stale = False
 
-    def _ended(self, entry: Entry) -> None:
-        """Let whoever began a switch or an amendment end it, or do it in its place."""
+    def _ended(self, entry: JournalEntry) -> None:
+        """Let whoever began a switch or a replacement end it, or do it in its place."""
         until = time.monotonic() + PATIENCE
         while self._notes.versions()[-1:] == [entry.version]:
-            if entry.amended and self._whole(entry):
+            if entry.replacing and self._whole(entry):
                 return
             if time.monotonic() > until:
                 self._carry_out(entry)
             time.sleep(0.2)
 
-    def _carry_out(self, entry: Entry) -> None:
+    def _carry_out(self, entry: JournalEntry) -> None:
         """Do what is left of a switch."""
-        delta_sides.carry_out(self._tables, self._files, self._notes, entry)
+        shadow_tables.carry_out(self._tables, self._files, self._notes, entry)
 
-    def _whole(self, entry: Entry) -> bool:
+    def _whole(self, entry: JournalEntry) -> bool:
         return all(map(self._written, entry.steps))
 
     def _written(self, step: str) -> bool:
@@ -147,18 +147,18 @@ class DeltaStore:
 
     def _read_schema(self) -> Schema:
         tables = [table.copied(name) for name, table in self._schema.items()]
-        limits = replace(DELTA_LIMITS, name_bytes=own_tables.room(self.side))
+        limits = replace(DELTA_LIMITS, name_bytes=own_tables.name_bytes(self.shadow))
         return Schema(tables, (), limits)
 
     def _folder(self, table: str) -> str:
         own = table in (PROGRESS.name, DEAD.name, REMOVED.name)
-        return on_side(table if own else folder_name(table), self.side)
+        return shadow_name(table if own else folder_name(table), self.shadow)
 
     def _table(self, name: str) -> TableState:
         with self._errors(), self._looked():
             table = self._schema.get(name)
         if table is None:
-            where = "the read store" if self.side is None else f"side {self.side!r}"
+            where = "the read store" if self.shadow is None else f"shadow {self.shadow!r}"
             raise StoreError(f"table {name!r}: {where} has no such table")
         return table
 

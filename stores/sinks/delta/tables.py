@@ -15,11 +15,11 @@ from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
 from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind
-from stores.sinks.delta.files import Files
+from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.merge import APP, THERE, insert_sql, merge_sql, quoted
-from stores.sinks.delta.rows import UPSERT, Plan, source
+from stores.sinks.delta.rows import UPSERT, MergePlan, source
 from stores.sinks.delta.sessions import Sessions
-from stores.sinks.row_changes import Rows
+from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import TableState
 from stores.sinks.sql.database import sql_type
 
@@ -56,17 +56,17 @@ _PLAIN = re.compile(r"[^ ,;{}()\n\t=]*")
 """Names that a Parquet file takes; others need names of their own in the files."""
 
 
-class Found(NamedTuple):
+class FoundTable(NamedTuple):
     """A Delta table as it is. mapped: whether its files have other names for the columns."""
 
     schema: StructType
     mapped: bool
 
 
-class Tables:
-    """The tables in a folder, by their names there (`on_side`)."""
+class DeltaTables:
+    """The tables in a folder, by their names there (`shadow_name`)."""
 
-    def __init__(self, spark: SparkSession, files: Files) -> None:
+    def __init__(self, spark: SparkSession, files: HadoopFiles) -> None:
         self.spark = spark
         self._sessions = Sessions(spark)
         self._spark = self._sessions.merging
@@ -82,13 +82,13 @@ class Tables:
         """Whether there is such a table, and not only the folder of one that was half made."""
         return any(map(_COMMIT.fullmatch, self._files.names(f"{name}/_delta_log")))
 
-    def look(self, name: str) -> Found | None:
+    def look(self, name: str) -> FoundTable | None:
         """A table as it is now, None if there is none."""
         snapshot = self._snapshot(name)
         if snapshot is None:
             return None
         metadata = snapshot.metadata()
-        return Found(
+        return FoundTable(
             StructType.fromJson(json.loads(metadata.schemaString())),
             metadata.configuration().get("delta.columnMapping.mode").isDefined(),
         )
@@ -140,7 +140,7 @@ class Tables:
         added = ", ".join(_declared(column, kind) for column, kind in columns.items())
         self._spark.sql(f"ALTER TABLE {self.at(name)} ADD COLUMNS ({added})")
 
-    def merge(self, name: str, table: TableState, rows: Rows, version: int) -> None:
+    def merge(self, name: str, table: TableState, rows: TableChanges, version: int) -> None:
         """Apply row changes in one commit that carries a version; see `run`.
 
         It is an INSERT while a table only grows, as far as can be foreseen, and a MERGE otherwise.
@@ -162,7 +162,7 @@ class Tables:
                 )
 
     def _inserted(
-        self, name: str, table: TableState, records: Any, plan: Plan, version: int
+        self, name: str, table: TableState, records: Any, plan: MergePlan, version: int
     ) -> bool:
         """Add rows that are all new, in one commit that carries a version; whether they are."""
         session = self._sessions.writing
@@ -305,7 +305,7 @@ def state(name: str, schema: StructType) -> TableState:
 
 
 def folder_name(table: str) -> str:
-    """The folder of a table. Two `_` are only before a side's name."""
+    """The folder of a table. Two `_` are only before a shadow's name."""
     plain = table.replace("__", "_\x01")
     return re.sub(r"[^A-Za-z0-9_]", lambda found: _hexadecimal(found[0]), plain)
 

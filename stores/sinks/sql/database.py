@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from stores.sinks.columns import Kind
 from stores.sinks.reduction import Mark, Stream
-from stores.sinks.schema import Limits, TableState
+from stores.sinks.schema import StoreLimits, TableState
 from stores.sinks.sink import StoreError
 from topology.model.column_types import Digits
 
@@ -25,7 +25,7 @@ class Database(Protocol):
     """
 
     types: Mapping[Kind, str]
-    limits: Limits
+    limits: StoreLimits
     integer: str
     blob: str
     table_end: str
@@ -34,10 +34,12 @@ class Database(Protocol):
         """Make a StoreError of what the database says; of what it says of a value, DataRefused."""
         ...
 
-    def transaction(self, side: str | None, *, alone: bool = False) -> AbstractContextManager[None]:
-        """All or nothing. One at a time writes a side (None: the live tables).
+    def transaction(
+        self, shadow: str | None, *, alone: bool = False
+    ) -> AbstractContextManager[None]:
+        """All or nothing. One at a time writes a shadow (None: the live tables).
 
-        alone: nobody else writes any side.
+        alone: nobody else writes any shadow.
         """
         ...
 

@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stores.sinks.dead_limit import DeadCount, Keep, Kept, Place, by_partition
+from stores.sinks.dead_limit import DeadCount, DeadLimit, Place, StoredDead, by_partition
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
-from stores.sinks.sink import Dead
+from stores.sinks.sink import DeadRecord
 from stores.sinks.sql.database import Database, quoted
-from stores.sinks.sql.own_tables import on_side
+from stores.sinks.sql.own_tables import shadow_name
 
 log = logging.getLogger("read store")
 
@@ -17,14 +17,17 @@ _KEY = ("topic", "partition", "offset")
 _PLACE = 'topic, "partition", "offset"'
 
 
-class SqlDead:
-    """The dead records of a side. In a transaction of the caller's, where it writes."""
+class SqlDeadRecords:
+    """The dead records of a shadow. In a transaction of the caller's, where it writes."""
 
-    def __init__(self, database: Database, side: str | None) -> None:
+    def __init__(self, database: Database, shadow: str | None) -> None:
         self._database = database
-        self._dead, self._removed = on_side("_dead", side), on_side("_dead_removed", side)
+        self._dead, self._removed = (
+            shadow_name("_dead", shadow),
+            shadow_name("_dead_removed", shadow),
+        )
 
-    def save(self, dead: Iterable[Dead], keep: Keep) -> None:
+    def save(self, dead: Iterable[DeadRecord], keep: DeadLimit) -> None:
         """Keep records, and remove the oldest ones that are too many."""
         now = int(time.time())
         rows = [(*each, now) for each in dead]
@@ -32,7 +35,7 @@ class SqlDead:
             self._database.put(self._dead, _KEY, ("reason", "value", "at"), rows)
             self.bound(keep)
 
-    def bound(self, keep: Keep) -> None:
+    def bound(self, keep: DeadLimit) -> None:
         """Remove the oldest records that are too many, and those that are too old."""
         if keep.before is not None:
             self.remove(None, keep.before)
@@ -95,7 +98,7 @@ class SqlDead:
         gone = {(topic, number): rows for topic, number, rows in self._database.query(sql)}
         return [DeadCount(*at, kept.get(at, 0), gone.get(at, 0)) for at in sorted({*kept, *gone})]
 
-    def last(self, limit: int) -> list[Kept]:
+    def last(self, limit: int) -> list[StoredDead]:
         """The records that were put aside last."""
         sql = (
             f"SELECT {_PLACE}, reason, value, at FROM {quoted(self._dead)} "
@@ -103,19 +106,21 @@ class SqlDead:
         )
         found = self._database.query(sql, [limit])
         return [
-            Kept(topic, partition, offset, reason, None if value is None else bytes(value), at)
+            StoredDead(
+                topic, partition, offset, reason, None if value is None else bytes(value), at
+            )
             for topic, partition, offset, reason, value, at in found
         ]
 
-    def take_over(self, side: "SqlDead", topic: str) -> None:
-        """Add what a side has of a topic."""
+    def take_over(self, shadow: "SqlDeadRecords", topic: str) -> None:
+        """Add what a shadow has of a topic."""
         columns = f"{_PLACE}, reason, value, at"
         self._database.query(
             f"INSERT INTO {quoted(self._dead)} ({columns}) SELECT {columns} "
-            f"FROM {quoted(side._dead)} WHERE topic = ? ON CONFLICT ({_PLACE}) DO NOTHING",
+            f"FROM {quoted(shadow._dead)} WHERE topic = ? ON CONFLICT ({_PLACE}) DO NOTHING",
             [topic],
         )
-        sql = f'SELECT "partition" FROM {quoted(side._removed)} WHERE topic = ?'
+        sql = f'SELECT "partition" FROM {quoted(shadow._removed)} WHERE topic = ?'
         for (partition,) in self._database.query(sql, [topic]):
-            spans = joined(self._spans(topic, partition), side._spans(topic, partition))
+            spans = joined(self._spans(topic, partition), shadow._spans(topic, partition))
             self._note(topic, partition, spans)

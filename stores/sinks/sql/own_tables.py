@@ -1,4 +1,4 @@
-"""A SQL read store's own tables: what they are called on each side, and how they are made."""
+"""A SQL read store's own tables: what they are called on each shadow, and how they are made."""
 
 import time
 
@@ -7,11 +7,10 @@ from stores.sinks.sink import OLD, StoreError
 from stores.sinks.sql.database import Database, quoted
 
 LAYOUT = 3
-"""Of these tables; 1 had no epochs and no sides, 2 kept all dead records."""
+"""Of these tables; 1 had no epochs and no shadows, 2 kept all dead records."""
 
-SIDES = "_sides"
-"""The tables of the sides: a line for each, and one without a table for each side that is written.
-"""
+SHADOWS = "_sides"
+"""The shadow tables: a line for each, and one without a table for each shadow that is written."""
 
 _PER_SIDE = {
     "_positions": """
@@ -33,18 +32,18 @@ _PER_SIDE = {
 }
 
 
-def on_side(name: str, side: str | None) -> str:
-    """What a table is called on a side, None being that of the live tables."""
-    return name if side is None else f"{name}__{side}"
+def shadow_name(name: str, shadow: str | None) -> str:
+    """What a table is called on a shadow, None being that of the live tables."""
+    return name if shadow is None else f"{name}__{shadow}"
 
 
-def room(side: str | None) -> int:
-    """How many bytes a table's name may have, so that the side's, and `old`, fit behind it."""
-    return NAME_BYTES if side is None else NAME_BYTES - len("__") - max(len(side), len(OLD))
+def name_bytes(shadow: str | None) -> int:
+    """How many bytes a table's name may have, so that the shadow's, and `old`, fit behind it."""
+    return NAME_BYTES if shadow is None else NAME_BYTES - len("__") - max(len(shadow), len(OLD))
 
 
 def make_all(database: Database) -> None:
-    """Make what is the same for all sides, and bring older layouts up to this one."""
+    """Make what is the same for all shadows, and bring older layouts up to this one."""
     layout = database.layout()
     if layout is not None and not 1 <= layout <= LAYOUT:
         raise StoreError(
@@ -52,11 +51,13 @@ def make_all(database: Database) -> None:
             "that made it, or another store"
         )
     if layout is None:
-        make_side(database, None)
+        make_own(database, None)
     if layout == 1:  # of SQLite files only
         database.run("ALTER TABLE _progress ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
     if layout is None or layout == 1:
-        database.run(f'CREATE TABLE {SIDES} (side TEXT, "table" TEXT, PRIMARY KEY (side, "table"))')
+        database.run(
+            f'CREATE TABLE {SHADOWS} (side TEXT, "table" TEXT, PRIMARY KEY (side, "table"))'
+        )
     if layout is not None and layout < LAYOUT:
         _bound_dead(database)
     if layout != LAYOUT:
@@ -64,28 +65,28 @@ def make_all(database: Database) -> None:
 
 
 def _bound_dead(database: Database) -> None:
-    """Let every side note when a record became dead, and how many are kept no more."""
-    sides = database.query(f"""SELECT side FROM {SIDES} WHERE "table" = ''""")
-    for side in (None, *(side for (side,) in sides)):
-        name = quoted(on_side("_dead", side))
+    """Let every shadow note when a record became dead, and how many are kept no more."""
+    shadows = database.query(f"""SELECT side FROM {SHADOWS} WHERE "table" = ''""")
+    for shadow in (None, *(shadow for (shadow,) in shadows)):
+        name = quoted(shadow_name("_dead", shadow))
         database.run(f"ALTER TABLE {name} ADD COLUMN at {database.integer}")
         database.run(f"UPDATE {name} SET at = {int(time.time())}")
-        _make(database, "_dead_removed", side)
+        _make(database, "_dead_removed", shadow)
 
 
-def make_side(database: Database, side: str | None) -> None:
-    """Make the own tables of a side."""
+def make_own(database: Database, shadow: str | None) -> None:
+    """Make the own tables of a shadow."""
     for name in _PER_SIDE:
-        _make(database, name, side)
+        _make(database, name, shadow)
 
 
-def _make(database: Database, name: str, side: str | None) -> None:
+def _make(database: Database, name: str, shadow: str | None) -> None:
     columns = _PER_SIDE[name].format(integer=database.integer, blob=database.blob)
     end = "" if name == "_dead" else database.table_end
-    database.run(f"CREATE TABLE {quoted(on_side(name, side))} ({columns}){end}")
+    database.run(f"CREATE TABLE {quoted(shadow_name(name, shadow))} ({columns}){end}")
 
 
-def drop_side(database: Database, side: str) -> None:
-    """Drop the own tables of a side, if they are there."""
+def drop_own(database: Database, shadow: str) -> None:
+    """Drop the own tables of a shadow, if they are there."""
     for name in _PER_SIDE:
-        database.run(f"DROP TABLE IF EXISTS {quoted(on_side(name, side))}")
+        database.run(f"DROP TABLE IF EXISTS {quoted(shadow_name(name, shadow))}")

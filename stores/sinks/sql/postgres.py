@@ -11,10 +11,10 @@ class PostgresSink(SqlSink):
     """A `Sink` into the database at `postgresql://user:password@host:port/database`.
 
     Its tables are in the first schema of the user's search path. tables: declared tables, made at
-    once. side: whose tables are written. Raises StoreError.
+    once. shadow: whose tables are written. Raises StoreError.
     """
 
     def __init__(
-        self, url: str, tables: Iterable[DeclaredTable] = (), side: str | None = None
+        self, url: str, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
     ) -> None:
-        super().__init__(PostgresDatabase(url), tables, side)
+        super().__init__(PostgresDatabase(url), tables, shadow)

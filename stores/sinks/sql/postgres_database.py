@@ -105,7 +105,7 @@ class PostgresDatabase:
             raise StoreError(f"read store {self._name}: {said(error, self._url)}") from error
 
     @contextmanager
-    def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:
+    def transaction(self, shadow: str | None, *, alone: bool = False) -> Iterator[None]:
         connection = self._connection
         stages = dict(self._stages)
         try:
@@ -115,7 +115,7 @@ class PostgresDatabase:
                 lock = f"SELECT pg_advisory_xact_lock{shared}(%s, hashtext(current_schema()))"
                 connection.execute(lock, (_STORE,))
                 lock = "SELECT pg_advisory_xact_lock(%s, hashtext(current_schema() || '/' || %s))"
-                connection.execute(lock, (_SIDE, side or ""))
+                connection.execute(lock, (_SIDE, shadow or ""))
                 yield
         except BaseException:
             self._stages = stages  # those that were made meanwhile are gone

@@ -8,10 +8,10 @@ from operator import itemgetter
 from typing import Any, Self
 
 from stores.sinks.columns import Kind
-from stores.sinks.dead_limit import DeadCount, Kept, keep_from
-from stores.sinks.fold_replacement import amendment
+from stores.sinks.dead_limit import DeadCount, StoredDead, keep_from
+from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.reduction import FEW, NOTHING, Mark, Reduction, Stream
-from stores.sinks.row_changes import Rows, uncollected
+from stores.sinks.row_changes import TableChanges, gc_paused
 from stores.sinks.schema import Schema, TableState
 from stores.sinks.sink import (
     Applied,
@@ -23,10 +23,9 @@ from stores.sinks.sink import (
     StoreError,
     check_at,
     check_batch,
-    checked_side,
+    checked_shadow,
 )
-from stores.sinks.sql import own_tables
-from stores.sinks.sql import shadow_tables as sql_sides
+from stores.sinks.sql import own_tables, shadow_tables
 from stores.sinks.sql.database import (
     Database,
     DataRefused,
@@ -36,28 +35,28 @@ from stores.sinks.sql.database import (
     quoted,
     sql_type,
 )
-from stores.sinks.sql.dead_rows import SqlDead
-from stores.sinks.sql.own_tables import SIDES, on_side
+from stores.sinks.sql.dead_rows import SqlDeadRecords
+from stores.sinks.sql.own_tables import SHADOWS, shadow_name
 
 
 class SqlSink:
     """A `Sink` into a database, which it closes.
 
-    tables: declared tables, made at once. side: whose tables are written, None for the live ones.
+    tables: declared tables, made at once. shadow: whose tables are written, None for the live ones.
     Raises StoreError.
     """
 
     at_once = FEW
 
     def __init__(
-        self, database: Database, tables: Iterable[DeclaredTable] = (), side: str | None = None
+        self, database: Database, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
     ) -> None:
         self.database = database
         try:
-            self.side = checked_side(side)
+            self.shadow = checked_shadow(shadow)
             self.keep_dead = keep_from()
-            self._dead = SqlDead(database, self.side)
-            with database.errors(), database.transaction(side, alone=True):
+            self._dead = SqlDeadRecords(database, self.shadow)
+            with database.errors(), database.transaction(shadow, alone=True):
                 self._prepare(tables)
         except BaseException:
             database.close()
@@ -70,7 +69,7 @@ class SqlSink:
         on_dead: OnDead | None = None,
     ) -> Applied:
         """See `Sink.apply`."""
-        with uncollected():
+        with gc_paused():
             in_order = sorted(records, key=itemgetter(0, 1, 2))
             try:
                 return self._apply(in_order, batch, on_dead)
@@ -108,7 +107,7 @@ class SqlSink:
         on_dead: OnDead | None,
         refused: Mapping[tuple[str, int, int], str] = NOTHING,
     ) -> Applied:
-        with self.database.errors(), self.database.transaction(self.side):
+        with self.database.errors(), self.database.transaction(self.shadow):
             if batch is not None:
                 check_batch(batch, self._last_batch(batch.query))
             reduction = Reduction(self._read_schema(), self, self._positions(), refused)
@@ -124,12 +123,12 @@ class SqlSink:
                 on_dead(reduction.dead)
         return reduction.applied
 
-    def amend(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
-        """See `Sink.amend`."""
+    def replace_streams(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
+        """See `Sink.replace_streams`."""
         in_order = sorted(records, key=itemgetter(0, 1, 2))
-        with self.database.errors(), self.database.transaction(self.side):
+        with self.database.errors(), self.database.transaction(self.shadow):
             check_at(at, self._positions())
-            reduction = amendment(self._read_schema(), in_order)
+            reduction = fold_replacement(self._read_schema(), in_order)
             self._make_tables(reduction.schema)
             self._write_rows(reduction)
             self._save_progress(reduction)
@@ -148,7 +147,7 @@ class SqlSink:
     def seek(self, positions: Iterable[Position]) -> None:
         """See `Sink.seek`."""
         positions = list(positions)
-        with self.database.errors(), self.database.transaction(self.side):
+        with self.database.errors(), self.database.transaction(self.shadow):
             for topic in sorted({position.topic for position in positions}):
                 self.database.query(
                     f"DELETE FROM {self._own('_positions')} WHERE topic = ?", [topic]
@@ -160,7 +159,7 @@ class SqlSink:
         database, state = self.database, self._table(table)
         kinds = {**state.key, **state.columns}
         order = ", ".join(database.ordered(column, kind) for column, kind in state.key.items())
-        name = quoted(on_side(table, self.side))
+        name = quoted(shadow_name(table, self.shadow))
         sql = f"SELECT {listed(kinds)} FROM {name} ORDER BY {order}"
         with database.errors(), database.read(sql) as found:
             for values in found:
@@ -171,33 +170,35 @@ class SqlSink:
         """See `Sink.count`."""
         self._table(table)
         with self.database.errors():
-            name = quoted(on_side(table, self.side))
+            name = quoted(shadow_name(table, self.shadow))
             return int(self.database.query(f"SELECT count(*) FROM {name}")[0][0])
 
-    def sides(self) -> list[str]:
-        """See `Sink.sides`."""
+    def shadows(self) -> list[str]:
+        """See `Sink.shadows`."""
         with self.database.errors():
-            found = self.database.query(f"SELECT DISTINCT side FROM {SIDES} ORDER BY side")
-        return [side for (side,) in found]
+            found = self.database.query(f"SELECT DISTINCT side FROM {SHADOWS} ORDER BY side")
+        return [shadow for (shadow,) in found]
 
-    def switch(self, side: str, topics: Iterable[str]) -> None:
+    def switch(self, shadow: str, topics: Iterable[str]) -> None:
         """See `Sink.switch`."""
-        if self.side is not None:
-            raise StoreError(f"side {self.side!r} is no place to switch to; use the live sink")
+        if self.shadow is not None:
+            raise StoreError(
+                f"shadow tables {self.shadow!r} are no place to switch to; use the live sink"
+            )
         with self.database.errors(), self.database.transaction(None, alone=True):
-            sql_sides.switch(self.database, side, list(topics))
+            shadow_tables.switch(self.database, shadow, list(topics))
 
-    def drop(self, side: str) -> None:
+    def drop(self, shadow: str) -> None:
         """See `Sink.drop`."""
         with self.database.errors(), self.database.transaction(None, alone=True):
-            sql_sides.drop(self.database, side)
+            shadow_tables.drop(self.database, shadow)
 
     def dead_counts(self) -> list[DeadCount]:
         """See `Sink.dead_counts`."""
         with self.database.errors():
             return self._dead.counts()
 
-    def last_dead(self, limit: int) -> list[Kept]:
+    def last_dead(self, limit: int) -> list[StoredDead]:
         """See `Sink.last_dead`."""
         with self.database.errors():
             return self._dead.last(limit)
@@ -206,7 +207,7 @@ class SqlSink:
         self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
     ) -> int:
         """See `Sink.remove_dead`."""
-        with self.database.errors(), self.database.transaction(self.side):
+        with self.database.errors(), self.database.transaction(self.shadow):
             return self._dead.remove(topic, before, dry_run=dry_run)
 
     def close(self) -> None:
@@ -221,59 +222,60 @@ class SqlSink:
     # What a reduction asks.
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        """See `Stored.marks`."""
-        return self.database.marks(on_side("_progress", self.side), streams)
+        """See `StoredProgress.marks`."""
+        return self.database.marks(shadow_name("_progress", self.shadow), streams)
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        """See `Stored.is_dead`."""
+        """See `StoredProgress.is_dead`."""
         return self._dead.has((topic, partition, offset))
 
     def forgetting(self, topic: str) -> str:
-        """See `Stored.forgetting`."""
+        """See `StoredProgress.forgetting`."""
         return f"DELETE FROM {self._own('_positions')} WHERE topic = '{topic}'"
 
     # The transaction, step by step.
 
     def _prepare(self, tables: Iterable[DeclaredTable]) -> None:
         own_tables.make_all(self.database)
-        if self.side is not None and self.side not in sql_sides.written(self.database):
-            own_tables.make_side(self.database, self.side)
-            sql_sides.add(self.database, self.side, "")
+        if self.shadow is not None and self.shadow not in shadow_tables.written(self.database):
+            own_tables.make_own(self.database, self.shadow)
+            shadow_tables.add(self.database, self.shadow, "")
         schema = self._read_schema()
         for table in tables:
             schema.declare(table)
         self._make_tables(schema)
 
     def _read_schema(self) -> Schema:
-        """The tables of this side by the names that views give them."""
+        """The tables of this shadow by the names that views give them."""
         found, taken = self.database.found()
-        if self.side is None:
-            others = sql_sides.names(self.database)
+        if self.shadow is None:
+            others = shadow_tables.names(self.database)
             taken += [table.name for table in found if table.name in others]
             tables = [table for table in found if table.name not in others]
             return Schema(tables, taken, self.database.limits)
         mine = {
-            on_side(table, self.side): table for table in sql_sides.tables(self.database, self.side)
+            shadow_name(table, self.shadow): table
+            for table in shadow_tables.tables(self.database, self.shadow)
         }
-        end = on_side("", self.side)
+        end = shadow_name("", self.shadow)
         tables = [table.copied(mine[table.name]) for table in found if table.name in mine]
         taken += [table.name for table in found if table.name not in mine]
         limits = self.database.limits
         return Schema(
             tables,
             [name.removesuffix(end) for name in taken if name.endswith(end)],
-            replace(limits, name_bytes=own_tables.room(self.side)),
+            replace(limits, name_bytes=own_tables.name_bytes(self.shadow)),
         )
 
     def _make_tables(self, schema: Schema) -> None:
         types = self.database.types
         for table, column in schema.added:
-            name = on_side(table.name, self.side)
+            name = shadow_name(table.name, self.shadow)
             if column is None:
                 self.database.run(create(name, table, types))
                 self.database.mark(name, {**table.key, **table.columns})
-                if self.side is not None:
-                    sql_sides.add(self.database, self.side, table.name)
+                if self.shadow is not None:
+                    shadow_tables.add(self.database, self.shadow, table.name)
             elif table.exists:
                 kind = table.columns[column]
                 self.database.run(add_column(name, column, sql_type(kind, types)))
@@ -285,22 +287,22 @@ class SqlSink:
             reduction.applied.deletes += self._delete(table, rows)
             reduction.applied.upserts += self._upsert(table, rows)
 
-    def _delete(self, table: TableState, rows: Rows) -> int:
+    def _delete(self, table: TableState, rows: TableChanges) -> int:
         """Delete rows that are to go, and those that start anew; return how many are to go."""
         gone = [key for key, values in rows.values.items() if values is None]
         keys = [*gone, *rows.reset]
         if keys:
             keys = self._stored(table.key.values(), keys)
-            self.database.remove(on_side(table.name, self.side), list(table.key), keys)
+            self.database.remove(shadow_name(table.name, self.shadow), list(table.key), keys)
         return len(gone)
 
-    def _upsert(self, table: TableState, rows: Rows) -> int:
+    def _upsert(self, table: TableState, rows: TableChanges) -> int:
         """Write rows by the columns they set; return how many."""
         groups: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
         for key, values in rows.values.items():
             if values is not None:
                 groups[tuple(values)].append((*key, *values.values()))
-        name, keys = on_side(table.name, self.side), list(table.key)
+        name, keys = shadow_name(table.name, self.shadow), list(table.key)
         for columns, parameters in groups.items():
             kinds = (*table.key.values(), *map(table.columns.__getitem__, columns))
             self.database.put(name, keys, columns, self._stored(kinds, parameters))
@@ -324,7 +326,7 @@ class SqlSink:
         for stream in sorted(reduction.moved):
             epoch, sequence = reduction.marks[stream]
             rows.append((*stream, sequence, epoch))
-        name = on_side("_progress", self.side)
+        name = shadow_name("_progress", self.shadow)
         self.database.put(name, ("topic", "view", "stream"), ("sequence", "epoch"), rows)
 
     def _save_positions(self, reduction: Reduction) -> None:
@@ -336,7 +338,7 @@ class SqlSink:
             (p.topic, p.partition, p.next_offset, p.applied, p.duplicates, p.dead)
             for p in positions
         ]
-        name = on_side("_positions", self.side)
+        name = shadow_name("_positions", self.shadow)
         self.database.put(name, ("topic", "partition"), columns, rows)
 
     def _save_dead(self, reduction: Reduction) -> None:
@@ -345,19 +347,19 @@ class SqlSink:
     def _save_batch(self, batch: Batch, applied: Applied) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         row = (batch.query, batch.number, at, applied.records)
-        name = on_side("_batches", self.side)
+        name = shadow_name("_batches", self.shadow)
         self.database.put(name, ("query",), ("number", "at", "records"), [row])
 
     # Looking.
 
     def _own(self, name: str) -> str:
-        return quoted(on_side(name, self.side))
+        return quoted(shadow_name(name, self.shadow))
 
     def _table(self, name: str) -> TableState:
         with self.database.errors():
             table = self._read_schema().tables.get(name)
         if table is None:
-            where = "the read store" if self.side is None else f"side {self.side!r}"
+            where = "the read store" if self.shadow is None else f"shadow {self.shadow!r}"
             raise StoreError(f"table {name!r}: {where} has no such table")
         return table
 

@@ -11,11 +11,11 @@ from stores.sinks.sql.sqlite_database import SqliteDatabase
 class SqliteSink(SqlSink):
     """A `Sink` into the SQLite file at `path`, which is made with its folder where it is not there.
 
-    tables: declared tables, made at once. side: whose tables are written. Raises StoreError.
+    tables: declared tables, made at once. shadow: whose tables are written. Raises StoreError.
     """
 
     def __init__(
-        self, path: Path | str, tables: Iterable[DeclaredTable] = (), side: str | None = None
+        self, path: Path | str, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
     ) -> None:
         self.path = Path(path)
-        super().__init__(SqliteDatabase(self.path), tables, side)
+        super().__init__(SqliteDatabase(self.path), tables, shadow)

@@ -17,7 +17,7 @@ from typing import Any
 
 from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, read
 from stores.sinks.reduction import Mark, Stream
-from stores.sinks.schema import NO_LIMITS, Limits, TableState
+from stores.sinks.schema import NO_LIMITS, StoreLimits, TableState
 from stores.sinks.sink import StoreError
 from stores.sinks.sql.database import DataRefused, listed, quoted
 from topology.model.column_types import Digits, as_text
@@ -46,7 +46,7 @@ class SqliteDatabase:
         JsonArray: "JSON_ARRAY_TEXT",
         bytes: "BYTES_BLOB",
     }
-    limits: Limits = NO_LIMITS
+    limits: StoreLimits = NO_LIMITS
     integer = "INTEGER"
     blob = "BLOB"
     table_end = " WITHOUT ROWID"
@@ -89,7 +89,7 @@ class SqliteDatabase:
             raise StoreError(f"read store {self.path}: {error}") from error
 
     @contextmanager
-    def transaction(self, side: str | None, *, alone: bool = False) -> Iterator[None]:
+    def transaction(self, shadow: str | None, *, alone: bool = False) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")  # one writes, whatever it writes
         try:
             yield

@@ -21,8 +21,8 @@ class Store(Protocol):
         """The rows that a statement finds, none where there is no such table."""
         ...
 
-    def sides(self) -> set[str]:
-        """The names of the sides that there are."""
+    def shadows(self) -> set[str]:
+        """The names of the shadows that there are."""
         ...
 
     def forget_claims(self) -> None:
@@ -44,8 +44,8 @@ class SqliteStore:
                 return connection.execute(sql).fetchall()
         return []
 
-    def sides(self) -> set[str]:
-        return {side for (side,) in self.select("SELECT side FROM _sides")}
+    def shadows(self) -> set[str]:
+        return {shadow for (shadow,) in self.select("SELECT side FROM _sides")}
 
     def forget_claims(self) -> None:
         with closing(sqlite3.connect(self._file, timeout=30)) as connection, connection:
@@ -61,8 +61,8 @@ class PostgresStore:
             return connection.execute(sql.encode()).fetchall()
         return []
 
-    def sides(self) -> set[str]:
-        return {side for (side,) in self.select("SELECT side FROM _sides")}
+    def shadows(self) -> set[str]:
+        return {shadow for (shadow,) in self.select("SELECT side FROM _sides")}
 
     def forget_claims(self) -> None:
         with psycopg.connect(self.url) as connection:
@@ -80,12 +80,12 @@ class DeltaStore:
             return [tuple(row) for row in self._spark.sql(named).collect()]
         return []
 
-    def sides(self) -> set[str]:
+    def shadows(self) -> set[str]:
         names = (path.name.rpartition("__") for path in self._folder.iterdir())
-        return {side for base, bars, side in names if base and bars}
+        return {shadow for base, bars, shadow in names if base and bars}
 
     def forget_claims(self) -> None:
         last = max((self._folder / "_claims").glob("*.json"))
         claims = orjson.loads(last.read_bytes())
-        anew = {name: (owner, 0, side) for name, (owner, _, side) in claims.items()}
+        anew = {name: (owner, 0, shadow) for name, (owner, _, shadow) in claims.items()}
         last.with_name(f"{int(last.stem) + 1:020}.json").write_bytes(orjson.dumps(anew))

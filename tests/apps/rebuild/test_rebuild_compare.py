@@ -1,4 +1,4 @@
-"""Comparing a side with the live tables."""
+"""Comparing a shadow with the live tables."""
 
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ def fill(sink: Sink, *rows: tuple[int, str, float | None]) -> None:
     assert sink.apply([("v", 0, 0, orjson.dumps(record))]).dead == 0
 
 
-def compared(tmp_path: Path, live: Any, side: Any) -> Compared:
+def compared(tmp_path: Path, live: Any, shadow: Any) -> Compared:
     url = f"sqlite:///{tmp_path / 'read.db'}"
-    with open_sink(url, [TABLE]) as one, open_sink(url, [TABLE], side="new") as other:
+    with open_sink(url, [TABLE]) as one, open_sink(url, [TABLE], shadow="new") as other:
         fill(one, *live)
-        fill(other, *side)
+        fill(other, *shadow)
         return compare(one, other, "t", list(TABLE.key))
 
 
@@ -36,12 +36,12 @@ def test_the_same(tmp_path: Path) -> None:
     assert str(found) == "table t: 2 rows live, 2 rebuilt, all the same"
 
 
-def test_rows_that_differ_are_found_on_both_sides(tmp_path: Path) -> None:
+def test_rows_that_differ_are_found_in_either(tmp_path: Path) -> None:
     live = [(1, "a", 1.0), (1, "b", 1.0), (2, "a", 1.0), (3, "a", None)]
-    side = [(0, "z", 1.0), (1, "b", 1.0), (2, "a", 2.0), (3, "a", None), (9, "a", 1.0)]
-    found = compared(tmp_path, live, side)
-    assert (found.live, found.side) == (4, 5)
-    assert (found.only_live, found.only_side, found.differing) == (1, 2, 1)
+    shadow = [(0, "z", 1.0), (1, "b", 1.0), (2, "a", 2.0), (3, "a", None), (9, "a", 1.0)]
+    found = compared(tmp_path, live, shadow)
+    assert (found.live, found.shadow) == (4, 5)
+    assert (found.only_live, found.only_shadow, found.differing) == (1, 2, 1)
     assert not found.same
     assert "{'a': 1, 'b': 'a'} is only live" in str(found)
     assert "{'a': 2, 'b': 'a'}: x 1.0 is 2.0 rebuilt" in str(found)
@@ -49,17 +49,17 @@ def test_rows_that_differ_are_found_on_both_sides(tmp_path: Path) -> None:
 
 def test_empty_tables(tmp_path: Path) -> None:
     assert compared(tmp_path / "one", [], []).same
-    assert compared(tmp_path / "other", [], [(1, "a", 1.0)]).only_side == 1
+    assert compared(tmp_path / "other", [], [(1, "a", 1.0)]).only_shadow == 1
 
 
 def test_another_key_is_told(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'read.db'}"
     before = Table("t", key={"a": int}, columns={"x": float})
-    with open_sink(url, [before]) as one, open_sink(url, [TABLE], side="new") as other:
+    with open_sink(url, [before]) as one, open_sink(url, [TABLE], shadow="new") as other:
         change = {"op": "upsert", "table": "t", "key": {"a": 1}, "values": {"x": 1.0}}
         record = {"view": "v", "stream": "s", "sequence": 1, "changes": [change]}
         one.apply([("v", 0, 0, orjson.dumps(record))])
         fill(other, (1, "a", 1.0))
         found = compare(one, other, "t", list(TABLE.key))
-    assert (found.only_live, found.only_side) == (1, 1)
+    assert (found.only_live, found.only_shadow) == (1, 1)
     assert "another key" in str(found)

@@ -39,9 +39,9 @@ def test_it_ends_with_bad_news(
     url = f"sqlite:///{tmp_path}/read.db"
     job = job_of(tmp_path, url, switch)
     plan = Plan(job.request, Snapshot(0, {}, {}, {}, {}))
-    with open_sink(url, [TABLE]) as live, open_sink(url, [TABLE], side="new") as side:
-        side.apply([("shop.v", 0, 0, record(n))])
-        switched = job.finish(plan, live, side, lambda: None, {})
+    with open_sink(url, [TABLE]) as live, open_sink(url, [TABLE], shadow="new") as shadow:
+        shadow.apply([("shop.v", 0, 0, record(n))])
+        switched = job.finish(plan, live, shadow, lambda: None, {})
     assert (job.dead, switched) == (wanted, switch == "yes")
     assert status(job, switched) == wanted
 
@@ -51,7 +51,7 @@ def test_tables_that_differ_are_bad_news_unless_nobody_wanted_to_switch(tmp_path
     assert found == [1, 0]
 
 
-@pytest.mark.parametrize("command", [["sides"], ["drop", "--side", "old"]])
+@pytest.mark.parametrize("command", [["shadows"], ["drop", "--shadow", "old"]])
 def test_a_store_that_is_not_there_is_not_made_by_looking_at_it(
     command: list[str], tmp_path: Path
 ) -> None:

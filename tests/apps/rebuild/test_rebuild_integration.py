@@ -67,7 +67,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     assert living.pages() == events.pages()
     again = living.tens()
     assert {again[message] for message in sent} == {2}
-    assert "switched: the tables that were live are kept as side old" in said
+    assert "switched: the tables that were live are kept as shadow tables old" in said
     # The handler says something else now, of every stream.
     assert "of 30 streams that had outputs, 30 say something else" in said
     old = living.ledger("ledger__old")
@@ -79,7 +79,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     assert process.wait(PATIENCE) == 2
     assert "apps.rebuild drop" in living.log("refused").read_text()
     living.command_line("drop", "--store", living.url)
-    assert living.store.sides() == set()
+    assert living.store.shadows() == set()
     assert living.select("SELECT 1 FROM ledger__old") == []
     assert living.ledger() == events.ledger()
 
@@ -107,7 +107,7 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
         first.wait()
         living.store.forget_claims()
     said = living.rebuild("--switch", "same", log="third")
-    assert living.store.sides() == {"old"}
+    assert living.store.shadows() == {"old"}
     assert "going on with what was begun" in said
     assert "table ledger: 30 rows live, 30 rebuilt, all the same" in said
     assert "switched" in said

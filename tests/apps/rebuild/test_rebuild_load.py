@@ -1,4 +1,4 @@
-"""Slices into a side: each record once, however often the loading begins anew."""
+"""Slices into a shadow: each record once, however often the loading begins anew."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from apps.rebuild.load import Loader, Refused
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Position
 from topology import Table
-from topology.spark.slices import Sent, Slices
+from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Rebuilt
 
 TABLE = Table("rows", key={"id": str}, columns={"n": int})
@@ -27,26 +27,26 @@ def nothing() -> None:
 
 def test_slices_are_loaded_as_they_come_and_once(tmp_path: Path) -> None:
     slices = Slices(str(tmp_path / "slices"))
-    message = Sent("log", b"k", b"v", [])
+    message = Emitted("log", b"k", b"v", [])
     slices.write(1, [rebuilt("a", 3, 1), message, rebuilt("b", 4, 2)], dict)
-    sent: list[Sent] = []
+    sent: list[Emitted] = []
     url = f"sqlite:///{tmp_path / 'read.db'}"
-    with open_sink(url, [TABLE], side="new") as side:
-        loader = Loader(side, slices, 0, {"v": "shop.v"}, sent.extend)
+    with open_sink(url, [TABLE], shadow="new") as shadow:
+        loader = Loader(shadow, slices, 0, {"v": "shop.v"}, sent.extend)
         loader.load(nothing)
         slices.write(0, [rebuilt("c", 1, 3)], dict)
         loader.load(nothing)
         loader.load(nothing)
         assert loader.applied.applied == 3
         assert sent == [message]
-        again = Loader(side, slices, 0, {"v": "shop.v"})
+        again = Loader(shadow, slices, 0, {"v": "shop.v"})
         again.load(nothing)
         assert (again.applied.applied, again.applied.replayed) == (0, 3)
         # Another source's slices are others.
-        other = Loader(side, slices, 1, {"v": "shop.other"})
+        other = Loader(shadow, slices, 1, {"v": "shop.other"})
         other.load(nothing)
         assert other.applied.applied == 3
-        assert side.count("rows") == 3
+        assert shadow.count("rows") == 3
 
 
 @pytest.mark.integration
@@ -60,24 +60,24 @@ def test_other_stores_take_slices_too(
     folder = f"delta:///{tmp_path / 'delta'}"
     url = folder if kind == "delta" else request.getfixturevalue("database")
     with open_sink(url) as live:
-        with open_sink(url, [TABLE], side="new") as side:
+        with open_sink(url, [TABLE], shadow="new") as shadow:
             for _ in range(2):
-                Loader(side, slices, 0, {"v": "shop.v"}).load(nothing)
-            side.seek([Position("shop.v", 0, 7)])
+                Loader(shadow, slices, 0, {"v": "shop.v"}).load(nothing)
+            shadow.seek([Position("shop.v", 0, 7)])
         live.switch("new", ["shop.v"])
         assert list(live.rows("rows")) == [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
-        assert live.sides() == []
+        assert live.shadows() == []
 
 
 def test_what_the_store_refuses_is_told(tmp_path: Path) -> None:
     slices = Slices(str(tmp_path / "slices"))
     slices.write(0, [rebuilt("a", 3, "no number")], dict)
-    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], side="new") as side:
-        loader = Loader(side, slices, 0, {"v": "shop.v"})
+    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], shadow="new") as shadow:
+        loader = Loader(shadow, slices, 0, {"v": "shop.v"})
         with pytest.raises(Refused, match="no int"):
             loader.load(nothing)
-    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], side="other") as side:
-        lenient = Loader(side, slices, 0, {"v": "shop.v"}, strict=False)
+    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], shadow="other") as shadow:
+        lenient = Loader(shadow, slices, 0, {"v": "shop.v"}, strict=False)
         lenient.load(nothing)
         assert lenient.applied.dead == 1
 
@@ -89,7 +89,7 @@ def test_who_wants_to_stop_is_heard_between_transactions(tmp_path: Path) -> None
     def stop() -> None:
         raise InterruptedError
 
-    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], side="new") as side:
+    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], shadow="new") as shadow:
         with pytest.raises(InterruptedError):
-            Loader(side, slices, 0, {"v": "shop.v"}).load(stop)
-        assert side.count("rows") == 0
+            Loader(shadow, slices, 0, {"v": "shop.v"}).load(stop)
+        assert shadow.count("rows") == 0

@@ -1,4 +1,4 @@
-"""A side follows the output topics until it is as near to the live tables as it comes."""
+"""A shadow follows the output topics until it is as near to the live tables as it comes."""
 
 from collections.abc import Iterator
 from typing import Any

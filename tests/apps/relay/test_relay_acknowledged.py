@@ -175,7 +175,7 @@ async def test_an_answer_that_drips_is_given_up_in_time() -> None:
             await send(url, acknowledged=0.3)
 
 
-async def test_what_the_cursor_cannot_read_holds_back_its_own_stream_alone() -> None:
+async def test_what_the_inbox_cannot_read_holds_back_its_own_stream_alone() -> None:
     taken: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -196,7 +196,7 @@ async def test_what_the_cursor_cannot_read_holds_back_its_own_stream_alone() -> 
 
 
 async def test_who_can_read_nothing_at_all_is_away() -> None:
-    await no_acknowledgement(lambda _: web.Response(status=400, text="log in"), "no cursor")
+    await no_acknowledgement(lambda _: web.Response(status=400, text="log in"), "no inbox")
 
 
 def test_the_same_message_twice_in_a_batch_is_accounted_for_twice() -> None:

@@ -128,7 +128,7 @@ async def test_a_request_causes_commands_for_none_but_the_named_views() -> None:
     other = Missing("orders", "a", 1, 1, "other", "shop.other.commands", 0)
     assert await link.void(other, 1, 1) == []
     assert await KafkaLink("shop", {}).void(other._replace(view="board"), 1, 1) == []
-    # A cursor, which names no commands, reads what is void in the topic's own.
+    # An inbox, which names no commands, reads what is void in the topic's own.
     (told,) = await link.void(Missing("orders", "a", 1, 1), 1, 1)
     assert told.topic == "orders.void"
 

@@ -258,7 +258,7 @@ async def test_a_receiver_that_is_away_is_told_of_now_and_then(
         async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
             self.calls += 1
             if self.calls < 20:
-                raise Unavailable("the cursor is away")
+                raise Unavailable("the inbox is away")
             return await super().send(messages, answers)
 
     append(engine, "orders", [1])
@@ -266,7 +266,7 @@ async def test_a_receiver_that_is_away_is_told_of_now_and_then(
     relay = Relay(engine, MessageLog(), Away(), Lease(engine, "relay", "one"), pace=pace)
     async with running(relay):
         await until(lambda: relay.moved.deleted == 3)
-    assert caplog.text.count("the cursor is away; it is sent again") == 1
+    assert caplog.text.count("the inbox is away; it is sent again") == 1
 
 
 async def test_a_damaged_row_holds_back_its_stream_alone(engine: Engine) -> None:

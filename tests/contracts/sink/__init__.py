@@ -8,7 +8,7 @@ from tests.contracts.sink.names import NamesContract
 from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from tests.contracts.sink.rows import RowsContract
-from tests.contracts.sink.sides import SidesContract
+from tests.contracts.sink.shadow_tables import ShadowTablesContract
 from tests.contracts.sink.tables import TablesContract
 from tests.contracts.sink.types import TypesContract
 
@@ -32,7 +32,7 @@ class SinkContract(
     TablesContract,
     DeadContract,
     FoldContract,
-    SidesContract,
+    ShadowTablesContract,
     TypesContract,
     NamesContract,
     KeptDeadContract,

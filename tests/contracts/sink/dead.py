@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.sinks.sink import Dead, OutputRecord
+from stores.sinks.sink import DeadRecord, OutputRecord
 from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 
@@ -86,9 +86,9 @@ class DeadContract(Store):
         assert len(self.dead()) == len(BAD)
 
     def test_dead_records_are_told_before_the_batch_is_committed(self) -> None:
-        told: list[list[Dead]] = []
+        told: list[list[DeadRecord]] = []
 
-        def fail(dead: list[Dead]) -> None:
+        def fail(dead: list[DeadRecord]) -> None:
             told.append(dead)
             raise _NotTold
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stores.sinks.dead_limit import DeadCount, Keep
+from stores.sinks.dead_limit import DeadCount, DeadLimit
 from stores.sinks.sink import OutputRecord, Position, StoreError
 from tests.contracts.sink.records import ORDERS, TOPIC, order
 from tests.contracts.sink.store import Store
@@ -20,7 +20,7 @@ class KeptDeadContract(Store):
         batches: list[list[OutputRecord]]
         batches = [[_bad(0), _bad(1)], [_bad(2), order(3, 1, state="x"), _bad(4)]]
         with self.open([ORDERS]) as sink, caplog.at_level(logging.WARNING, "read store"):
-            sink.keep_dead = Keep(2)
+            sink.keep_dead = DeadLimit(2)
             for batch in batches:
                 sink.apply(batch)
             assert [each.offset for each in sorted(sink.last_dead(9))] == [2, 4]
@@ -63,16 +63,16 @@ class KeptDeadContract(Store):
     def test_records_that_are_too_old_go_when_others_come(self) -> None:
         with self.open([ORDERS]) as sink:
             sink.apply([_bad(0)])
-            sink.keep_dead = Keep(days=-1)  # what was put aside up to tomorrow is too old
+            sink.keep_dead = DeadLimit(days=-1)  # what was put aside up to tomorrow is too old
             sink.apply([_bad(1)])
             assert sink.dead_counts() == [DeadCount(TOPIC, 0, kept=0, removed=2)]
 
     def test_a_switch_takes_over_what_was_removed(self) -> None:
         records: list[Any] = [order(0, 1, state="x"), _bad(1), _bad(2)]
-        with self.open([ORDERS]) as live, self.open([ORDERS], "next") as side:
+        with self.open([ORDERS]) as live, self.open([ORDERS], "next") as shadow:
             live.apply(records)
-            side.apply([*records, (TOPIC, -1, 0, b"bad")])
-            side.remove_dead()
+            shadow.apply([*records, (TOPIC, -1, 0, b"bad")])
+            shadow.remove_dead()
             live.switch("next", [TOPIC])
             assert live.dead_counts() == [
                 DeadCount(TOPIC, -1, kept=0, removed=1),

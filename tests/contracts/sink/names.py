@@ -9,7 +9,7 @@ from tests.contracts.sink.values import said
 from topology import Delete, Table, Upsert
 
 ROOM = 40
-"""Bytes of a name, so that a side's fits behind it."""
+"""Bytes of a name, so that a shadow's fits behind it."""
 _names = (
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
     | st.text("?%\"'`$;:{}[]()\\/@#&*.,- \n\t_aB", min_size=1)
@@ -18,7 +18,7 @@ _names = (
         len(name.encode()) <= ROOM
         and not name.startswith("_")
         and not name.lower().startswith("sqlite_")
-        and "__" not in name  # which are only before a side's name
+        and "__" not in name  # which are only before a shadow's name
         and name.casefold() not in ("id", "at")
     )
 )
@@ -46,13 +46,13 @@ class NamesContract(Store):
                 assert list(sink.rows(name)) == [{name: name, "id": 1, f"{name}?%": name}]
                 assert sink.count(name) == 1
             assert list(sink.rows("wide")) == [{"id": 1, **dict.fromkeys(names, "x")}]
-            with self.open(keyed, "next") as side:
-                side.apply([said(0, *rows, wide), said(1, *rows)])
-                assert [side.count(name) for name in names] == [1] * len(names)
+            with self.open(keyed, "next") as shadow:
+                shadow.apply([said(0, *rows, wide), said(1, *rows)])
+                assert [shadow.count(name) for name in names] == [1] * len(names)
             sink.switch("next", [TOPIC])
             sink.drop("old")
         with self.open(keyed) as sink:
             gone = [Delete(name, {name: name, "id": 1}) for name in names]
             sink.apply([said(2, *gone)])
             assert [sink.count(name) for name in names] == [0] * len(names)
-            assert sink.sides() == []
+            assert sink.shadows() == []

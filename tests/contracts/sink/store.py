@@ -21,8 +21,8 @@ class Store:
     examples: ClassVar[int] = 60
     """How many logs to make up."""
 
-    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> Sink:
-        """Open the test's store, or a side of it."""
+    def open(self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None) -> Sink:
+        """Open the test's store, or a shadow of it."""
         raise NotImplementedError
 
     def rows(self, table: str) -> Rows:

@@ -131,16 +131,16 @@ class TypesContract(Store):
             exactly(list(sink.rows("typed")), there)
             self._rows_of_keys(sink, {n: list(set(v)) for n, v in keys.items()}, 1)
 
-    def test_a_rebuilt_side_is_compared_and_switched_to(self) -> None:
+    def test_a_rebuilt_shadow_is_compared_and_switched_to(self) -> None:
         rows = edge_rows()
         records = [said(at, each) for at, each in enumerate(sets(rows))]
-        with self.open([TYPED]) as live, self.open([TYPED], "next") as side:
+        with self.open([TYPED]) as live, self.open([TYPED], "next") as shadow:
             live.apply(records)
-            side.apply(records)
-            assert compare(live, side, "typed", ["id"]).same
+            shadow.apply(records)
+            assert compare(live, shadow, "typed", ["id"]).same
             other = sets([{**rows[0], "at": EDGES["at"][1], "doc": {"b": 1}}])
-            side.apply([said(len(records), *other)])
-            found = compare(live, side, "typed", ["id"])
+            shadow.apply([said(len(records), *other)])
+            found = compare(live, shadow, "typed", ["id"])
             assert (found.differing, found.same) == (1, False)
             live.switch("next", [TOPIC])
         with self.open([TYPED]) as live:

@@ -97,7 +97,7 @@ def test_one_that_was_out_of_touch_is_told(url: str, tmp_path: Path) -> None:
 
 def test_a_sink_does_not_mind(url: str) -> None:
     with Claim(url, ["view a"]), open_sink(url) as sink:
-        assert sink.sides() == []
+        assert sink.shadows() == []
         with pytest.raises(StoreError):
             sink.count("_claims")
 
@@ -128,7 +128,7 @@ def test_other_stores(kind: str, request: pytest.FixtureRequest, tmp_path: Path)
         claim.note("")
         assert not lost._lines.renew(lost.names, lost.owner, 30)
         with open_sink(url) as sink:
-            assert sink.sides() == []
+            assert sink.shadows() == []
     lost._lines.close()
     with Claim(url, ["view a"]) as claim:
         assert claim.left == {}

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.sinks import fast_path as plain_records
+from stores.sinks import fast_path as fast_path
 from stores.sinks.columns import JsonArray, JsonObject, Kind, Number
 from stores.sinks.reduction import FEW, Mark, Reduction, Stream
-from stores.sinks.row_changes import Rows
-from stores.sinks.schema import NO_LIMITS, Limits, Schema, TableState
+from stores.sinks.row_changes import TableChanges
+from stores.sinks.schema import NO_LIMITS, Schema, StoreLimits, TableState
 from stores.sinks.sink import OutputRecord
 from topology.model.column_types import Digits
 
@@ -40,7 +40,7 @@ class _Stored:
         return ""
 
 
-def _fold(records: list[OutputRecord], limits: Limits) -> Folded:
+def _fold(records: list[OutputRecord], limits: StoreLimits) -> Folded:
     tables = [
         TableState("t", {"k": int}, dict(KINDS)),
         TableState("u", {"a": str, "b": int}, {}),
@@ -65,9 +65,9 @@ def _fold(records: list[OutputRecord], limits: Limits) -> Folded:
     }
 
 
-def _both(records: list[OutputRecord], limits: Limits = NO_LIMITS) -> tuple[Folded, Folded]:
+def _both(records: list[OutputRecord], limits: StoreLimits = NO_LIMITS) -> tuple[Folded, Folded]:
     quick = _fold(records, limits)
-    with patch.object(plain_records, "decoded", return_value=None):
+    with patch.object(fast_path, "decoded", return_value=None):
         return quick, _fold(records, limits)
 
 
@@ -164,7 +164,7 @@ def test_any_records_come_to_the_same(
     bodies: list[bytes | None], nul: bool, exact: bool, key_bytes: int | None
 ) -> None:
     records = [(TOPIC, 0, at, body) for at, body in enumerate(bodies)]
-    quick, careful = _both(records, Limits(nul=nul, exact=exact, key_bytes=key_bytes))
+    quick, careful = _both(records, StoreLimits(nul=nul, exact=exact, key_bytes=key_bytes))
     assert quick == careful
 
 
@@ -179,17 +179,17 @@ def test_an_offset_that_comes_twice_is_replayed(offsets: tuple[int, ...]) -> Non
 def test_records_of_known_tables_are_plain() -> None:
     change = {"op": "upsert", "table": "t", "key": {"k": 1}, "values": {"i": 1, "f": 2, "s": [3]}}
     gone = {"op": "delete", "table": "t", "key": {"k": 1}}
-    found = plain_records.decoded(TOPIC, [_record("a", 1, change), _record("a", 2, gone)])
+    found = fast_path.decoded(TOPIC, [_record("a", 1, change), _record("a", 2, gone)])
     assert found is not None
     assert found.streams == [(TOPIC, "v", "a")] * 2
     assert found.marks == [(0, 1), (0, 2)]
     schema = Schema([TableState("t", {"k": int}, dict(KINDS))])
-    fitted = plain_records.fitted(schema, found.changes)
+    fitted = fast_path.fitted(schema, found.changes)
     assert fitted == [("t", [(1,), (1,)], [{"i": 1, "f": 2.0, "s": "[3]"}, None])]
 
 
-def _rows(put: Callable[[Rows, list[Any], list[Any]], None]) -> Rows:
-    rows = Rows()
+def _rows(put: Callable[[TableChanges, list[Any], list[Any]], None]) -> TableChanges:
+    rows = TableChanges()
     put(rows, [(1,), (2,)], [{"a": 1}, {"a": 2}])
     put(rows, [(3,), (1,), (1,)], [None, None, {"b": 1}])
     put(rows, [(1,), (2,), (3,), (3,)], [{"c": 1}, {"b": 2}, {"a": 3}, None])
@@ -197,11 +197,11 @@ def _rows(put: Callable[[Rows, list[Any], list[Any]], None]) -> Rows:
 
 
 def test_changes_of_rows_are_one_change_in_portions_and_one_by_one() -> None:
-    def one_by_one(rows: Rows, keys: list[Any], values: list[Any]) -> None:
+    def one_by_one(rows: TableChanges, keys: list[Any], values: list[Any]) -> None:
         for key, each in zip(keys, values, strict=True):
             rows.set(key, each)
 
     expected = {(1,): {"b": 1, "c": 1}, (2,): {"a": 2, "b": 2}, (3,): None}
-    for rows in (_rows(Rows.set_all), _rows(one_by_one)):
-        assert rows == Rows(expected, {(1,)})
+    for rows in (_rows(TableChanges.set_all), _rows(one_by_one)):
+        assert rows == TableChanges(expected, {(1,)})
         assert rows.deletes() == 1

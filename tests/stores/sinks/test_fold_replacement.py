@@ -29,16 +29,16 @@ def opened(url: str) -> Sink:
     return sink
 
 
-def amended(url: str) -> None:
+def replaced(url: str) -> None:
     with opened(url) as sink:
         anew = record(0, 5, delete(1), delete(2), upsert(2, x=2))
         with pytest.raises(NotYet, match=r"has moved on.* at offset 5, not 4"):
-            sink.amend([anew], [Position("t.v", 0, 4)])
+            sink.replace_streams([anew], [Position("t.v", 0, 4)])
         with pytest.raises(NotYet, match=r"has moved on.* at offset 0, not 7"):
-            sink.amend([anew], [Position("t.v", 1, 7)])
+            sink.replace_streams([anew], [Position("t.v", 1, 7)])
         assert sink.count("rows") == 2
 
-        sink.amend([anew], [Position("t.v", 0, 5), Position("t.v", 1, 0)])
+        sink.replace_streams([anew], [Position("t.v", 0, 5), Position("t.v", 1, 0)])
         assert list(sink.rows("rows")) == [{"row": 2, "x": 2}]
         # The stream goes on where it was, and so does the topic.
         assert [(p.partition, p.next_offset, p.applied) for p in sink.progress()] == [(0, 5, 2)]
@@ -47,22 +47,22 @@ def amended(url: str) -> None:
         assert list(sink.rows("rows")) == [{"row": 2, "x": 2}, {"row": 3, "x": 6}]
 
         with pytest.raises(StoreError, match="cannot be applied"):
-            sink.amend([("t.v", 0, 0, b"no JSON")], [])
+            sink.replace_streams([("t.v", 0, 0, b"no JSON")], [])
         assert sink.count("rows") == 2
 
 
 def test_sqlite(tmp_path: Path) -> None:
-    amended(f"sqlite:///{tmp_path / 'read.db'}")
+    replaced(f"sqlite:///{tmp_path / 'read.db'}")
 
 
 @pytest.mark.integration
 def test_postgres(database: str) -> None:
-    amended(database)
+    replaced(database)
 
 
 @pytest.mark.integration
 def test_delta(spark: object, tmp_path: Path) -> None:
-    amended(f"delta:///{tmp_path / 'store'}")
+    replaced(f"delta:///{tmp_path / 'store'}")
 
 
 @pytest.mark.integration
@@ -78,7 +78,7 @@ def test_delta_carries_out_what_was_cut_off(
 
         patch.setattr(sink, "_save_progress", crash)
         with pytest.raises(InterruptedError):
-            sink.amend(
+            sink.replace_streams(
                 [record(0, 6, delete(1), delete(2), upsert(2, x=2))], [Position("t.v", 0, 5)]
             )
     with open_sink(url) as sink:
@@ -106,10 +106,10 @@ def test_delta_waits_until_a_batch_that_was_cut_off_is_whole(
     anew, at = record(0, 6, upsert(2, x=5)), [Position("t.v", 0, 6)]
     with open_sink(url) as sink:
         with pytest.raises(NotYet, match="in a batch"):
-            sink.amend([anew], [Position("t.v", 0, 5)])
+            sink.replace_streams([anew], [Position("t.v", 0, 5)])
         # Its rows have the second record already, which comes again.
         sink.apply(batch[:1])
         with pytest.raises(NotYet, match="not equally far"):
-            sink.amend([anew], at)
+            sink.replace_streams([anew], at)
         sink.apply(batch[1:])
         assert list(sink.rows("rows")) == [{"row": 1, "x": 1}, {"row": 2, "x": 7, "y": 1}]

@@ -11,7 +11,6 @@ from typing import Any, cast
 from unittest import mock
 from uuid import uuid4
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from sqlalchemy import Connection, Engine
@@ -173,4 +172,3 @@ class Machine(RuleBasedStateMachine):
 
 
 TestTwoPhase = Machine.TestCase
-TestTwoPhase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -1,6 +1,5 @@
 """Anything that may happen to a topology, in any order, against the plain model."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -106,10 +105,6 @@ class HastySmallMachine(Machine):
     size, after = 2, 1.0
 
 
-_SETTINGS = settings(stateful_step_count=30)
 TestPatient = PatientMachine.TestCase
-TestPatient.settings = _SETTINGS
 TestHasty = HastyMachine.TestCase
-TestHasty.settings = _SETTINGS
 TestHastySmall = HastySmallMachine.TestCase
-TestHastySmall.settings = _SETTINGS

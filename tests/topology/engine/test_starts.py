@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -230,10 +229,6 @@ TestOpened, TestOpenedOrSkipped = Opened.TestCase, OpenedOrSkipped.TestCase
 TestCloses, TestReopens = Closes.TestCase, ClosesAndReopens.TestCase
 TestClosesAndSkips, TestBoth = ClosesAndSkips.TestCase, OpensAndCloses.TestCase
 TestSeen, TestAll = SeenAndClosed.TestCase, OpensClosesAndSkips.TestCase
-for case in (TestEarliest, TestEarliestThenSkip, TestOpened, TestOpenedOrSkipped, TestSeen):
-    case.settings = settings(stateful_step_count=30)
-for case in (TestCloses, TestReopens, TestClosesAndSkips, TestBoth, TestAll):
-    case.settings = settings(stateful_step_count=30)
 
 
 def linked_driver(handled: list[int], **policies: Any) -> TopologyTestDriver:

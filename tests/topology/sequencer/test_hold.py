@@ -1,7 +1,6 @@
 """A stream that is held: its events wait in order, others go on, nothing is lost or repeated."""
 
 import pytest
-from hypothesis import settings
 
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
@@ -25,11 +24,8 @@ class Hasty(Machine):
     ordering = Ordering(skip_after=1000)
 
 
-_SETTINGS = settings(stateful_step_count=30)
 TestPatient, TestSmall = Patient.TestCase, Small.TestCase
 TestSlow, TestHasty = Slow.TestCase, Hasty.TestCase
-for case in (TestPatient, TestSmall, TestSlow, TestHasty):
-    case.settings = _SETTINGS
 
 
 def fail(held: Held, result: Step, sequence: int, retry: Retry | None = None) -> Step:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
@@ -54,8 +53,6 @@ class Hasty(LinkedMachine):
 
 TestPatient, TestSmall = Patient.TestCase, Small.TestCase
 TestSlow, TestHasty = Slow.TestCase, Hasty.TestCase
-for case in (TestPatient, TestSmall, TestSlow, TestHasty):
-    case.settings = settings(stateful_step_count=30)
 
 
 def test_an_event_waits_for_the_one_that_it_names() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.sequencer.held import Held, event
@@ -77,8 +77,6 @@ class Slow(MonotonicMachine):
 
 
 TestRoomy, TestSmall, TestSlow = Roomy.TestCase, Small.TestCase, Slow.TestCase
-for case in (TestRoomy, TestSmall, TestSlow):
-    case.settings = settings(stateful_step_count=30)
 
 
 def test_an_event_is_released_when_it_has_settled_and_not_before() -> None:

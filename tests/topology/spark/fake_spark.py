@@ -9,9 +9,9 @@ from typing import Any
 
 from topology import Topology
 from topology.model.event import Record
-from topology.spark.codec import Outcome, Sent, unpack_outcome
+from topology.spark.codec import Outcome, OutgoingRecord, decode_outcome
 from topology.spark.inspecting import inspected
-from topology.spark.processor import Sequencing
+from topology.spark.processor import StreamProcessor
 from topology.spark.reference import Reference
 
 
@@ -79,12 +79,14 @@ class FakeSpark:
         """The earliest timer (ms)."""
         return min((min(found) for found in self.timers.values() if found), default=float("inf"))
 
-    def batch(self, records: Sequence[Record], now: int, horizon: int | None) -> Sequence[Outcome]:
+    def batch(
+        self, records: Sequence[Record], now: int, watermark: int | None
+    ) -> Sequence[Outcome]:
         """Run a batch, of which each stream's rows come in any order; what it comes to."""
         done = len(self.outcomes)
-        processor = Sequencing(self._reference)
+        processor = StreamProcessor(self._reference)
         processor.init(self)  # type: ignore[arg-type]
-        processor._topology, processor._horizon = self.topology, horizon
+        processor._topology, processor._horizon = self.topology, watermark
         times: Any = SimpleNamespace(getCurrentProcessingTimeInMs=lambda: now)
         shuffled: dict[str, list[Any]] = defaultdict(list)
         cut = self._chance.randint(0, len(records))
@@ -114,12 +116,12 @@ class FakeSpark:
         self.rows.values, self.more.maps, self.timers = deepcopy(snapshot)
 
     def _take(self, rows: Iterable[Any]) -> None:
-        self.outcomes += [unpack_outcome(row.packed) for row in rows]
+        self.outcomes += [decode_outcome(row.packed) for row in rows]
 
     @property
-    def records(self) -> dict[str, list[Sent]]:
+    def records(self) -> dict[str, list[OutgoingRecord]]:
         """Topic → what was written to it, in order."""
-        found: dict[str, list[Sent]] = defaultdict(list)
+        found: dict[str, list[OutgoingRecord]] = defaultdict(list)
         for outcome in self.outcomes:
             for sent in outcome.records:
                 found[sent.topic].append(sent)

@@ -40,6 +40,6 @@ def test_a_handler_that_pops_a_field_moves_no_event_of_another_view(topology: To
     bodies = [{"id": "a", "n": n, "lane": "L", "before": n - 1 or None} for n in (1, 3, 2, 4)]
     for at, body in enumerate(bodies):
         record = Record(f"{topology.name}.in", 0, at, None, orjson.dumps(body), (), NOW)
-        spark.batch([record], NOW + at, horizon=None)
+        spark.batch([record], NOW + at, watermark=None)
     assert [sent.value for sent in spark.records["seen"]] == [b"1", b"2", b"3", b"4"]
     assert spark.counts["board"]["processed"] == 4

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.spark.clock import Clock, parse_offsets
+from topology.spark.clock import BatchClock, parse_offsets
 
 
 def note(made: int, *ends: int) -> str:
@@ -16,20 +16,20 @@ def note(made: int, *ends: int) -> str:
     return "v1\n" + orjson.dumps(metadata).decode() + "\n" + orjson.dumps(offsets).decode()
 
 
-def clock(*notes: str, limit: int = 100) -> Clock:
+def clock(*notes: str, limit: int = 100) -> BatchClock:
     read: Callable[[int], str | None] = dict(enumerate(notes)).get
-    return Clock(read, lambda batch: limit)
+    return BatchClock(read, lambda batch: limit)
 
 
 def test_a_batch_that_is_not_full_has_all_that_came_before_the_last_one_was_made() -> None:
-    assert clock(note(1_000, 10), note(2_000, 60)).horizon(1) == 1_000
-    assert clock(note(1_000, 10), note(2_000, 10)).horizon(1) == 1_000
+    assert clock(note(1_000, 10), note(2_000, 60)).watermark(1) == 1_000
+    assert clock(note(1_000, 10), note(2_000, 10)).watermark(1) == 1_000
 
 
 def test_behind_a_backlog_nothing_is_known() -> None:
-    assert clock(note(1_000, 10), note(2_000, 110)).horizon(1) is None
-    assert clock(note(1_000, 10)).horizon(0) is None
-    assert clock(note(1_000, 10)).horizon(3) is None
+    assert clock(note(1_000, 10), note(2_000, 110)).watermark(1) is None
+    assert clock(note(1_000, 10)).watermark(0) is None
+    assert clock(note(1_000, 10)).watermark(3) is None
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=20), st.integers(1, 10_000))
@@ -44,19 +44,19 @@ def test_a_batch_that_spark_has_cut_short_is_seen_to_be(behind: list[int], limit
         for size, s in zip(behind, shares, strict=True)
     ]
     before, now = note(1, *(0 for _ in behind)), note(2, *takes)
-    assert clock(before, now, limit=limit).horizon(1) is None
+    assert clock(before, now, limit=limit).watermark(1) is None
 
 
 def test_a_new_partition_counts_from_its_start() -> None:
-    assert clock(note(1_000, 10), note(2_000, 10, 95)).horizon(1) == 1_000
-    assert clock(note(1_000, 10), note(2_000, 10, 99)).horizon(1) is None
+    assert clock(note(1_000, 10), note(2_000, 10, 95)).watermark(1) == 1_000
+    assert clock(note(1_000, 10), note(2_000, 10, 99)).watermark(1) is None
 
 
 def test_it_says_the_same_when_the_batch_is_run_again() -> None:
     notes = [note(1_000, 10), note(2_000, 60), note(3_000, 61)]
     one = clock(*notes)
-    assert [one.horizon(batch) for batch in (0, 1, 2, 2)] == [None, 1_000, 2_000, 2_000]
-    assert clock(*notes).horizon(2) == 2_000
+    assert [one.watermark(batch) for batch in (0, 1, 2, 2)] == [None, 1_000, 2_000, 2_000]
+    assert clock(*notes).watermark(2) == 2_000
 
 
 def test_another_format_is_refused() -> None:

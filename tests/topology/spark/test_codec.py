@@ -7,12 +7,12 @@ from topology.model.event import Record
 from topology.spark.codec import (
     REPORTS,
     Outcome,
-    Sent,
+    OutgoingRecord,
+    decode_messages,
+    decode_outcome,
+    encode_messages,
+    encode_outcome,
     in_order,
-    pack_messages,
-    pack_outcome,
-    unpack_messages,
-    unpack_outcome,
 )
 
 BYTES = st.none() | st.binary(max_size=30)
@@ -29,7 +29,7 @@ RECORDS = st.builds(
     timestamp=st.integers(-1, 100),
 )
 SENT = st.builds(
-    Sent,
+    OutgoingRecord,
     topic=TEXT,
     partition=st.integers(-1, 5),
     inputs=st.integers(1, 5),
@@ -41,21 +41,21 @@ SENT = st.builds(
 
 @given(st.lists(RECORDS))
 def test_messages_come_back_as_they_were(messages: list[Record]) -> None:
-    assert list(unpack_messages(pack_messages(messages))) == messages
+    assert list(decode_messages(encode_messages(messages))) == messages
 
 
 @given(st.lists(SENT), st.lists(TEXT), st.dictionaries(TEXT, st.dictionaries(TEXT, st.integers(0))))
 def test_an_outcome_comes_back_as_it_was(
-    records: list[Sent], reports: list[str], counts: dict[str, dict[str, int]]
+    records: list[OutgoingRecord], reports: list[str], counts: dict[str, dict[str, int]]
 ) -> None:
     counts = {name: {what: n % 2**53 for what, n in of.items()} for name, of in counts.items()}
     outcome = Outcome(records, counts, reports)
-    assert unpack_outcome(pack_outcome(outcome)) == outcome
+    assert decode_outcome(encode_outcome(outcome)) == outcome
 
 
 def test_reports_are_limited_and_can_hold_anything() -> None:
     outcome = Outcome(reports=["\ud800"] * (REPORTS + 5))
-    found = unpack_outcome(pack_outcome(outcome)).reports
+    found = decode_outcome(encode_outcome(outcome)).reports
     assert len(found) == REPORTS + 1
     assert found[0] == "\\ud800"
     assert found[-1] == "and 5 lines more"

@@ -50,7 +50,7 @@ def test_the_driver_logs_in_by_it(settings: Settings, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(writer, "AIOKafkaAdminClient", Admin)
     monkeypatch.setattr(writer, "AIOKafkaProducer", Producer)
-    one = writer.Writer(settings, shops.topology)
+    one = writer.OutputWriter(settings, shops.topology)
     with pytest.raises(_Connected):
         one.start(None)
     one.close()

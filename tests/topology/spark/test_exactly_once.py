@@ -19,9 +19,9 @@ from tests.topology.spark.fake_spark import FakeSpark
 from tests.topology.spark.shops import topology
 from topology.model.event import Record
 from topology.spark.batches import Batches
-from topology.spark.clock import Clock, Ends
-from topology.spark.codec import Sent, pack_outcome
-from topology.spark.processor import HORIZON
+from topology.spark.clock import BatchClock, Ends
+from topology.spark.codec import OutgoingRecord, encode_outcome
+from topology.spark.processor import WATERMARK
 from topology.spark.reference import refer
 
 NOW = 1_000_000_000_000
@@ -68,7 +68,7 @@ class Driver:
         self.noted = batch, orjson.loads(orjson.dumps(counts))
         self.step()
 
-    def write(self, query: str, batch: int, records: Sequence[Sent], ends: Ends) -> None:
+    def write(self, query: str, batch: int, records: Sequence[OutgoingRecord], ends: Ends) -> None:
         if batch <= self.offsets:
             return
         self.step()
@@ -103,7 +103,7 @@ class Driver:
         """Drivers, one after the other, until so many batches are done."""
         while self.committed < batches - 1:
             self.spark.restore(self.version)
-            clock = Clock(self.notes.get, lambda batch: LIMIT)
+            clock = BatchClock(self.notes.get, lambda batch: LIMIT)
             driver = Batches(topology, self, clock, self, self, topics=True)  # type: ignore[arg-type]
             try:
                 while self.committed < batches - 1:
@@ -121,12 +121,12 @@ class Driver:
 
         def arrow() -> pa.Table:
             records = self.messages[self.read[number] : self.read[number + 1]]
-            horizon = properties[HORIZON]
+            watermark = properties[WATERMARK]
             found = self.spark.batch(
-                records, NOW + 1_500 * number, int(horizon) if horizon else None
+                records, NOW + 1_500 * number, int(watermark) if watermark else None
             )
             self.step()
-            return pa.table({"packed": [pack_outcome(outcome) for outcome in found]})
+            return pa.table({"packed": [encode_outcome(outcome) for outcome in found]})
 
         context = SimpleNamespace(
             getLocalProperty=properties.get, setLocalProperty=properties.__setitem__

@@ -1,4 +1,4 @@
-"""What Spark calls: gaps wait for the horizon, commands reach their stream, state goes away."""
+"""What Spark calls: gaps wait for the watermark, commands reach their stream, state goes away."""
 
 from typing import Any
 
@@ -39,13 +39,13 @@ def spark() -> FakeSpark:
 
 
 def test_a_gap_that_is_due_waits_until_all_that_had_arrived_is_read(spark: FakeSpark) -> None:
-    spark.batch([order(0, 1), order(1, 3)], NOW, horizon=None)
+    spark.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
     due = NOW + 3_000
-    spark.batch([], due, horizon=None)
-    spark.batch([], due + 5_000, horizon=due - 1)
+    spark.batch([], due, watermark=None)
+    spark.batch([], due + 5_000, watermark=due - 1)
     assert len(spark.records["shop.tries"]) == 1
     # What is missing was there all the time, only unread: it is not late.
-    spark.batch([order(2, 2)], due + 6_000, horizon=due + 5_000)
+    spark.batch([order(2, 2)], due + 6_000, watermark=due + 5_000)
     found = [orjson.loads(sent.value or b"")["sequence"] for sent in spark.records["shop.tries"]]
     assert found == [1, 2, 3]
     assert "shop.late" not in spark.records or not [
@@ -56,8 +56,8 @@ def test_a_gap_that_is_due_waits_until_all_that_had_arrived_is_read(spark: FakeS
 def test_a_gap_is_given_up_by_the_horizon_also_in_a_batch_that_brings_more(
     spark: FakeSpark,
 ) -> None:
-    spark.batch([order(0, 1), order(1, 3)], NOW, horizon=None)
-    spark.batch([order(2, 4)], NOW + 9_000, horizon=NOW + 8_000)
+    spark.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
+    spark.batch([order(2, 4)], NOW + 9_000, watermark=NOW + 8_000)
     found = [orjson.loads(sent.value or b"")["sequence"] for sent in spark.records["shop.tries"]]
     assert found == [1, 3, 4]
     assert spark.counts["tries"]["skipped"] == 1
@@ -69,18 +69,18 @@ def test_a_command_does_what_it_does_elsewhere(spark: FakeSpark, name: str) -> N
     for n, kind in ((1, "Paid"), (2, "Boom"), (3, "Paid")):
         driver.pipe("shop.web", order(0, n, kind).value, key="a")
     driver.advance(60)
-    spark.batch([order(0, 1), order(1, 2, "Boom"), order(2, 3)], NOW, horizon=None)
+    spark.batch([order(0, 1), order(1, 2, "Boom"), order(2, 3)], NOW, watermark=None)
     while spark.due < float("inf"):
-        spark.batch([], int(spark.due), horizon=int(spark.due))
+        spark.batch([], int(spark.due), watermark=int(spark.due))
     assert spark.counts["tries"]["parked"] == driver.counts("tries").parked == 2
 
     expected = driver.command(name, "tries", "a")
-    spark.batch([command(name)], NOW + 60_000, horizon=None)
+    spark.batch([command(name)], NOW + 60_000, watermark=None)
     assert answers(spark) == [(expected.done, expected.message)]
     assert expected.done
     driver.advance(60)
     while spark.due < float("inf"):
-        spark.batch([], int(spark.due), horizon=int(spark.due))
+        spark.batch([], int(spark.due), watermark=int(spark.due))
     assert spark.counts["tries"].get("parked", 0) == driver.counts("tries").parked
     ours = [sent.value for sent in spark.records["shop.tries"]]
     assert ours == [record.value for record in driver.read("shop.tries")]
@@ -94,7 +94,7 @@ def test_commands_to_a_whole_view_are_refused_and_say_so(spark: FakeSpark) -> No
 
 
 def test_a_command_that_goes_everywhere_is_carried_out_once(spark: FakeSpark) -> None:
-    spark.batch([order(0, 1), order(1, 3)], NOW, horizon=None)
+    spark.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
     copies = [command("skip", sequence=2, everywhere=True, partition=p) for p in range(4)]
     spark.batch(copies, NOW + 1, None)
     found = answers(spark)

@@ -14,10 +14,8 @@ from tests.topology.view_rebuild.rows import ReadStore, rebuilt
 from topology import Event, Record, Topology, Upsert, spill
 from topology.engine.rows import progress_key
 from topology.model.origin import ORIGIN, origin
-from topology.spark import history, rebuild
-from topology.spark import output_hashes as said
-from topology.spark.slices import Record as SliceRecord
-from topology.spark.slices import Slices
+from topology.spark import history, output_hashes, rebuild
+from topology.spark.slices import SliceRecord, Slices
 
 pytestmark = pytest.mark.integration
 
@@ -76,8 +74,8 @@ def limits(spark: SparkSession, topology: Topology) -> DataFrame:
     return rebuild.limits(spark, topology.views.values(), progress)
 
 
-def together(spark: SparkSession, topology: Topology, *frames: DataFrame) -> DataFrame:
-    return rebuild.together(frames, limits(spark, topology), SLICES)
+def cogroup(spark: SparkSession, topology: Topology, *frames: DataFrame) -> DataFrame:
+    return rebuild.cogroup(frames, limits(spark, topology), SLICES)
 
 
 def job(topology: Topology, folder: Path, **options: Any) -> rebuild.Job:
@@ -102,7 +100,7 @@ def test_files_of_the_source_s_messages_come_to_what_the_pure_rebuild_says(
         rebuild.inspected(history.of_files(spark, form, str(tmp_path / name)), topology, "orders")
         for form, name in (("json", "old"), ("parquet", "new"))
     ]
-    tallies = rebuild.run(together(spark, topology, *raw), job(topology, tmp_path / "slices"))
+    tallies = rebuild.run(cogroup(spark, topology, *raw), job(topology, tmp_path / "slices"))
 
     pure, numbers = rebuilt(topology, found, STATE)
     ours = said_in(tmp_path / "slices")
@@ -117,7 +115,7 @@ def test_files_of_the_source_s_messages_come_to_what_the_pure_rebuild_says(
     files = sorted((tmp_path / "slices").glob("*.arrow"))
     files[1].unlink()
     before = {file: file.stat().st_mtime_ns for file in (files[0], files[2])}
-    again = rebuild.run(together(spark, topology, *raw), job(topology, tmp_path / "slices"))
+    again = rebuild.run(cogroup(spark, topology, *raw), job(topology, tmp_path / "slices"))
     assert again == tallies
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert slices.done() == [0, 1, 2]
@@ -132,7 +130,7 @@ def test_a_by_stream_topic_and_what_each_stream_said(spark: SparkSession, tmp_pa
         )
         for at, m in enumerate(found)
     ]  # fmt: skip
-    whole = together(spark, topology, rebuild.by_stream(frame(spark, keyed)))
+    whole = cogroup(spark, topology, rebuild.by_stream(frame(spark, keyed)))
     rebuild.run(whole, job(topology, tmp_path / "slices", chains=True))
     ours = said_in(tmp_path / "slices")
     pure, _ = rebuilt(topology, found, STATE, chains=True)
@@ -150,7 +148,7 @@ def test_a_by_stream_topic_and_what_each_stream_said(spark: SparkSession, tmp_pa
     more = orjson.dumps({"view": "board", "stream": "a", "sequence": 99, "changes": []})
     topic.append(Record(view.output, 0, 1000, b"a", more))
     of_board = limits(spark, topology).where("view = 'board'")
-    spoken = rebuild.together([rebuild.by_stream(frame(spark, topic))], of_board, 2)
+    spoken = rebuild.cogroup([rebuild.by_stream(frame(spark, topic))], of_board, 2)
     chains = {r.stream: r.chain for r in ours if r.view == "board"}
-    assert said.chains(spoken) == chains
+    assert output_hashes.hashes(spoken) == chains
     assert len(chains) == len(STREAMS)

@@ -76,7 +76,7 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
         end = now + milliseconds
         while (due := spark.due) <= end:
             now = max(now, int(due))
-            spark.batch([], now, horizon=now)
+            spark.batch([], now, watermark=now)
         now = end
 
     while messages:
@@ -91,7 +91,7 @@ def test_any_disorder_in_any_batches_comes_out_the_same(
             records.append(Record(topic, 0, offsets[topic], stream.encode(), value, (), stamp))
             offsets[topic] += 1
             copies.add(records[-1], stream, body)
-        spark.batch(records, now, horizon=None)
+        spark.batch(records, now, watermark=None)
         advance(wait)
     advance(60_000)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from topology.spark.slices import ROWS, Record, Sent, Slices
+from topology.spark.slices import ROWS, Emitted, SliceRecord, Slices
 from topology.view_rebuild import Rebuilt
 
 
@@ -13,15 +13,15 @@ def test_rows_come_back_in_order_and_with_what_was_noted(tmp_path: Path) -> None
     slices = Slices(str(tmp_path / "slices"))
     assert slices.done() == []
     assert slices.tally(3) is None
-    rows: list[Rebuilt | Sent] = [
+    rows: list[Rebuilt | Emitted] = [
         Rebuilt("board", f"s{n}", n, b"%d" % n) for n in range(2 * ROWS + 5)
     ]
-    rows.insert(7, Sent("log", None, b"x", [("h", b"\xff"), ("n", None)]))  # type: ignore[list-item]
+    rows.insert(7, Emitted("log", None, b"x", [("h", b"\xff"), ("n", None)]))  # type: ignore[list-item]
     slices.write(3, rows, lambda: {"board": 1})
     assert slices.done() == [3]
     assert slices.tally(3) == {"board": 1}
     found = [row for batch in slices.read(3) for row in batch]
-    assert found[0] == Record("board", "s0", b"0", b"")
+    assert found[0] == SliceRecord("board", "s0", b"0", b"")
     assert found[7] == rows[7]
     assert len(found) == len(rows)
 

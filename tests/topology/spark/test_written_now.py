@@ -10,11 +10,10 @@ import pytest
 
 from tests.topology.spark import shops
 from topology.faust.kafka.sending import Sending
-from topology.spark.codec import Sent
+from topology.spark.codec import OutgoingRecord
 from topology.spark.settings import Settings
-from topology.spark.slices import Sent as Emitted
-from topology.spark.slices import Slices
-from topology.spark.writer import Writer
+from topology.spark.slices import Emitted, Slices
+from topology.spark.writer import OutputWriter
 
 NOW = 1_800_000_000_000
 """When it is written, whenever that was made which is."""
@@ -53,9 +52,9 @@ def test_a_batch_that_is_run_again_days_later_is_not_written_with_the_time_it_wa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: NOW / 1000)
-    writer: Any = Writer(Settings("broker:9093", str(tmp_path)), shops.topology)
+    writer: Any = OutputWriter(Settings("broker:9093", str(tmp_path)), shops.topology)
     writer._producer = producer = _Producer()
-    sent = [Sent("shop.board", 0, 1, b"a", b"{}", [])]
+    sent = [OutgoingRecord("shop.board", 0, 1, b"a", b"{}", [])]
     asyncio.run(writer._send("shop.board", 0, sent))
     writer.close()
     assert producer.times == [NOW]

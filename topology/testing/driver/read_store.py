@@ -11,16 +11,16 @@ from stores.sinks.schema import (
     NO_LIMITS,
     POSTGRES_LIMITS,
     STRICTEST,
-    Limits,
     Schema,
+    StoreLimits,
     TableState,
 )
-from stores.sinks.sink import Dead, OutputRecord, Position
+from stores.sinks.sink import DeadRecord, OutputRecord, Position
 from topology.model.table import Table
 
 Store = Literal["any", "sqlite", "postgresql", "delta"]
 """Whose rules hold for rows; `any`: a row is taken that every read store takes."""
-LIMITS: Mapping[Store, Limits] = {
+LIMITS: Mapping[Store, StoreLimits] = {
     "any": STRICTEST,
     "sqlite": NO_LIMITS,
     "postgresql": POSTGRES_LIMITS,
@@ -48,14 +48,14 @@ class ReadStore:
         if store not in LIMITS:
             raise ValueError(f"store={store!r}: it is one of {', '.join(get_args(Store))}")
         self.tables: dict[str, dict[tuple[Any, ...], Row]] = {}
-        self.dead: list[Dead] = []
+        self.dead: list[DeadRecord] = []
         self._marks: dict[Stream, Mark] = {}
         self._positions: dict[tuple[str, int], Position] = {}
         self._schema = Schema([], (), LIMITS[store])
         for table in declared:
             self._schema.declare(table)
 
-    def apply(self, records: Iterable[OutputRecord]) -> list[Dead]:
+    def apply(self, records: Iterable[OutputRecord]) -> list[DeadRecord]:
         """Apply records as a sink does; return those that cannot be."""
         positions = {at: replace(position) for at, position in self._positions.items()}
         reduction = Reduction(self._schema, self, positions)
@@ -77,15 +77,15 @@ class ReadStore:
     # What a reduction asks.
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        """See `Stored.marks`."""
+        """See `StoredProgress.marks`."""
         return {stream: self._marks[stream] for stream in streams if stream in self._marks}
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        """See `Stored.is_dead`."""
+        """See `StoredProgress.is_dead`."""
         return any(each[:3] == (topic, partition, offset) for each in self.dead)
 
     def forgetting(self, topic: str) -> str:
-        """See `Stored.forgetting`."""
+        """See `StoredProgress.forgetting`."""
         return "make a new driver"
 
 

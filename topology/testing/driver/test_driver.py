@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from stores.sinks.sink import Dead
+from stores.sinks.sink import DeadRecord
 from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
@@ -243,7 +243,7 @@ class TopologyTestDriver:
         return {key: dict(row) for key, row in rows.items()}
 
     @property
-    def dead_rows(self) -> list[Dead]:
+    def dead_rows(self) -> list[DeadRecord]:
         """The records of output topics that the read store would have put aside, with reasons."""
         return list(self._kept.read_store.dead)
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from stores.sinks.delta.journal import Entry, State, Switch, decoded
+from stores.sinks.delta.journal import JournalEntry, StoreState, Switch, decoded
 from stores.sinks.sink import Position
 
 AT = ("t", 0)
 
 
-def _state(offset: int, **ahead: int) -> State:
-    return State(
+def _state(offset: int, **ahead: int) -> StoreState:
+    return StoreState(
         {AT: Position("t", 0, offset, applied=offset)},
         {},
         {table: {AT: end} for table, end in ahead.items()},
@@ -28,31 +28,31 @@ def _state(offset: int, **ahead: int) -> State:
     ],
 )
 def test_a_batch_counts_once_its_last_table_is_written(
-    written: Sequence[str], expected: State
+    written: Sequence[str], expected: StoreState
 ) -> None:
-    entry = Entry(7, ["a", "b", "_progress"], _state(10), _state(20))
+    entry = JournalEntry(7, ["a", "b", "_progress"], _state(10), _state(20))
     assert entry.state(written.__contains__) == expected
 
 
 def test_a_table_stays_ahead_until_the_others_are_as_far() -> None:
-    cut_off = Entry(7, ["a", "_progress"], _state(10), _state(20)).state(["a"].__contains__)
+    cut_off = JournalEntry(7, ["a", "_progress"], _state(10), _state(20)).state(["a"].__contains__)
     smaller = cut_off.moved({AT: Position("t", 0, 15, applied=15)}, {})
     assert smaller == _state(15, a=20)
-    again = Entry(8, ["b", "_progress"], cut_off, smaller).state(["b"].__contains__)
+    again = JournalEntry(8, ["b", "_progress"], cut_off, smaller).state(["b"].__contains__)
     assert again == _state(10, a=20, b=15)
     assert smaller.moved({AT: Position("t", 0, 20, applied=20)}, {}) == _state(20)
     assert smaller.at([Position("t", 0, 3)]).ahead == {"a": {}}
 
 
 def test_a_batch_without_tables_counts_at_once() -> None:
-    assert Entry(1, [], _state(10), _state(11)).state([].__contains__) == _state(11)
+    assert JournalEntry(1, [], _state(10), _state(11)).state([].__contains__) == _state(11)
 
 
 def test_an_entry_is_read_as_it_was_written() -> None:
-    after = State({AT: Position("t", 0, 5, 3, 1, 1)}, {"q": (2, "now", 9)}, {"a": {AT: 7}})
+    after = StoreState({AT: Position("t", 0, 5, 3, 1, 1)}, {"q": (2, "now", 9)}, {"a": {AT: 7}})
     for switch in (None, Switch("next", ["t"], ["a"])):
-        amended = () if switch else (("t", -1, 0, b'{"\xc3\xa9": 1}'), ("t", -1, 1, None))
-        entry = Entry(3, ["a"], State(), after, switch, amended)
+        replacing = () if switch else (("t", -1, 0, b'{"\xc3\xa9": 1}'), ("t", -1, 1, None))
+        entry = JournalEntry(3, ["a"], StoreState(), after, switch, replacing)
         assert decoded(entry.encoded()) == entry
 
 

@@ -13,7 +13,7 @@ from tests.contracts.sink.epochs import EpochsContract
 from tests.contracts.sink.kept_dead import KeptDeadContract
 from tests.contracts.sink.once import OnceContract
 from tests.contracts.sink.records import ODD_NAMES
-from tests.contracts.sink.sides import SidesContract
+from tests.contracts.sink.shadow_tables import ShadowTablesContract
 from tests.contracts.sink.tables import TablesContract
 from tests.contracts.sink.types import TypesContract
 from tests.stores.sinks.delta.tested_store import DeltaOwn, DeltaStore
@@ -25,7 +25,7 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     steps = ("_save_progress",)
     cut_off_at = ("_write_rows",)
     odd_tables = ("../up",)
-    _fill = SidesContract._fill
+    _fill = ShadowTablesContract._fill
 
     test_a_duplicate_at_a_later_offset_is_fenced = (
         OnceContract.test_a_duplicate_at_a_later_offset_is_fenced
@@ -43,15 +43,19 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     test_bad_records_are_kept = (
         DeadContract.test_bad_records_are_kept_with_the_reason_and_the_others_are_applied
     )
-    test_a_switch = SidesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
-    test_a_stream_that_is_behind_is_told = SidesContract.test_a_stream_that_is_behind_is_told
+    test_a_switch = (
+        ShadowTablesContract.test_after_a_switch_the_live_tables_go_on_and_take_nothing_twice
+    )
+    test_a_stream_that_is_behind_is_told = ShadowTablesContract.test_a_stream_that_is_behind_is_told
 
     _rows_of_keys = TypesContract._rows_of_keys
     test_every_value_comes_back = TypesContract.test_every_value_of_every_type_comes_back_as_it_was
     test_rows_of_every_key_come_in_order = (
         TypesContract.test_rows_of_every_key_come_in_order_and_are_found_again
     )
-    test_a_rebuilt_side_is_compared = TypesContract.test_a_rebuilt_side_is_compared_and_switched_to
+    test_a_rebuilt_shadow_is_compared = (
+        TypesContract.test_a_rebuilt_shadow_is_compared_and_switched_to
+    )
     test_a_value_that_does_not_fit = (
         TypesContract.test_a_value_that_does_not_fit_is_dead_with_the_reason
     )

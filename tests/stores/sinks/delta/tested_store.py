@@ -37,8 +37,8 @@ class DeltaStore(Store):
         self.spark, self.tmp, self.turn = spark, tmp_path, 0
         self.forget()
 
-    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> DeltaSink:
-        return DeltaSink(str(self.folder), tables, side, self.spark)
+    def open(self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None) -> DeltaSink:
+        return DeltaSink(str(self.folder), tables, shadow, self.spark)
 
     def forget(self) -> None:
         self.turn += 1
@@ -72,8 +72,8 @@ class DeltaStore(Store):
         """Cut a switch off behind so many commits, and see that it is carried out."""
         monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
         self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1, state="side"), (TOPIC, 0, 1, b"dead")])
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow"), (TOPIC, 0, 1, b"dead")])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:
             done = _Cut(commits)
             for name in ("copy", "run"):
@@ -81,10 +81,10 @@ class DeltaStore(Store):
             with pytest.raises(_Crash):
                 live.switch("next", [TOPIC])
         with self.open([ORDERS]) as live:
-            assert live.sides() == ["old"]
-            assert list(live.rows("orders")) == [{"id": 1, "state": "side"}]
+            assert live.shadows() == ["old"]
+            assert list(live.rows("orders")) == [{"id": 1, "state": "shadow"}]
             assert live.apply([order(0, 1), order(2, 2, total=1.0)]).applied == 1
-        assert self.rows("orders") == {(1,): {"state": "side", "total": 1.0}}
+        assert self.rows("orders") == {(1,): {"state": "shadow", "total": 1.0}}
         assert [row.state for row in self.read("orders__old").collect()] == ["live"]
 
 
@@ -188,8 +188,8 @@ class DeltaOwn(DeltaStore):
 
     def test_two_may_carry_a_switch_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1, state="side")])
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:
             drop = live._tables.drop
 
@@ -200,14 +200,14 @@ class DeltaOwn(DeltaStore):
 
             patch.setattr(live._tables, "drop", quicker)
             live.switch("next", [TOPIC])
-            assert live.sides() == ["old"]
+            assert live.shadows() == ["old"]
             assert live.apply([order(0, 1), order(1, 2, total=1.0)]).applied == 1
-        assert self.rows("orders") == {(1,): {"state": "side", "total": 1.0}}
+        assert self.rows("orders") == {(1,): {"state": "shadow", "total": 1.0}}
 
     def test_a_batch_in_hand_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.3)
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1)])
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1)])
         with self.open([ORDERS]) as live, monkeypatch.context() as patch:
             patch.setattr(live, "_save_progress", _Cut(0).around(live._save_progress))
             with pytest.raises(_Crash):

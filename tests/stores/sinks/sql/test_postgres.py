@@ -41,8 +41,8 @@ class TestPostgresSink(SinkContract):
     def _url(self, database: str) -> None:
         self.url = database
 
-    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> PostgresSink:
-        return PostgresSink(self.url, tables, side)
+    def open(self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None) -> PostgresSink:
+        return PostgresSink(self.url, tables, shadow)
 
     def forget(self) -> None:
         self.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
@@ -205,13 +205,13 @@ class TestPostgresSink(SinkContract):
         role = f"reader_{self.url.split('?')[0][-8:]}"
         self.apply(order(0, 1, state="live"))
         self.run(f'CREATE ROLE "{role}"; GRANT SELECT ON orders TO "{role}"')
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1, state="side")])
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
         with self.open([ORDERS]) as live:
             live.switch("next", [TOPIC])
         with psycopg.connect(self.url) as connection:
             connection.execute(f'SET ROLE "{role}"')
-            assert connection.execute("SELECT state FROM orders").fetchall() == [("side",)]
+            assert connection.execute("SELECT state FROM orders").fetchall() == [("shadow",)]
 
     def test_a_store_may_be_a_schema_of_a_database(self) -> None:
         self.run('CREATE SCHEMA "read store"')

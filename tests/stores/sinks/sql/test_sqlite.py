@@ -39,8 +39,8 @@ class TestSqliteSink(SinkContract, EachDeadContract):
     def _path(self, tmp_path: Path) -> None:
         self.path = tmp_path / "read.db"
 
-    def open(self, tables: Iterable[DeclaredTable] = (), side: str | None = None) -> SqliteSink:
-        return SqliteSink(self.path, tables, side)
+    def open(self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None) -> SqliteSink:
+        return SqliteSink(self.path, tables, shadow)
 
     def forget(self) -> None:
         for file in self.path.parent.glob("read.db*"):
@@ -157,8 +157,8 @@ class TestSqliteSink(SinkContract, EachDeadContract):
         assert self.rows("orders") == {(1,): {"state": "new", "total": 1.0}}
 
     def test_a_file_that_kept_all_dead_records_goes_on(self) -> None:
-        with self.open([ORDERS], "next") as side:
-            side.apply([(TOPIC, 0, 0, b"side")])
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([(TOPIC, 0, 0, b"shadow")])
         self.apply((TOPIC, 0, 0, b"old"), order(1, 1, state="new"))
         with closing(sqlite3.connect(self.path)) as connection:
             for end in ("", "__next"):
@@ -166,7 +166,7 @@ class TestSqliteSink(SinkContract, EachDeadContract):
                 connection.execute(f"DROP TABLE _dead_removed{end}")
             connection.execute("PRAGMA user_version = 2")
         self.apply((TOPIC, 0, 2, b"new"))
-        for name, values in ((None, [b"new", b"old"]), ("next", [b"side"])):
+        for name, values in ((None, [b"new", b"old"]), ("next", [b"shadow"])):
             with self.open([ORDERS], name) as sink:
                 found = sink.last_dead(9)
                 assert sorted(str(each.value) for each in found) == sorted(map(str, values))
@@ -178,11 +178,11 @@ class TestSqliteSink(SinkContract, EachDeadContract):
         self.apply(order(0, 1, state="live"))
         with closing(sqlite3.connect(self.path)) as connection:
             connection.execute("CREATE VIEW seen AS SELECT state FROM orders")
-        with self.open([ORDERS], "next") as side:
-            side.apply([order(0, 1, state="side")])
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
         with self.open([ORDERS]) as live:
             live.switch("next", [TOPIC])
-            assert self.select("SELECT state FROM seen") == [("side",)]
+            assert self.select("SELECT state FROM seen") == [("shadow",)]
             assert self.select("SELECT state FROM orders__old") == [("live",)]
 
     def test_a_folder_that_cannot_be_made_is_an_error(self, tmp_path: Path) -> None:

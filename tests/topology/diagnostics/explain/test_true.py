@@ -233,8 +233,8 @@ def test_nobody_is_told_to_skip_what_may_lie_where_nobody_looked() -> None:
     driver = dead_stream(2, 8)
     unseen = ("looked at the last 5 offsets of shop.dead only",)
     (remedy,) = explained(driver, dead=(), unseen=unseen).remedies
-    assert remedy.effect.endswith("It may lie in shop.dead: look further first, with --look")
-    assert not any("--look" in remedy.effect for remedy in explained(driver).remedies)
+    assert remedy.effect.endswith("It may lie in shop.dead: look further first, with --scan")
+    assert not any("--scan" in remedy.effect for remedy in explained(driver).remedies)
 
 
 def test_nothing_of_a_message_reaches_a_terminal_raw() -> None:

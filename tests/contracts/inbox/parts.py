@@ -1,10 +1,10 @@
-"""What tests of cursors share: engines, messages, and a consumer that writes down what it gets."""
+"""What tests of inboxes share: engines, messages, and a consumer that writes down what it gets."""
 
 from collections.abc import Iterable
 
 from sqlalchemy import Connection, Engine, text
 
-from stores.inbox.inbox import Cursor, Message
+from stores.inbox.inbox import Inbox, Message
 
 
 def message(sequence: int, stream: str = "a", topic: str = "orders", **more: object) -> Message:
@@ -19,12 +19,12 @@ def make_table(engine: Engine) -> None:
         connection.execute(text("CREATE TABLE done (stream TEXT, sequence BIGINT)"))
 
 
-def consume(cursor: Cursor, limit: int = 10_000, batch: int = 1) -> list[str]:
+def consume(inbox: Inbox, limit: int = 10_000, batch: int = 1) -> list[str]:
     """Deliver until nothing is due; what came, in order. Each is written to `done`."""
     came: list[str] = []
-    with cursor.engine.connect() as connection:
+    with inbox.engine.connect() as connection:
         while len(came) < limit:
-            with cursor.batch(connection, batch) as messages:
+            with inbox.batch(connection, batch) as messages:
                 for each in messages:
                     write(connection, each)
             if not messages:
@@ -33,9 +33,9 @@ def consume(cursor: Cursor, limit: int = 10_000, batch: int = 1) -> list[str]:
     return came
 
 
-def refuse(cursor: Cursor, connection: Connection, error: BaseException) -> None:
+def refuse(inbox: Inbox, connection: Connection, error: BaseException) -> None:
     """Begin to process the next message, and fail."""
-    with cursor.delivery(connection) as found:
+    with inbox.delivery(connection) as found:
         assert found is not None
         write(connection, found)
         raise error

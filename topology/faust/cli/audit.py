@@ -12,50 +12,55 @@ import orjson
 from faust.cli import option
 
 from topology.diagnostics.audit import differences, saved
-from topology.faust.inspection.answering import JSON, Answering
+from topology.faust.cli.answering import AnsweringCommand
+from topology.faust.cli.options import JSON, SECONDS
 from topology.faust.inspection.audit import PATIENCE
 from topology.faust.inspection.audit import audit as audited
 
 SHOWN = 20
-"""Differences that are printed; of more there is the number."""
+"""Differences that are printed; the rest is counted."""
 
-_SAVE = option("--save", default="", help="A file to write the hash of each stream's outputs to.")
-_COMPARE = option("--compare", default="", help="A file of another run to compare with.")
+_SAVE = option(
+    "--save", default="", show_default=False,
+    help="A file to write the hash of each stream's outputs to.",
+)  # fmt: skip
+_COMPARE = option(
+    "--compare", default="", show_default=False, help="A file of another run to compare with."
+)
 _PATIENCE = option(
-    "--patience", type=float, default=PATIENCE,
+    "--patience", type=SECONDS, default=PATIENCE,
     help="Seconds to wait for a moment in which no worker commits.",
 )  # fmt: skip
 _CONTENTS = option(
     "--contents", is_flag=True, default=False,
-    help="Run handlers again, too, and compare what they say with what was said.",
+    help="Run the handlers again, and compare what they yield with what is recorded.",
 )  # fmt: skip
-_VIEW = option("--view", "views", multiple=True, help="Only this view; may come more than once.")
+_VIEW = option("--view", "views", multiple=True, help="Only this view; may be repeated.")
 
 
 def register(app: Any) -> None:
     """Add the command to an app's command line."""
 
     @app.command(  # type: ignore[untyped-decorator]
-        JSON, _SAVE, _COMPARE, _PATIENCE, _VIEW, _CONTENTS, base=Answering
+        _VIEW, _CONTENTS, _SAVE, _COMPARE, _PATIENCE, JSON, base=AnsweringCommand
     )
-    async def audit(
-        self: Answering, save: str, compare: str, as_json: bool, **options: Any
-    ) -> None:
-        """Prove from all topics that every message is in one place, and once."""
+    async def audit(self: AnsweringCommand, save: str, compare: str, **options: Any) -> None:
+        """Prove from all topics that every message is in one place, and once.
+
+        The exit status is 1 for a violation, for bad news of a view, and for a difference.
+        """
         other = orjson.loads(Path(compare).read_bytes()) if compare else None
         report = await audited(self.app, **options)
         found = [] if other is None else differences(report, other)
         if save:
             Path(save).write_bytes(orjson.dumps(saved(report), option=orjson.OPT_INDENT_2))
-        told, lines = report.as_dict(), [str(report)]
+        facts, lines = report.as_dict(), [str(report)]
         if other is not None:
-            told["differences"] = [
+            facts["differences"] = [
                 {"view": each.view, "stream": each.stream, "what": each.what} for each in found
             ]
             lines += _differences([str(each) for each in found], compare)
-        self.answer("\n".join(lines), told, as_json)
-        if found or not report.clean:
-            raise SystemExit(1)
+        self.answer("\n".join(lines), facts, bad=bool(found) or not report.clean)
 
 
 def _differences(found: list[str], compare: str) -> Iterator[str]:

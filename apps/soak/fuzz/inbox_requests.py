@@ -1,4 +1,4 @@
-"""What is posted to a cursor: it is refused as a whole, or each of its messages is counted once."""
+"""What is posted to an inbox: it is refused as a whole, or each of its messages is counted once."""
 
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ from sqlalchemy.pool import StaticPool
 from apps.relay.wire import MESSAGES, decode
 from apps.soak.fuzz.mutation import bodies
 from stores.inbox.commands import counts, gaps
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import Message, Received
 
 
@@ -62,28 +62,28 @@ def check(messages: list[Message], found: Received, malformed: int = 0) -> None:
     assert told == len(messages) + malformed, (found, len(messages), malformed)
 
 
-def drain(cursor: Cursor) -> None:
+def drain(inbox: Inbox) -> None:
     """Deliver what is due, and ask what an operator may."""
     last: dict[tuple[str, str], tuple[int, int]] = {}
-    with cursor.engine.connect() as connection:
+    with inbox.engine.connect() as connection:
         while True:
-            with cursor.batch(connection, 100) as messages:
+            with inbox.batch(connection, 100) as messages:
                 for each in messages:
                     at = each.epoch, each.sequence
                     assert last.get((each.topic, each.stream), (-1, -(2**63))) < at
                     last[each.topic, each.stream] = at
             if not messages:
                 break
-    for gap in gaps(cursor):
+    for gap in gaps(inbox):
         assert gap.first <= gap.last
-    known = counts(cursor)
+    known = counts(inbox)
     assert known.messages == known.behind_gaps, known
 
 
-class CursorRequests:
-    """Some requests to one cursor, with little room behind gaps."""
+class InboxRequests:
+    """Some requests to one inbox, with a small `max_gap`."""
 
-    name = "cursor-requests"
+    name = "inbox-requests"
 
     def strategy(self) -> st.SearchStrategy[list[bytes]]:
         """Bodies of requests, changed."""
@@ -92,7 +92,7 @@ class CursorRequests:
 
     def run(self, input: list[bytes]) -> None:
         """A body is no batch, which is told with 400, or all of it is accounted for."""
-        cursor = Cursor(fresh(self.name), room=100)
+        inbox = Inbox(fresh(self.name), max_gap=100)
         dead, refused = 0, [""]
         for body in input:
             try:
@@ -101,10 +101,10 @@ class CursorRequests:
                 refused.append(str(error))
                 continue
             assert len(arrived) <= MESSAGES
-            found = cursor.receive(arrived)
+            found = inbox.receive(arrived)
             check(arrived, found)
             dead += found.malformed
             orjson.dumps([[m.topic, m.stream, m.sequence] for m in found.refused])
         assert max(map(len, refused)) < 1000
-        assert counts(cursor).dead == dead
-        drain(cursor)
+        assert counts(inbox).dead == dead
+        drain(inbox)

@@ -1,7 +1,8 @@
-"""What all commands of `faust -A app` that answer a question or give an order have in common.
+"""What the commands of `faust -A app` have in common.
 
-The exit status is 0 where it is done or well, 1 where the answer is bad news, 2 where the command
-could not look or could not be given: no broker, no right, no such view. A pager may rely on it.
+The exit status is 0 where the command is done or all is well, 1 where the answer is bad news, and 2
+where the command could not look or could not be given: no broker, no right, no such view. A pager
+may rely on it.
 """
 
 import logging
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 
 import orjson
 from aiokafka.errors import KafkaConnectionError, KafkaError
-from faust.cli import AppCommand, option
+from faust.cli import AppCommand
 
 from topology.faust.kafka.clients import connection
 from topology.model.errors import described
@@ -19,18 +20,12 @@ from topology.model.printable import printable
 
 LINE = 1000
 """Characters of the line that says why there is no answer."""
-
 WIDE = 100_000
 """Characters of a line of an answer, at most."""
-
-JSON = option("--json", "as_json", is_flag=True, default=False, help="Answer in JSON.")
-
-
-class CannotTell(RuntimeError):
-    """Why there is no answer, and what to do; a command that raises it ends with status 2."""
+BAD_NEWS, CANNOT = 1, 2
 
 
-class Answering(AppCommand):
+class AnsweringCommand(AppCommand):
     """A command that answers on standard output, and with its exit status."""
 
     abstract: ClassVar[bool] = True
@@ -38,25 +33,33 @@ class Answering(AppCommand):
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command. Whatever keeps it from answering is one line on standard error."""
-        # What the client has to say of a broker that is not there, the line says as well.
+        # The line says what the clients would log of a broker that is not there.
         for client in ("aiokafka", "asyncio"):
             logging.getLogger(client).setLevel(logging.CRITICAL)
         try:
             return await super().execute(*args, **kwargs)
         except (RuntimeError, KeyError, ValueError, OSError, KafkaError) as error:
-            reason = _reason(error, connection(self.app)["bootstrap_servers"])
+            reason = reason_of(error, connection(self.app)["bootstrap_servers"])
             print(printable(reason, LINE), file=sys.stderr, flush=True)
         except Exception:
             traceback.print_exc()
-        raise SystemExit(2)
+        raise SystemExit(CANNOT)
 
-    def answer(self, text: str, facts: Any, as_json: bool) -> None:
-        """Print what was found; of a text, nothing that no terminal should be sent."""
-        if as_json:
+    def answer(self, text: str, facts: Any, *, bad: bool = False) -> None:
+        """Print what was found, and end with status 1 if it is bad news.
+
+        Args:
+            text: for people; what a terminal should not be sent is escaped.
+            facts: the same for a program, where `--json` was given.
+            bad: whether it is bad news.
+        """
+        if self.json:
             print(orjson.dumps(facts, option=orjson.OPT_NON_STR_KEYS).decode())
         else:
             print("\n".join(printable(line, WIDE) for line in text.split("\n")))
         sys.stdout.flush()
+        if bad:
+            raise SystemExit(BAD_NEWS)
 
     @property
     def start(self) -> str:
@@ -64,7 +67,7 @@ class Answering(AppCommand):
         return f"faust -A {self.state.app or self.app.conf.origin or 'app'}"
 
 
-def _reason(error: Exception, servers: Any) -> str:
+def reason_of(error: Exception, servers: Any) -> str:
     """Why there is no answer, in a line."""
     if isinstance(error, KafkaConnectionError):
         where = servers if isinstance(servers, str) else ", ".join(servers)

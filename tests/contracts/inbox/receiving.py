@@ -8,47 +8,47 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select, update
 
 from stores.inbox.commands import counts, gaps
-from stores.inbox.inbox import Cursor, Message, Read
+from stores.inbox.inbox import Inbox, Message, Read
 from stores.inbox.message import Gap
 from stores.inbox.receive import Fenced
 from stores.inbox.tables import DEAD, DELIVERIES, MESSAGES, STREAMS
-from tests.contracts.cursor.parts import consume, done, make_table, message, named
+from tests.contracts.inbox.parts import consume, done, make_table, message, named
 
 
 class Receiving:
     def test_messages_are_delivered_in_sequence_and_once(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
-        found = cursor.receive([message(1), message(2), message(2), message(3)])
+        inbox = Inbox(engine)
+        found = inbox.receive([message(1), message(2), message(2), message(3)])
         assert (found.stored, found.duplicates) == (3, 1)
-        assert cursor.receive([message(1), message(3)]).duplicates == 2
-        assert consume(cursor) == ["a1", "a2", "a3"]
-        assert cursor.receive([message(1), message(2), message(3)]).duplicates == 3
-        assert consume(cursor) == []
+        assert inbox.receive([message(1), message(3)]).duplicates == 2
+        assert consume(inbox) == ["a1", "a2", "a3"]
+        assert inbox.receive([message(1), message(2), message(3)]).duplicates == 3
+        assert consume(inbox) == []
         assert done(engine) == ["a1", "a2", "a3"]
 
     def test_what_is_ahead_waits_for_what_is_missing(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
-        cursor.receive([message(1), message(4), message(3), message(7)])
-        assert consume(cursor) == ["a1"]
-        (gap,) = gaps(cursor)
+        inbox = Inbox(engine)
+        inbox.receive([message(1), message(4), message(3), message(7)])
+        assert consume(inbox) == ["a1"]
+        (gap,) = gaps(inbox)
         assert gap == Gap("orders", "a", 2, 2, gap.since)
         assert gap.since > 0
-        cursor.receive([message(2)])
-        assert consume(cursor) == ["a2", "a3", "a4"]
-        assert [(gap.first, gap.last) for gap in gaps(cursor)] == [(5, 6)]
-        cursor.receive([message(6), message(5)])
-        assert consume(cursor) == ["a5", "a6", "a7"]
-        assert gaps(cursor) == []
-        assert counts(cursor).messages == 0
+        inbox.receive([message(2)])
+        assert consume(inbox) == ["a2", "a3", "a4"]
+        assert [(gap.first, gap.last) for gap in gaps(inbox)] == [(5, 6)]
+        inbox.receive([message(6), message(5)])
+        assert consume(inbox) == ["a5", "a6", "a7"]
+        assert gaps(inbox) == []
+        assert counts(inbox).messages == 0
 
     def test_a_message_that_waits_is_known_when_it_comes_again(self, engine: Engine) -> None:
-        cursor = Cursor(engine)
-        cursor.receive([message(3)])
-        assert cursor.receive([message(3)]).duplicates == 1
+        inbox = Inbox(engine)
+        inbox.receive([message(3)])
+        assert inbox.receive([message(3)]).duplicates == 1
         other = Message("orders", "a", 3, "Placed", b"another")
-        found = cursor.receive([other])
+        found = inbox.receive([other])
         assert (found.duplicates, found.conflicts, found.stored) == (1, 1, 0)
 
     @pytest.mark.parametrize("checked", [True, False])
@@ -62,33 +62,33 @@ class Receiving:
         if not checked:
             monkeypatch.setattr("stores.inbox.receive.fault", lambda *_: None)
         make_table(engine)
-        cursor = Cursor(engine)
+        inbox = Inbox(engine)
         wrong = [message(1, "c\ud800")]
         if checked:
             wrong += [message(2**63), message(2**64, "b"), message(-(2**70), "d")]
         if checked or engine.dialect.name == "postgresql":
             wrong += [message(1, "e\0"), message(1, random.Random(1).randbytes(4000).hex())]
         wrong += [message(1, "f", headers={"name": "\udfff"})]
-        found = cursor.receive([message(1), *wrong, message(1, "z"), message(2)])
+        found = inbox.receive([message(1), *wrong, message(1, "z"), message(2)])
         assert (found.stored, found.malformed) == (3, len(wrong))
-        assert sorted(consume(cursor)) == ["a1", "a2", "z1"]
-        assert counts(cursor).dead == len(wrong)
+        assert sorted(consume(inbox)) == ["a1", "a2", "z1"]
+        assert counts(inbox).dead == len(wrong)
 
     def test_the_longest_streams_and_the_highest_sequences_are_taken(self, engine: Engine) -> None:
         make_table(engine)
-        cursor, letters = Cursor(engine, "c" * 100), random.Random(1)
+        inbox, letters = Inbox(engine, "c" * 100), random.Random(1)
         long = "".join(chr(letters.randrange(0x10000, 0x1FFFF)) for _ in range(500))
         highest = 2**63 - 1
         messages = [message(1, long, "t" * 249), message(highest, "a"), message(highest - 1, "a")]
-        found = cursor.receive(messages)
+        found = inbox.receive(messages)
         assert (found.stored, found.malformed) == (3, 0)
-        assert cursor.receive(messages).duplicates == 3
-        assert [(gap.first, gap.last) for gap in gaps(cursor)] == [(1, highest - 2)]
-        assert len(consume(cursor)) == 1
+        assert inbox.receive(messages).duplicates == 3
+        assert [(gap.first, gap.last) for gap in gaps(inbox)] == [(1, highest - 2)]
+        assert len(consume(inbox)) == 1
 
     def test_streams_cursors_and_topics_are_apart(self, engine: Engine) -> None:
         make_table(engine)
-        one, two = Cursor(engine, "one"), Cursor(engine, "two")
+        one, two = Inbox(engine, "one"), Inbox(engine, "two")
         messages = [message(1, "b"), message(1, "a", "orders"), message(1, "a", "returns")]
         one.receive(messages)
         two.receive(messages[:1])
@@ -97,11 +97,11 @@ class Receiving:
 
     def test_more_waits_than_the_sequencer_looks_at_once(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
-        cursor.receive([message(n) for n in range(2500, 1, -1)])
-        assert consume(cursor) == []
-        cursor.receive([message(1)])
-        assert consume(cursor, batch=500) == named("a", range(1, 2501))
+        inbox = Inbox(engine)
+        inbox.receive([message(n) for n in range(2500, 1, -1)])
+        assert consume(inbox) == []
+        inbox.receive([message(1)])
+        assert consume(inbox, batch=500) == named("a", range(1, 2501))
 
     @settings(
         max_examples=15,
@@ -113,20 +113,20 @@ class Receiving:
     @given(seed=st.integers(0, 2**32), cut=st.integers(1, 30))
     def test_any_arrival_comes_to_the_same(self, engine: Engine, seed: int, cut: int) -> None:
         chance = random.Random(seed)
-        cursor = Cursor(engine, f"c{seed}-{cut}")
+        inbox = Inbox(engine, f"c{seed}-{cut}")
         sent = [message(n, stream) for stream in "abc" for n in range(1, 12)]
         arrived = sent + chance.choices(sent, k=20)
         chance.shuffle(arrived)
         came: list[str] = []
         with engine.connect() as connection:
             for first in range(0, len(arrived), cut):
-                found = cursor.receive(arrived[first : first + cut])
+                found = inbox.receive(arrived[first : first + cut])
                 assert found.stored + found.duplicates == len(arrived[first : first + cut])
                 for _ in range(chance.randrange(4)):
-                    with cursor.batch(connection, chance.randrange(1, 8)) as messages:
+                    with inbox.batch(connection, chance.randrange(1, 8)) as messages:
                         came += [each.content.decode() for each in messages]
             while True:
-                with cursor.batch(connection) as messages:
+                with inbox.batch(connection) as messages:
                     came += [each.content.decode() for each in messages]
                 if not messages:
                     break
@@ -135,10 +135,10 @@ class Receiving:
 
     def test_what_is_had_takes_constant_space(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
+        inbox = Inbox(engine)
         for first in range(1, 300, 100):
-            cursor.receive([message(n) for n in range(first, first + 100)])
-            consume(cursor, batch=30)
+            inbox.receive([message(n) for n in range(first, first + 100)])
+            consume(inbox, batch=30)
         with engine.connect() as connection:
             rows = [
                 connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -147,67 +147,67 @@ class Receiving:
         assert rows == [1, 1, 0]
 
     def test_what_can_be_of_no_stream_is_kept_with_the_reason(self, engine: Engine) -> None:
-        cursor = Cursor(engine)
-        found = cursor.receive(
+        inbox = Inbox(engine)
+        found = inbox.receive(
             [message(0), message(1, "nul\0"), message(1, "\ud800"), message(1, ""), message(2**63)],
             malformed=[("no header", None)],
         )
         assert (found.malformed, found.stored) == (6, 0)
-        assert counts(cursor).dead == 6
+        assert counts(inbox).dead == 6
 
     def test_a_stream_has_room_for_so_many_behind_a_gap(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine, room=10)
-        found = cursor.receive([message(5), message(10), message(11), message(1, "b")])
+        inbox = Inbox(engine, max_gap=10)
+        found = inbox.receive([message(5), message(10), message(11), message(1, "b")])
         assert [each.sequence for each in found.refused] == [11]
         assert found.stored == 3
-        cursor.receive([message(n) for n in range(1, 5)])
-        assert cursor.receive([message(11)]).stored == 1
-        assert counts(cursor).behind_gaps == 2
+        inbox.receive([message(n) for n in range(1, 5)])
+        assert inbox.receive([message(11)]).stored == 1
+        assert counts(inbox).behind_gaps == 2
 
     def test_offsets_move_with_the_messages_or_not_at_all(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
+        inbox = Inbox(engine)
         at = ("orders", 0)
-        cursor.receive([message(1)], read={at: Read(0, 5)})
-        assert cursor.offsets() == {at: 5}
+        inbox.receive([message(1)], read={at: Read(0, 5)})
+        assert inbox.offsets() == {at: 5}
         with pytest.raises(Fenced, match="orders/0 is not at offset 3"):
-            cursor.receive([message(2)], read={at: Read(3, 9)})
-        assert cursor.offsets() == {at: 5}
-        assert consume(cursor) == ["a1"]
+            inbox.receive([message(2)], read={at: Read(3, 9)})
+        assert inbox.offsets() == {at: 5}
+        assert consume(inbox) == ["a1"]
 
     def test_void_messages_are_passed_in_their_turn(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
-        cursor.receive([message(2, void=True), message(3), message(4, void=True)])
-        assert consume(cursor) == []
-        cursor.receive([message(1)])
-        assert consume(cursor) == ["a1", "a3"]
-        assert counts(cursor).messages == 0
-        cursor.receive([message(5)])
-        assert consume(cursor) == ["a5"]
+        inbox = Inbox(engine)
+        inbox.receive([message(2, void=True), message(3), message(4, void=True)])
+        assert consume(inbox) == []
+        inbox.receive([message(1)])
+        assert consume(inbox) == ["a1", "a3"]
+        assert counts(inbox).messages == 0
+        inbox.receive([message(5)])
+        assert consume(inbox) == ["a5"]
 
     def test_a_long_run_of_void_messages_is_passed(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine)
-        cursor.receive([message(n, void=n < 1500) for n in range(1, 1501)])
-        assert consume(cursor) == ["a1500"]
+        inbox = Inbox(engine)
+        inbox.receive([message(n, void=n < 1500) for n in range(1, 1501)])
+        assert consume(inbox) == ["a1500"]
 
     def test_records_of_an_output_topic_merely_grow(self, engine: Engine) -> None:
         make_table(engine)
-        cursor = Cursor(engine, order="growing")
-        cursor.receive([message(-3), message(4), message(9), message(4), message(5)])
-        assert consume(cursor) == ["a-3", "a4", "a9"]
-        found = cursor.receive([message(9), message(2, epoch=1), message(12), message(7, epoch=1)])
+        inbox = Inbox(engine, order="monotonic")
+        inbox.receive([message(-3), message(4), message(9), message(4), message(5)])
+        assert consume(inbox) == ["a-3", "a4", "a9"]
+        found = inbox.receive([message(9), message(2, epoch=1), message(12), message(7, epoch=1)])
         assert (found.stored, found.duplicates) == (2, 2)
-        assert consume(cursor) == ["a2", "a7"]
-        assert cursor.receive([message(7, epoch=1), message(99)]).stored == 0
+        assert consume(inbox) == ["a2", "a7"]
+        assert inbox.receive([message(7, epoch=1), message(99)]).stored == 0
 
     def test_the_dead_do_not_grow_for_ever_and_stay_counted(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "3")
-        one, other = Cursor(engine, "one"), Cursor(engine, "other")
+        one, other = Inbox(engine, "one"), Inbox(engine, "other")
         other.receive([], malformed=[("of the other", b"x")])
         for number in range(5):
             one.receive([], malformed=[(f"{number} a", b"x"), (f"{number} b", None)])
@@ -223,17 +223,17 @@ class Receiving:
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SEQUITUR_DEAD_DAYS", "2")
-        cursor = Cursor(engine)
-        cursor.receive([], malformed=[("old", b"x"), ("new", b"x")])
+        inbox = Inbox(engine)
+        inbox.receive([], malformed=[("old", b"x"), ("new", b"x")])
         with engine.begin() as connection:
             aged = update(DEAD).where(DEAD.c.reason == "old")
             connection.execute(aged.values(at=DEAD.c.at - 3 * 86_400_000))
-        cursor.receive([], malformed=[("newer", b"x")])
-        assert (counts(cursor).dead, counts(cursor).dead_removed) == (3, 1)
+        inbox.receive([], malformed=[("newer", b"x")])
+        assert (counts(inbox).dead, counts(inbox).dead_removed) == (3, 1)
 
     def test_gaps_are_told_page_by_page(self, engine: Engine) -> None:
-        cursor = Cursor(engine)
-        cursor.receive([message(2, f"s{number:03}") for number in range(25)])
-        pages = [gaps(cursor, 10, skip) for skip in (0, 10, 20, 30)]
+        inbox = Inbox(engine)
+        inbox.receive([message(2, f"s{number:03}") for number in range(25)])
+        pages = [gaps(inbox, 10, skip) for skip in (0, 10, 20, 30)]
         assert [len(page) for page in pages] == [10, 10, 5, 0]
         assert len({gap.stream for page in pages for gap in page}) == 25

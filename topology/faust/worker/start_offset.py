@@ -4,21 +4,23 @@ from aiokafka import TopicPartition
 from mode import get_logger
 
 from topology.engine.intake import Taken
-from topology.faust.worker.context import Shared
+from topology.faust.worker.context import WorkerContext
 
 logger = get_logger(__name__)
 
 
-async def start_of(shared: Shared, partition: TopicPartition) -> tuple[int, int, Taken]:
+async def committed_start(
+    context: WorkerContext, partition: TopicPartition
+) -> tuple[int, int, Taken]:
     """(first offset there is, offset to start at, what became of the messages before it)."""
-    found = (await shared.offsets.committed([partition])).get(partition)
-    first = await shared.together.first(partition)
+    found = (await context.offsets.committed([partition])).get(partition)
+    first = await context.shared_reader.first(partition)
     if found is None:
         return first, first, Taken()
-    return first, behind(partition, found.offset, first), found.taken
+    return first, clamp_to_log_start(partition, found.offset, first), found.taken
 
 
-def behind(partition: TopicPartition, offset: int, first: int) -> int:
+def clamp_to_log_start(partition: TopicPartition, offset: int, first: int) -> int:
     """`offset`, or the first one there is if that is higher: then messages were lost."""
     if offset < first:
         logger.error(

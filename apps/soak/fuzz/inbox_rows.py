@@ -1,14 +1,14 @@
-"""Rows of a cursor, whatever is in them: each is delivered, or its stream is parked."""
+"""Rows of an inbox, whatever is in them: each is delivered, or its stream is parked."""
 
 from typing import Any
 
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from apps.soak.fuzz.cursor_requests import fresh
+from apps.soak.fuzz.inbox_requests import fresh
 from apps.soak.fuzz.log_rows import COLUMN_VALUES
 from stores.inbox.commands import counts, parked, redrive, unpark
-from stores.inbox.inbox import Cursor, Message
+from stores.inbox.inbox import Inbox, Message
 
 _STREAMS = "abc"
 _NUMBER = 3
@@ -16,10 +16,10 @@ Change = tuple[str, int, str, Any]
 """Stream, sequence, column and value."""
 
 
-class CursorRows:
+class InboxRows:
     """Three streams of three messages, of which some columns were changed by hand."""
 
-    name = "cursor-rows"
+    name = "inbox-rows"
 
     def strategy(self) -> st.SearchStrategy[tuple[int, list[Change]]]:
         """Up to three changes, and how many messages are delivered at a time."""
@@ -32,42 +32,42 @@ class CursorRows:
     def run(self, input: tuple[int, list[Change]]) -> None:
         """What was changed is not in the way of other streams, which are delivered in order."""
         batch, changes = input
-        cursor = Cursor(fresh(self.name))
-        cursor.receive(
+        inbox = Inbox(fresh(self.name))
+        inbox.receive(
             Message("t", stream, at, "Ok", b"x", {"h": "v"})
             for stream in _STREAMS
             for at in range(1, _NUMBER + 1)
         )
-        with cursor.engine.begin() as connection:
+        with inbox.engine.begin() as connection:
             for stream, at, column, value in changes:
                 of = "(SELECT id FROM sequitur_cursor_streams WHERE stream = :stream)"
                 sql = f"UPDATE OR IGNORE sequitur_cursor_messages SET {column} = :value"
                 values = {"value": value, "stream": stream, "at": at}
                 connection.execute(text(f"{sql} WHERE stream_id = {of} AND sequence = :at"), values)
-        came = _deliver(cursor, batch)
-        stuck = {each.stream for each in parked(cursor)}
+        came = _deliver(inbox, batch)
+        stuck = {each.stream for each in parked(inbox)}
         changed = {stream for stream, *_ in changes}
         assert stuck <= changed
         for stream in set(_STREAMS) - changed:
             assert [at for of, at in came if of == stream] == list(range(1, _NUMBER + 1))
         # An operator can try it again, and can go on without it; each time it is counted.
-        while found := parked(cursor):
-            redrive(cursor, "t", found[0].stream)
-            came += _deliver(cursor, batch)
-            assert unpark(cursor, "t", found[0].stream) == found[0].sequence
-            came += _deliver(cursor, batch)
-        known = counts(cursor)
+        while found := parked(inbox):
+            redrive(inbox, "t", found[0].stream)
+            came += _deliver(inbox, batch)
+            assert unpark(inbox, "t", found[0].stream) == found[0].sequence
+            came += _deliver(inbox, batch)
+        known = counts(inbox)
         assert known.messages == 0, known
         void = len(_STREAMS) * _NUMBER - len(came) - known.dead
         assert 0 <= void <= len(changes)
         assert sorted(came) == sorted(set(came))
 
 
-def _deliver(cursor: Cursor, batch: int) -> list[tuple[str, int]]:
+def _deliver(inbox: Inbox, batch: int) -> list[tuple[str, int]]:
     came: list[tuple[str, int]] = []
-    with cursor.engine.connect() as connection:
+    with inbox.engine.connect() as connection:
         while True:
-            with cursor.batch(connection, batch) as messages:
+            with inbox.batch(connection, batch) as messages:
                 came += [(each.stream, each.sequence) for each in messages]
             if not messages:
                 return came
