@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from apps.cursor.interpret import (
+from sequitur.inbox.interpret import (
     Interpret,
     Malformations,
     inspected,
@@ -14,8 +14,8 @@ from apps.cursor.interpret import (
     relayed,
     voids,
 )
-from apps.soak.fuzz.inbox_requests import check, drain, fresh
-from apps.soak.fuzz.mutation import bodies, changed_bytes, headers
+from soak.fuzz.inbox_requests import check, drain, fresh
+from soak.fuzz.mutation import bodies, changed_bytes, headers
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox, Read
 from stores.message import Message

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from apps.relay.reading import tolerant
-from apps.relay.records import headers_of
-from apps.relay.refusals import divided
-from apps.relay.wire import decode, encode
-from apps.soak.fuzz.inbox_requests import fresh
+from sequitur.relay.reading import tolerant
+from sequitur.relay.records import headers_of
+from sequitur.relay.refusals import divided
+from sequitur.relay.wire import decode, encode
+from soak.fuzz.inbox_requests import fresh
 from stores.db.data_errors import OF_DATA
 from stores.message import Message
 from stores.outbox.log import MessageLog

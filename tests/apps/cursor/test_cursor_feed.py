@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from apps.cursor.feed import Feed
-from apps.cursor.interpret import inspected, interpreted, output_records, relayed
-from apps.relay.records import headers_of
+from sequitur.inbox.feed import Feed
+from sequitur.inbox.interpret import inspected, interpreted, output_records, relayed
+from sequitur.relay.records import headers_of
 from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox
 from stores.message import Message

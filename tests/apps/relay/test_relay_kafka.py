@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from apps.cursor.feed import Feed
-from apps.cursor.interpret import inspected
-from apps.relay.kafka_link import KafkaLink
-from apps.relay.link import Missing, Superseded
-from apps.relay.records import missing_of
-from apps.relay.relay import Relay
-from apps.relay.requests import requests
-from apps.relay.turn import Pace
-from apps.soak.check import read
+from sequitur.inbox.feed import Feed
+from sequitur.inbox.interpret import inspected
+from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.link import Missing, Superseded
+from sequitur.relay.records import missing_of
+from sequitur.relay.relay import Relay
+from sequitur.relay.requests import requests
+from sequitur.relay.turn import Pace
+from soak.check import read
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
