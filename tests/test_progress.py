@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from apps.local.home import ROOT
+from checkout.checks import pytest_arguments
+from sequitur.local.home import ROOT
 from tests.progress import Progress
 
 TESTS = """
@@ -31,7 +32,7 @@ def test_starts_a_process(): pass
 
 def test_failures_are_told_at_once_and_parts_are_counted(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    options = ["-n", "1", "-p", "tests.progress", "-o", "markers=integration: x"]
+    options = [*pytest_arguments(fast=False), "-n", "1", "-o", "markers=integration: x"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options, "test_it.py"],
         cwd=tmp_path,

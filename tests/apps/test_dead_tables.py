@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.dead_tables import main
+from sequitur.materialize.dead_tables import main
 from stores.sinks import DeadLimit, StoreError, keep_from, open_sink
 
 

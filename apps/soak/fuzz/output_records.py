@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from apps.local.postgres import Postgres
-from apps.soak.fuzz.mutation import bodies
+from checkout.postgres import Postgres
+from soak.fuzz.mutation import bodies
 from stores.sinks import Sink, open_sink
 from topology import Table
 

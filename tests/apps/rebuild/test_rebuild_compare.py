@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from apps.rebuild.compare import Compared, compare
+from sequitur.rebuild.compare import Compared, compare
 from stores.sinks import Sink, open_sink
 from topology import Table
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apps.rebuild.load import Loader, Refused
+from sequitur.rebuild.load import Loader, Refused
 from stores.sinks import Position, open_sink
 from topology import Table
 from topology.spark.slices import Emitted, Slices

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 from stores.sinks import Batch, OutputRecord, open_sink
 from tests.contracts.sink import ORDERS, TOPIC, delete, upsert, value
 
