@@ -18,6 +18,7 @@ from apps.bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
 from apps.bench.spark.run import SparkOptions
 from apps.bench.spark.run import run as run_spark
 from apps.local.home import HOME, ROOT, LocalError, locked
+from apps.signals import interrupted_by
 
 
 def _names(known: list[str]) -> Callable[[str], list[str]]:
@@ -108,6 +109,7 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the bench; return the exit status: 0 only where every output was right."""
     wanted = options(arguments)
+    interrupted_by()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

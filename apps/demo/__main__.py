@@ -12,6 +12,7 @@ from apps.demo.run import Demo, Options, Outcome, Stuck
 from apps.demo.summary import summary
 from apps.flights.network import Network
 from apps.local.home import HOME, LocalError, locked
+from apps.signals import interrupted_by
 
 _DIFFERENCES_SHOWN = 20
 _LOCK = "sequitur-demo.lock"
@@ -120,6 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not ours:
             display.say(f"another demo is running in {chosen.folder}; choose another --folder")
             return 1
+        interrupted_by()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _terminated)
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from apps.local.console import say
 from apps.local.home import ROOT
 from apps.local.process import spawn
+from apps.signals import interrupted_by
 
 # What pytest says at the very end: === 12 passed, 1 skipped in 3.45s ===
 _CLOSING = re.compile(
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--fast", action="store_true", help="leave out the tests that need the broker or Spark"
     )
     options, others = parser.parse_known_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything is stopped
+    interrupted_by(signal.SIGTERM)
     with ThreadPoolExecutor(max_workers=1) as beside:
         checks = [beside.submit(_check, name, command) for name, command in _CHECKS.items()]
         tests = _pytest(pytest_arguments(options.fast) + others)

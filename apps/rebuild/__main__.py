@@ -26,7 +26,7 @@ from apps.arguments import URL_HELP, Parser, add_broker, add_kafka, url
 from apps.kafka_options import OptionError, kafka_options, without_secrets
 from apps.open_sink import opened
 from apps.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
-from apps.signals import take_signals
+from apps.signals import interrupted_by, take_signals
 from apps.submitted import stopped_in_order
 from stores.db.urls import without_password
 from stores.sinks.sink import OLD
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_to_stderr([place])
     for loud, level in (("aiokafka", "CRITICAL"), ("faust", "WARNING"), ("kafka", "WARNING")):
         logging.getLogger(loud).setLevel(level)  # what ends it is told by itself
+    interrupted_by()
     commands = {"run": _run, "drop": _drop, "shadows": _shadows, "export": _export}
     try:
         return commands[options.command](options)

@@ -12,10 +12,10 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from types import FrameType
 
 from apps.local.broker import Broker
 from apps.local.home import HOME
+from apps.signals import interrupted_by
 from apps.soak.chaos import Soak, let_work
 from apps.soak.check import check
 from apps.soak.done import Done, Round, lasts, load, save, table
@@ -126,10 +126,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()
 
-    def end(*_: FrameType | int | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    interrupted_by(signal.SIGTERM)
     home = HOME / "soak"
     state = home / "done.json"
     done = load(state, options.seed)

@@ -22,6 +22,7 @@ from apps.local.broker import Broker
 from apps.local.home import HOME
 from apps.local.postgres import Postgres
 from apps.local.process import tail
+from apps.signals import interrupted_by
 from apps.soak.done import Done, Round, lasts, load, save, table
 from apps.soak.materializers import Materializer
 from apps.soak.views import PARTITIONS, TABLE, Views
@@ -119,10 +120,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()
 
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    interrupted_by(signal.SIGTERM)
     kinds = KINDS if options.store == "all" else (options.store,)
     home = HOME / "soak-sinks"
     state = home / "done.json"
