@@ -1,4 +1,4 @@
-"""`python -m apps.bench`, which scripts/bench runs after set-up."""
+"""`python -m bench`, which scripts/bench runs after set-up."""
 
 import argparse
 import signal
@@ -9,16 +9,16 @@ from types import FrameType
 
 from rich.console import Console
 
-from apps.bench.delivery.kept import PARTS
-from apps.bench.delivery.run import DeliveryOptions
-from apps.bench.delivery.run import run as run_delivery
-from apps.bench.engine import SCENARIOS, Options, run
-from apps.bench.peers.registry import PEERS
-from apps.bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
-from apps.bench.spark.run import SparkOptions
-from apps.bench.spark.run import run as run_spark
-from apps.local.home import HOME, ROOT, LocalError, locked
-from apps.signals import interrupted_by
+from bench.delivery.kept import PARTS
+from bench.delivery.run import DeliveryOptions
+from bench.delivery.run import run as run_delivery
+from bench.engine import SCENARIOS, Options, run
+from bench.peers.registry import PEERS
+from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
+from bench.spark.run import SparkOptions
+from bench.spark.run import run as run_spark
+from sequitur.cli.signals import interrupted_by
+from sequitur.local.home import HOME, ROOT, LocalError, locked
 
 
 def _names(known: list[str]) -> Callable[[str], list[str]]:
@@ -66,7 +66,7 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions | Deli
     add("--broker", help="host:port of a broker to use; default: one of the bench's own")
     add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
     add("--page", type=Path, default=ROOT / "docs" / "benchmarks-spark.md", help="to be written")
-    delivery = commands.add_parser("delivery", help="capture, relay and cursor, on PostgreSQL")
+    delivery = commands.add_parser("delivery", help="capture, relay and inbox, on PostgreSQL")
     add = delivery.add_argument
     add("--n", type=_count, default=5_000_000, help="messages of the backlog (default %(default)s)")
     add("--rate", type=_count, default=1_000, help="transactions/s for latency (%(default)s)")

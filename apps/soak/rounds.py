@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.signals import interrupted_by
-from apps.soak.done import Done, Round, lasts, load, save
+from sequitur.cli.signals import interrupted_by
+from soak.done import Done, Round, lasts, load, save
 
 Run = Callable[[str, Path, int, int], Round]
 """(way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is wrong."""

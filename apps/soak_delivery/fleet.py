@@ -13,20 +13,20 @@ from confluent_kafka.cimpl import NewTopic
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.local.broker import Broker
-from apps.local.home import LocalError
-from apps.local.kafka_probe import answers
-from apps.local.ports import HOST, free_port
-from apps.local.postgres import Postgres
-from apps.local.process import spawn
-from apps.running import TOKEN
-from apps.soak_delivery.part import CURSOR, LOG, SEEN, make, seen
-from apps.warehouse import stock
-from apps.warehouse.orders import TOPIC, Orders
+from checkout.postgres import Postgres
+from sequitur.cli.running import TOKEN
+from sequitur.local.broker import Broker
+from sequitur.local.home import LocalError
+from sequitur.local.kafka_probe import answers
+from sequitur.local.ports import HOST, free_port
+from sequitur.local.process import spawn
+from soak_delivery.part import INBOX, LOG, SEEN, make, seen
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.outbox.log import MessageLog
+from warehouse import stock
+from warehouse.orders import TOPIC, Orders
 
 LEASE = 2.0
 YOUNG = 15.0
@@ -38,17 +38,17 @@ CONSUMERS = ("consumer 1", "consumer 2")
 RECEIVER = "receiver"
 PARTS = (*PRODUCERS, *RELAYS, RECEIVER, *CONSUMERS)
 ORDERS_SERVER, WAREHOUSE_SERVER = "orders database", "warehouse database"
-LOG_SERVER, CURSOR_SERVER = "log database", "cursor database"
-WITHIN = {LOG_SERVER: ORDERS_SERVER, CURSOR_SERVER: WAREHOUSE_SERVER}
+LOG_SERVER, INBOX_SERVER = "log database", "inbox database"
+WITHIN = {LOG_SERVER: ORDERS_SERVER, INBOX_SERVER: WAREHOUSE_SERVER}
 """What is in another one's database, unless it is apart."""
 SIDES = {"producers": (ORDERS_SERVER, LOG, LOG_SERVER),
-         "consumers": (WAREHOUSE_SERVER, CURSOR, CURSOR_SERVER)}  # fmt: skip
+         "consumers": (WAREHOUSE_SERVER, INBOX, INBOX_SERVER)}  # fmt: skip
 """Who decides in which database, and the name and database of who takes part, if it is apart."""
 
 
 class Fleet:
     """Everything of one soak, in `folder`. servers: the databases' own, by name; none for SQLite,
-    and those of log and cursor only if they are apart, for two-phase commit.
+    and those of log and inbox only if they are apart, for two-phase commit.
 
     broker: of the way by Kafka; without one the way is HTTP.
     """
@@ -88,7 +88,7 @@ class Fleet:
         """Make the tables and the topic, start all parts, and wait until they work."""
         Orders(self.engine(ORDERS_SERVER), apart=self.engine(LOG_SERVER)).make()
         make(self.engine(WAREHOUSE_SERVER))
-        Cursor(self.engine(CURSOR_SERVER), CURSOR)
+        Inbox(self.engine(INBOX_SERVER), INBOX)
         if self.broker is not None:
             self._make_topic(self.broker)
         for name in PARTS:
@@ -114,18 +114,18 @@ class Fleet:
 
     def _command(self, name: str) -> list[str]:
         orders, log = self.urls[ORDERS_SERVER], self.urls[LOG_SERVER]
-        warehouse, cursor = self.urls[WAREHOUSE_SERVER], self.urls[CURSOR_SERVER]
-        part, kafka = "apps.soak_delivery.part", self.broker is not None
+        warehouse, inbox = self.urls[WAREHOUSE_SERVER], self.urls[INBOX_SERVER]
+        part, kafka = "soak_delivery.part", self.broker is not None
         if name in PRODUCERS:
             return [part, "produce", orders, log, f"{self.seed}-{name}-{self._began}"]
         if name in CONSUMERS:
-            return [part, "consume", warehouse, cursor, "1" if name == CONSUMERS[0] else "20"]
+            return [part, "consume", warehouse, inbox, "1" if name == CONSUMERS[0] else "20"]
         if name in RELAYS:
             way = ["kafka"] if kafka else ["http", "--to", f"http://{HOST}:{self._port}"]
             options = ["--lease", f"{LEASE}", "--acknowledged", "10", "--page", "300"]
-            return ["apps.relay", *way, "--log", log, *options]
+            return ["sequitur.relay.command", *way, "--log", log, *options]
         way = ["feed", "--topic", TOPIC] if kafka else ["serve", "--port", str(self._port)]
-        return ["apps.cursor", *way, "--store", cursor, "--cursor", CURSOR]
+        return ["sequitur.inbox.command", *way, "--store", inbox, "--name", INBOX]
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
@@ -214,9 +214,9 @@ class Fleet:
             came = processed.get(order, [])
             if came != list(range(1, changes + 1)):
                 found.append(f"order {order}: of 1 to {changes} came {came}")
-        left = counts(Cursor(self.engine(CURSOR_SERVER), CURSOR))
+        left = counts(Inbox(self.engine(INBOX_SERVER), INBOX))
         if left.messages or left.parked or left.dead:
-            found.append(f"the cursor is not empty: {left}")
+            found.append(f"the inbox is not empty: {left}")
         if rest := self._rest():
             found.append(f"{rest} messages are in the log that were delivered")
         return found
@@ -229,7 +229,7 @@ class Fleet:
         """Resolve by command what a side left in doubt; whether nothing is in doubt any more."""
         deciding, name, server = SIDES[side]
         databases = ["--decisions", self.urls[deciding], "--participant"]
-        command = ["apps.two_phase", "resolve", *databases, f"{name}={self.urls[server]}"]
+        command = ["sequitur.two_phase", "resolve", *databases, f"{name}={self.urls[server]}"]
         until = time.monotonic() + seconds
         with (self.folder / "resolve.log").open("ab") as log:
             while time.monotonic() < until:

@@ -1,7 +1,7 @@
-"""The two parts of the soak that are its own: who places orders, and who works off the cursor.
+"""The two parts of the soak that are its own: who places orders, and who works off the inbox.
 
-python -m apps.soak_delivery.part produce ORDERS-URL LOG-URL SEED
-python -m apps.soak_delivery.part consume WAREHOUSE-URL CURSOR-URL BATCH
+python -m soak_delivery.part produce ORDERS-URL LOG-URL SEED
+python -m soak_delivery.part consume WAREHOUSE-URL INBOX-URL BATCH
 
 Where the two URLs differ, it is by two-phase commit.
 """
@@ -28,18 +28,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.warehouse import stock
-from apps.warehouse.orders import ORDERS, Orders
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Cursor
+from stores.inbox._two_phase import two_phase_delivery
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import Message
-from stores.inbox.two_phase_delivery import two_phase_delivery
 from stores.inbox.work import NAP, work
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
+from warehouse import stock
+from warehouse.orders import ORDERS, Orders
 
-CURSOR, LOG = "warehouse", "log"
-"""Names: of the cursor, and of it and the log as they take part in two-phase commit."""
+INBOX, LOG = "warehouse", "log"
+"""Names: of the inbox, and of it and the log as they take part in two-phase commit."""
 STREAMS = 120
 """Orders at most; each has many changes."""
 PAUSE = 0.004
@@ -132,17 +132,17 @@ def produce(url: str, log_url: str, seed: str, stopped: Event) -> None:
             stopped.wait(0.2)
 
 
-def consume(url: str, cursor_url: str, batch: int, stopped: Event) -> None:
+def consume(url: str, inbox_url: str, batch: int, stopped: Event) -> None:
     """Deliver until it is told to stop."""
-    cursor = Cursor(open_engine(cursor_url), CURSOR, backoff=0.2, attempts=20)
-    if url == cursor_url:
-        work(cursor, handle, stopped, batch=batch)
+    inbox = Inbox(open_engine(inbox_url), INBOX, backoff=0.2, attempts=20)
+    if url == inbox_url:
+        work(inbox, handle, stopped, batch=batch)
         return
     # The warehouse decides: what is processed is there before the stream's next message is free.
-    coordinator = Coordinator(open_engine(url), {CURSOR: cursor.engine})
+    coordinator = Coordinator(open_engine(url), {INBOX: inbox.engine})
     while not stopped.is_set():
         try:
-            with two_phase_delivery(cursor, coordinator) as (message, connections):
+            with two_phase_delivery(inbox, coordinator) as (message, connections):
                 if message is not None:
                     handle(connections[0], message)
             if message is None:

@@ -1,4 +1,4 @@
-"""SQLAlchemy engines by URL, as message logs and cursors use them."""
+"""SQLAlchemy engines by URL, as message logs and inboxes use them."""
 
 from pathlib import Path
 from typing import Any

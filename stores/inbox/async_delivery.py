@@ -5,29 +5,29 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from stores.inbox.inbox import Cursor
-from stores.inbox.message import CursorError, Message
+from stores.inbox.inbox import Inbox
+from stores.inbox.message import InboxError, Message
 
 
 @asynccontextmanager
-async def adelivery(cursor: Cursor, connection: AsyncConnection) -> AsyncIterator[Message | None]:
-    """As `Cursor.delivery`, on a connection to the cursor's database."""
-    transaction, found = await connection.run_sync(cursor.begin, 1, 1)
+async def adelivery(inbox: Inbox, connection: AsyncConnection) -> AsyncIterator[Message | None]:
+    """As `Inbox.delivery`, on a connection to the inbox's database."""
+    transaction, found = await connection.run_sync(inbox.begin, 1, 1)
     if transaction is None or found is None:
         yield None
         return
     try:
         yield found.messages[0]
         if not transaction.is_active:
-            raise CursorError(
+            raise InboxError(
                 "the transaction of a delivery was ended within its block; leave commit and "
                 "rollback to the delivery, and raise an exception to have it rolled back"
             )
-        await connection.run_sync(cursor.delivering.settle, found)
+        await connection.run_sync(inbox.delivering.settle, found)
         await connection.run_sync(lambda _: transaction.commit())
     except Exception as error:
         failure = error
-        await connection.run_sync(lambda c: cursor.failed(c, found, failure))
+        await connection.run_sync(lambda c: inbox.failed(c, found, failure))
         raise
     except BaseException:
         await connection.run_sync(lambda _: transaction.rollback())

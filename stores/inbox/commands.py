@@ -1,4 +1,4 @@
-"""What an operator asks of a cursor and tells it: gaps, parked streams, redrive, unpark."""
+"""What an operator asks of an inbox and tells it: gaps, parked streams, redrive, unpark."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury, dead_counts
-from stores.inbox.inbox import Cursor
-from stores.inbox.message import CursorError, Gap, Parked, shown
+from stores.inbox.inbox import Inbox
+from stores.inbox.message import Gap, InboxError, Parked, shown
 from stores.inbox.tables import DELIVERIES, MESSAGES, STREAMS
 from topology.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """streams: known. messages: in the cursor, of which `behind_gaps` cannot be delivered yet.
+    """streams: known. messages: in the inbox, of which `behind_gaps` cannot be delivered yet.
 
     dead: what was no message, and what streams went on without; `dead_removed` of it is kept no
     longer.
@@ -29,10 +29,10 @@ class Counts:
     dead_removed: int = 0
 
 
-def counts(cursor: Cursor) -> Counts:
+def counts(inbox: Inbox) -> Counts:
     """How much there is."""
     columns = STREAMS.c
-    mine = columns.cursor == cursor.name
+    mine = columns.cursor == inbox.name
     streams = select(
         func.count(), func.coalesce(func.sum(columns.waiting), 0), func.count(columns.parked)
     ).where(mine)
@@ -41,18 +41,18 @@ def counts(cursor: Cursor) -> Counts:
         .select_from(MESSAGES.join(STREAMS, columns.id == MESSAGES.c.stream_id))
         .where(mine)
     )
-    with cursor.engine.connect() as connection:
+    with inbox.engine.connect() as connection:
         known, behind, parked = connection.execute(streams).one()
         return Counts(
             known,
             connection.execute(messages).scalar_one(),
             int(behind),
             parked,
-            *dead_counts(connection, cursor.name),
+            *dead_counts(connection, inbox.name),
         )
 
 
-def gaps(cursor: Cursor, limit: int = 100, skip: int = 0) -> list[Gap]:
+def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
     """The streams that wait for something, the oldest gap first; of each the first gap.
 
     limit: so many at most, after the first `skip`.
@@ -60,7 +60,7 @@ def gaps(cursor: Cursor, limit: int = 100, skip: int = 0) -> list[Gap]:
     columns = STREAMS.c
     waiting = (
         select(columns.id, columns.topic, columns.stream, columns.received, columns.since)
-        .where(columns.cursor == cursor.name, columns.waiting > 0)
+        .where(columns.cursor == inbox.name, columns.waiting > 0)
         .order_by(columns.since, columns.id)
         .limit(limit)
         .offset(skip)
@@ -74,14 +74,14 @@ def gaps(cursor: Cursor, limit: int = 100, skip: int = 0) -> list[Gap]:
         .group_by(*waiting.c)
         .order_by(waiting.c.since, waiting.c.id)
     )
-    with cursor.engine.connect() as connection:
+    with inbox.engine.connect() as connection:
         return [
             Gap(topic, stream, received + 1, lowest - 1, since)
             for topic, stream, received, since, lowest in connection.execute(found)
         ]
 
 
-def parked(cursor: Cursor, limit: int = 100) -> list[Parked]:
+def parked(inbox: Inbox, limit: int = 100) -> list[Parked]:
     """The streams that were set aside, by id."""
     columns = STREAMS.c
     found = (
@@ -89,29 +89,29 @@ def parked(cursor: Cursor, limit: int = 100) -> list[Parked]:
         .add_columns(DELIVERIES.c.attempts, columns.parked, func.count())
         .join(DELIVERIES, DELIVERIES.c.stream_id == columns.id)
         .join(MESSAGES, MESSAGES.c.stream_id == columns.id)
-        .where(columns.cursor == cursor.name, columns.parked.is_not(None))
+        .where(columns.cursor == inbox.name, columns.parked.is_not(None))
         .group_by(columns.id, columns.topic, columns.stream, DELIVERIES.c.attempts)
         .group_by(columns.parked)
         .order_by(columns.id)
         .limit(limit)
     )
-    with cursor.engine.connect() as connection:
+    with inbox.engine.connect() as connection:
         return [Parked(*row) for row in connection.execute(found)]
 
 
-def redrive(cursor: Cursor, topic: str, stream: str) -> None:
-    """Deliver a parked stream again, from the failed message on. Raises CursorError."""
-    with cursor.engine.begin() as connection:
-        _release(connection, _parked(connection, cursor, topic, stream))
+def redrive(inbox: Inbox, topic: str, stream: str) -> None:
+    """Deliver a parked stream again, from the failed message on. Raises InboxError."""
+    with inbox.engine.begin() as connection:
+        _release(connection, _parked(connection, inbox, topic, stream))
 
 
-def unpark(cursor: Cursor, topic: str, stream: str) -> int:
+def unpark(inbox: Inbox, topic: str, stream: str) -> int:
     """Go on with a parked stream without the failed message, which is kept among the dead.
 
-    Returns its sequence. Raises CursorError.
+    Returns its sequence. Raises InboxError.
     """
-    with cursor.engine.begin() as connection:
-        of = _parked(connection, cursor, topic, stream)
+    with inbox.engine.begin() as connection:
+        of = _parked(connection, inbox, topic, stream)
         columns = MESSAGES.c
         head = connection.execute(
             select(columns.epoch, columns.sequence, columns.kind, columns.content)
@@ -129,7 +129,7 @@ def unpark(cursor: Cursor, topic: str, stream: str) -> int:
             "kind": None if kind is None else shown(str(kind)),
             "content": _bytes(content),
         }
-        bury(connection, cursor.name, [line], cursor.receiving.keep)
+        bury(connection, inbox.name, [line], inbox.receiving.keep)
         connection.execute(
             delete(MESSAGES).where(
                 columns.stream_id == of, columns.epoch == epoch, columns.sequence == sequence
@@ -149,25 +149,23 @@ def _bytes(content: object) -> bytes:
     return shown(repr(content)).encode()
 
 
-def _parked(connection: Connection, cursor: Cursor, topic: str, stream: str) -> int:
+def _parked(connection: Connection, inbox: Inbox, topic: str, stream: str) -> int:
     """The id of a parked stream, both of its lines locked, in the order that deliveries do."""
     begin_writing(connection)
     named = f"stream {printable(repr(stream))} of {printable(repr(topic))}"
     found: ColumnElement[bool] = (
-        (STREAMS.c.cursor == cursor.name)
-        & (STREAMS.c.topic == topic)
-        & (STREAMS.c.stream == stream)
+        (STREAMS.c.cursor == inbox.name) & (STREAMS.c.topic == topic) & (STREAMS.c.stream == stream)
     )
     of = connection.execute(select(STREAMS.c.id).where(found)).scalar_one_or_none()
     if of is None:
-        raise CursorError(
-            f"cursor {cursor.name}: there is no {named}; look for it among the parked ones"
+        raise InboxError(
+            f"inbox {inbox.name}: there is no {named}; look for it among the parked ones"
         )
     lock = select(DELIVERIES.c.stream_id).where(DELIVERIES.c.stream_id == of)
     connection.execute(lock.with_for_update()).all()
     line = select(STREAMS.c.parked).where(STREAMS.c.id == of).with_for_update()
     if connection.execute(line).scalar_one() is None:
-        raise CursorError(f"cursor {cursor.name}: {named} is not parked")
+        raise InboxError(f"inbox {inbox.name}: {named} is not parked")
     return int(of)
 
 

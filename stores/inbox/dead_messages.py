@@ -1,4 +1,4 @@
-"""The dead of a cursor: what is no message, and what its stream went on without; kept for a while.
+"""The dead of an inbox: what is no message, and what its stream went on without; kept for a while.
 
 Kept are the newest, as many and for as long as a read store keeps its dead records; see
 `stores.sinks.dead_limit`. Those that were removed stay counted.
@@ -16,20 +16,20 @@ from stores.sinks.dead_limit import DAY, DeadLimit
 
 
 def bury(
-    connection: Connection, cursor: str, lines: Sequence[dict[str, Any]], keep: DeadLimit
+    connection: Connection, inbox: str, lines: Sequence[dict[str, Any]], keep: DeadLimit
 ) -> None:
-    """Put lines of one cursor among the dead, and remove what is kept no longer.
+    """Put lines of one inbox among the dead, and remove what is kept no longer.
 
     lines: columns of DEAD; `cursor` and `at` need not be given.
     """
     if not lines:
         return
     now = int(time.time() * 1000)
-    connection.execute(DEAD.insert(), [{"cursor": cursor, "at": now, **line} for line in lines])
+    connection.execute(DEAD.insert(), [{"cursor": inbox, "at": now, **line} for line in lines])
     columns = DEAD.c
     beyond = (
         select(columns.id)
-        .where(columns.cursor == cursor)
+        .where(columns.cursor == inbox)
         .order_by(columns.id.desc())
         .offset(keep.rows)
         .limit(1)
@@ -37,9 +37,9 @@ def bury(
     gone = columns.id <= func.coalesce(beyond.scalar_subquery(), -1)
     if keep.days is not None:
         gone |= columns.at < now - int(keep.days * DAY * 1000)
-    number = connection.execute(delete(DEAD).where(columns.cursor == cursor, gone)).rowcount
+    number = connection.execute(delete(DEAD).where(columns.cursor == inbox, gone)).rowcount
     if number > 0:
-        added = insert(connection, REMOVED).values(cursor=cursor, removed=number)
+        added = insert(connection, REMOVED).values(cursor=inbox, removed=number)
         connection.execute(
             added.on_conflict_do_update(
                 index_elements=[REMOVED.c.cursor], set_={"removed": REMOVED.c.removed + number}
@@ -47,9 +47,9 @@ def bury(
         )
 
 
-def dead_counts(connection: Connection, cursor: str) -> tuple[int, int]:
+def dead_counts(connection: Connection, inbox: str) -> tuple[int, int]:
     """(how many were put among the dead, how many of them are kept no longer)."""
-    kept = select(func.count()).select_from(DEAD).where(DEAD.c.cursor == cursor)
-    gone = select(REMOVED.c.removed).where(REMOVED.c.cursor == cursor)
+    kept = select(func.count()).select_from(DEAD).where(DEAD.c.cursor == inbox)
+    gone = select(REMOVED.c.removed).where(REMOVED.c.cursor == inbox)
     removed = connection.execute(gone).scalar_one_or_none() or 0
     return connection.execute(kept).scalar_one() + removed, removed

@@ -1,4 +1,4 @@
-"""Delivering: a transaction in which messages leave the cursor together with what they cause."""
+"""Delivering: a transaction in which messages leave the inbox together with what they cause."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -59,9 +59,9 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivering:
-    """What delivering goes by; see `Cursor`. Each method runs in a transaction of the caller."""
+    """What delivering goes by; see `Inbox`. Each method runs in a transaction of the caller."""
 
-    cursor: str
+    inbox: str
     attempts: int
     backoff: float
 
@@ -102,7 +102,7 @@ class Delivering:
         wrong = (
             select(STREAMS.c.id)
             .join(DELIVERIES, DELIVERIES.c.stream_id == STREAMS.c.id)
-            .where(STREAMS.c.cursor == self.cursor, STREAMS.c.due > Now())
+            .where(STREAMS.c.cursor == self.inbox, STREAMS.c.due > Now())
             .where(or_(DELIVERIES.c.attempts == 0, beyond))
             .limit(VOIDS)
             .with_for_update(of=STREAMS, skip_locked=True)
@@ -116,13 +116,13 @@ class Delivering:
 
     def is_due(self, connection: Connection) -> bool:
         """Whether something may be there to deliver; locks nothing."""
-        found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.cursor, STREAMS.c.due <= Now())
+        found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.inbox, STREAMS.c.due <= Now())
         return connection.execute(found.limit(1)).first() is not None
 
     def _lock(self, connection: Connection, streams: int) -> tuple[list[int], Planning | None]:
         """The ids of streams, and how PostgreSQL planned until now: the rest is by indices."""
         statement = _statements(connection.dialect.name).lock
-        rows = connection.execute(statement, {"cursor": self.cursor, "streams": streams}).all()
+        rows = connection.execute(statement, {"cursor": self.inbox, "streams": streams}).all()
         planning = (rows[0][1], rows[0][2]) if rows and len(rows[0]) > 1 else None
         return sorted(row[0] for row in rows), planning
 

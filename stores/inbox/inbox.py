@@ -1,12 +1,12 @@
-"""The cursor: a durable inbox beside the consumer's data, which delivers each message once.
+"""The inbox: a durable store beside the consumer's data, which delivers each message once.
 
 What comes in is kept until it is processed; what came in already is discarded, for ever, at the
 cost of two lines per stream. A delivery is a transaction of the consumer's own database in which a
-message leaves the cursor together with what its processing changes, or neither happens.
+message leaves the inbox together with what its processing changes, or neither happens.
 
-    cursor = Cursor(engine, "warehouse")
-    cursor.receive(messages)
-    with engine.connect() as connection, cursor.delivery(connection) as message:
+    inbox = Inbox(engine, "warehouse")
+    inbox.receive(messages)
+    with engine.connect() as connection, inbox.delivery(connection) as message:
         if message is not None:
             connection.execute(…)
 
@@ -23,13 +23,13 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.db.urls import said
 from stores.inbox.delivery import Delivering, Delivery
-from stores.inbox.message import CursorError, Message, Received
+from stores.inbox.message import InboxError, Message, Received
 from stores.inbox.order import Order
 from stores.inbox.receive import Receiving
 from stores.inbox.rows import Partition, Read
 from stores.inbox.tables import OFFSETS, make
 
-__all__ = ["Cursor", "CursorError", "Message", "Read", "Received"]
+__all__ = ["Inbox", "InboxError", "Message", "Read", "Received"]
 
 LOOKS = 100
 """How often to look again where what was found was void."""
@@ -37,14 +37,21 @@ MEND = 1.0
 """Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
 
-class Cursor:
-    """A cursor in the database of `engine`; its tables are made where they are not there.
+class Inbox:
+    """A consumer's inbox in a database. It creates the tables that are missing.
 
-    name: of the consumer; each has all that it receives to itself. order: 'counting' for sequences
-    from 1 without a gap, 'growing' for the records of an output topic. attempts: how often a
-    message may fail before its stream is parked. backoff: seconds until it comes again, twice as
-    long after each failure. room: how far beyond its stream's gap a message may be to be taken in,
-    None for any distance.
+    Args:
+        engine: the database, SQLite or PostgreSQL.
+        name: of the consumer. Inboxes of different names share nothing but the tables.
+        order: "contiguous" for sequences that count from 1 without a gap, "monotonic" for the
+            records of an output topic.
+        attempts: how often a message may fail before its stream is parked, at least 1.
+        backoff: seconds until a failed message comes again. They double after each failure.
+        max_gap: how many sequences beyond its stream's last one a message may be. A message beyond
+            is refused, and has to come again. None for any distance.
+
+    Raises:
+        InboxError: an argument is out of range.
     """
 
     def __init__(
@@ -52,20 +59,20 @@ class Cursor:
         engine: Engine,
         name: str = "default",
         *,
-        order: Order = "counting",
+        order: Order = "contiguous",
         attempts: int = 5,
         backoff: float = 1.0,
-        room: int | None = None,
+        max_gap: int | None = None,
     ) -> None:
-        if attempts < 1 or backoff < 0 or (room is not None and room < 1):
-            raise CursorError(
-                f"cursor {name!r}: attempts={attempts}, backoff={backoff}, room={room}; attempts "
-                "and room must be at least 1, backoff at least 0"
+        if attempts < 1 or backoff < 0 or (max_gap is not None and max_gap < 1):
+            raise InboxError(
+                f"inbox {name!r}: attempts={attempts}, backoff={backoff}, max_gap={max_gap}; "
+                "attempts and max_gap must be at least 1, backoff at least 0"
             )
         self.engine = engine
         self.name = name
         self.order = order
-        self.receiving = Receiving(name, order, room)
+        self.receiving = Receiving(name, order, max_gap)
         self.delivering = Delivering(name, attempts, backoff)
         self._mended = -MEND
         self._careful = 0
@@ -119,7 +126,7 @@ class Cursor:
         return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
-        """The next offset of every partition that was read into the cursor."""
+        """The next offset of every partition that was read into the inbox."""
         found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
         with self.engine.connect() as connection:
             rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))
@@ -130,7 +137,7 @@ class Cursor:
         """A transaction on `connection` with the next message, None if there is none.
 
         It is committed at the end, with what was done on the connection and without the message in
-        the cursor. If the block raises, all of it is rolled back, the failure is noted, and raised
+        the inbox. If the block raises, all of it is rolled back, the failure is noted, and raised
         on: the message comes again when its backoff is over, before any later one of its stream;
         after the last attempt the stream is parked.
         """
@@ -158,7 +165,7 @@ class Cursor:
         try:
             yield delivery.messages
             if not transaction.is_active:
-                raise CursorError(
+                raise InboxError(
                     "the transaction of a delivery was ended within its block; leave commit and "
                     "rollback to the delivery, and raise an exception to have it rolled back"
                 )
@@ -176,7 +183,7 @@ class Cursor:
     ) -> tuple[Transaction | None, Delivery | None]:
         """Open a delivery's transaction; (None, None) if there is nothing to deliver."""
         if connection.in_transaction():
-            raise CursorError(
+            raise InboxError(
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
@@ -238,4 +245,4 @@ def counts(error: Exception) -> bool:
         return isinstance(error, IntegrityError) or not (
             error.connection_invalidated or type(error).__name__ in ("OperationalError",)
         )
-    return not isinstance(error, CursorError)
+    return not isinstance(error, InboxError)

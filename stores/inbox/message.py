@@ -1,4 +1,4 @@
-"""A message as a cursor takes and gives it, and what is wrong with one."""
+"""A message as an inbox takes and gives it, and what is wrong with one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ BYTES = 2_000
 """Characters, and bytes, of a topic, stream or kind: PostgreSQL's indices have room for no more."""
 
 
-class CursorError(RuntimeError):
-    """A cursor cannot do what it was asked for; the text names the thing and the remedy."""
+class InboxError(RuntimeError):
+    """An inbox cannot do what it was asked for; the text names the thing and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Message:
     """One message of a stream.
 
     topic: streams of two topics are two, whatever their ids. sequence: from 1 on, without a gap,
-    where the cursor counts. headers: text by name. epoch: of output records, how often their stream
+    in a contiguous inbox. headers: text by name. epoch: of output records, how often their stream
     was built anew. void: there is no message of this sequence and will be none; it is passed in its
     turn, and nothing is delivered.
     """
@@ -45,7 +45,7 @@ class Message:
 class Received:
     """What became of messages that were received; all but the refused ones are acknowledged by it.
 
-    stored: are in the cursor now. duplicates: were received before. conflicts: of them, those that
+    stored: are in the inbox now. duplicates: were received before. conflicts: of them, those that
     differ from the one that waits under their sequence. malformed: can be of no stream, and are in
     the table of dead ones with the reason. refused: messages for which their stream has no room, as
     too many wait behind its gap already; they are to come again.

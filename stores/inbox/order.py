@@ -10,17 +10,17 @@ from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import Ordering, step
 from topology.sequencer.timers import Timers
 
-Order = Literal["counting", "growing"]
-"""counting: sequences count from 1 without a gap, and messages wait for those that are missing.
-growing: (epoch, sequence) merely grows, as in an output topic, and what does not is a duplicate."""
+Order = Literal["contiguous", "monotonic"]
+"""contiguous: sequences count from 1 without a gap; a message waits for those missing before it.
+monotonic: (epoch, sequence) only grows, as in an output topic; what does not is a duplicate."""
 
-FIRST: Mapping[Order, int] = {"counting": 1, "growing": -(2**63) + 1}
+FIRST: Mapping[Order, int] = {"contiguous": 1, "monotonic": -(2**63) + 1}
 """The lowest sequence."""
 
 RING = 1024
 """Waiting messages of a stream that are looked up at a time."""
 
-_COUNTING = Ordering(size=RING, drain=2**62)
+_CONTIGUOUS = Ordering(size=RING, drain=2**62)
 
 Stored = Callable[[str, int, int], Iterable[tuple[int, bytes]]]
 """(stream, first, last) → (sequence, content) of the messages that wait in the database."""
@@ -67,13 +67,13 @@ class _State:
             yield Event(stream, sequence, None, None, Record("", 0, 0, None, content))
 
 
-def take_counting(
+def take_contiguous(
     messages: Iterable[Message], at: Mapping[str, At], stored: Stored, now: int
 ) -> Taken:
     """Take in messages of one topic; at: how far each of their streams is, from 0 on."""
     found = Taken()
     events = [_event(message, now) for message in messages]
-    result = step(_COUNTING, _State(at, stored), Timers(), events)
+    result = step(_CONTIGUOUS, _State(at, stored), Timers(), events)
     new = {id(event): event for event in (*result.buffered, *result.ready)}
     # What waited in the database already came with the content alone.
     found.new = [e.content for e in new.values() if e.content is not None]
@@ -89,7 +89,7 @@ def take_counting(
     return found
 
 
-def take_growing(messages: Iterable[Message], at: Mapping[str, At]) -> Taken:
+def take_monotonic(messages: Iterable[Message], at: Mapping[str, At]) -> Taken:
     """Take in messages of one topic that come in order, of which some come again."""
     found = Taken()
     for message in messages:

@@ -1,4 +1,4 @@
-"""Receiving: messages become rows of the cursor, each once."""
+"""Receiving: messages become rows of the inbox, each once."""
 
 import time
 from collections import defaultdict
@@ -9,8 +9,8 @@ from sqlalchemy import Connection, select
 
 from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury
-from stores.inbox.message import CursorError, Message, Received, fault, shown
-from stores.inbox.order import FIRST, RING, At, Order, Taken, take_counting, take_growing
+from stores.inbox.message import InboxError, Message, Received, fault, shown
+from stores.inbox.order import FIRST, RING, At, Order, Taken, take_contiguous, take_monotonic
 from stores.inbox.rows import (
     Key,
     Partition,
@@ -25,17 +25,17 @@ from stores.inbox.tables import MESSAGES
 from stores.sinks.dead_limit import DeadLimit, keep_from
 
 
-class Fenced(CursorError):
-    """Somebody else reads this partition into the cursor, and is elsewhere."""
+class Fenced(InboxError):
+    """Somebody else reads this partition into the inbox, and is elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receiving:
-    """What receiving goes by; see `Cursor`."""
+    """What receiving goes by; see `Inbox`."""
 
-    cursor: str
+    inbox: str
     order: Order
-    room: int | None
+    max_gap: int | None
     keep: DeadLimit = field(default_factory=keep_from)
 
     def receive(
@@ -45,7 +45,7 @@ class Receiving:
         read: Mapping[Partition, Read] | None = None,
         malformed: Sequence[tuple[str, bytes | None]] = (),
     ) -> Received:
-        """Receive within the connection's transaction; see `Cursor.receive`."""
+        """Receive within the connection's transaction; see `Inbox.receive`."""
         begin_writing(connection)
         if read:
             self._move(connection, read)
@@ -55,7 +55,7 @@ class Receiving:
         good, dead = self._sift(messages)
         if dead or malformed:
             lines = [self._line(reason, content) for reason, content in malformed]
-            bury(connection, self.cursor, [*dead, *lines], self.keep)
+            bury(connection, self.inbox, [*dead, *lines], self.keep)
             found.malformed = len(dead) + len(malformed)
         if good:
             self._store(connection, good, found)
@@ -78,11 +78,11 @@ class Receiving:
 
     def _move(self, connection: Connection, read: Mapping[Partition, Read]) -> None:
         """Move the offsets on; only from where they are, so that two readers cannot mix."""
-        for topic, partition in move_offsets(connection, self.cursor, read):
+        for topic, partition in move_offsets(connection, self.inbox, read):
             raise Fenced(
-                f"cursor {self.cursor}: {topic}/{partition} is not at offset "
+                f"inbox {self.inbox}: {topic}/{partition} is not at offset "
                 f"{read[topic, partition].first} any more: another process reads it too; go on "
-                "from where the cursor is"
+                "from where the inbox is"
             )
 
     def _store(self, connection: Connection, messages: list[Message], found: Received) -> None:
@@ -92,8 +92,8 @@ class Receiving:
         refused: list[Message] = []
         for message in messages:
             _, at = lines[message.topic, message.stream]
-            far = self.order == "counting" and self.room is not None
-            if far and message.sequence > at.received + (self.room or 0):
+            far = self.order == "contiguous" and self.max_gap is not None
+            if far and message.sequence > at.received + (self.max_gap or 0):
                 refused.append(message)
             else:
                 by_topic[message.topic].append(message)
@@ -114,8 +114,8 @@ class Receiving:
         ids: Mapping[str, int],
         at: Mapping[str, At],
     ) -> Taken:
-        if self.order == "growing":
-            return take_growing(messages, at)
+        if self.order == "monotonic":
+            return take_monotonic(messages, at)
 
         def stored(stream: str, first: int, last: int) -> Iterator[tuple[int, bytes]]:
             found = (
@@ -129,14 +129,14 @@ class Receiving:
             for sequence, content in connection.execute(found):
                 yield sequence, bytes(content)
 
-        return take_counting(messages, at, stored, int(time.time() * 1000))
+        return take_contiguous(messages, at, stored, int(time.time() * 1000))
 
     def _lines(self, connection: Connection, keys: list[Key]) -> dict[Key, tuple[int, At]]:
         """Topic and stream → id and how far it is, locked; made where it is not there."""
-        found = lock_streams(connection, self.cursor, keys)
+        found = lock_streams(connection, self.inbox, keys)
         if missing := [key for key in keys if key not in found]:
-            make_streams(connection, self.cursor, missing, FIRST[self.order] - 1)
-            found = lock_streams(connection, self.cursor, keys)
+            make_streams(connection, self.inbox, missing, FIRST[self.order] - 1)
+            found = lock_streams(connection, self.inbox, keys)
         return found
 
     def _write(self, connection: Connection, taken: Taken, ids: Mapping[str, int]) -> None:

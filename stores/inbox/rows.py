@@ -1,4 +1,4 @@
-"""Reading and writing many rows of a cursor at once, as each database does it best.
+"""Reading and writing many rows of an inbox at once, as each database does it best.
 
 PostgreSQL is given arrays: one statement, and always the same one, which it has to plan only once.
 """
@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 def move_offsets(
-    connection: Connection, cursor: str, read: Mapping[Partition, Read]
+    connection: Connection, inbox: str, read: Mapping[Partition, Read]
 ) -> list[Partition]:
     """Move offsets on from where they are; returns the partitions that are elsewhere.
 
@@ -49,12 +49,12 @@ def move_offsets(
     rows = [(topic, number, *where) for (topic, number), where in sorted(read.items())]
     if rows and _has_arrays(connection):
         names = ("topics", "partitions", "firsts", "ends")
-        values = {"cursor": cursor, **_columns(names, rows)}
+        values = {"cursor": inbox, **_columns(names, rows)}
         moved = {(topic, number) for topic, number, *_ in connection.execute(_MOVE, values)}
         return [each for each in sorted(read) if each not in moved]
     found = []
     for topic, number, first, end in rows:
-        line = {"cursor": cursor, "topic": topic, "partition": number}
+        line = {"cursor": inbox, "topic": topic, "partition": number}
         begin = insert(connection, OFFSETS).values(**line, next_offset=first)
         connection.execute(begin.on_conflict_do_nothing())
         moving = update(OFFSETS).filter_by(**line, next_offset=first).values(next_offset=end)
@@ -70,7 +70,7 @@ def plan_by_index(connection: Connection) -> None:
 
 
 def lock_streams(
-    connection: Connection, cursor: str, keys: Sequence[Key]
+    connection: Connection, inbox: str, keys: Sequence[Key]
 ) -> dict[Key, tuple[int, At]]:
     """Topic and stream → id and how far it is; locked until the transaction ends.
 
@@ -79,7 +79,7 @@ def lock_streams(
     """
     found: dict[Key, tuple[int, At]] = {}
     if _has_arrays(connection):
-        values = {"cursor": cursor, "number": len(keys), **_columns(("topics", "streams"), keys)}
+        values = {"cursor": inbox, "number": len(keys), **_columns(("topics", "streams"), keys)}
         for topic, stream, of, *at in connection.execute(_LOCK, values):
             found[topic, stream] = of, At(*at)
         return found
@@ -88,25 +88,25 @@ def lock_streams(
         topics.setdefault(topic, []).append(stream)
     for topic, streams in topics.items():
         for first in range(0, len(streams), KEYS):
-            some = {"cursor": cursor, "topic": topic, "streams": streams[first : first + KEYS]}
+            some = {"cursor": inbox, "topic": topic, "streams": streams[first : first + KEYS]}
             for stream, of, *at in connection.execute(_LOOK, some):
                 found[topic, stream] = of, At(*at)
     return found
 
 
-def make_streams(connection: Connection, cursor: str, keys: Sequence[Key], last: int) -> None:
+def make_streams(connection: Connection, inbox: str, keys: Sequence[Key], last: int) -> None:
     """Make the lines of streams that are not there; somebody else may be doing so."""
     if _has_arrays(connection):
         connection.execute(
-            _MAKE, {"cursor": cursor, "last": last, **_columns(("topics", "streams"), keys)}
+            _MAKE, {"cursor": inbox, "last": last, **_columns(("topics", "streams"), keys)}
         )
         return
-    line = {"cursor": cursor, "epoch": 0, "received": last, "waiting": 0, "since": 0}
+    line = {"cursor": inbox, "epoch": 0, "received": last, "waiting": 0, "since": 0}
     rows = [{**line, "topic": topic, "stream": stream} for topic, stream in keys]
     connection.execute(insert(connection, STREAMS).on_conflict_do_nothing(), rows)
     lines = [
         {"stream_id": of, "delivered": last, "attempts": 0}
-        for of, _ in lock_streams(connection, cursor, keys).values()
+        for of, _ in lock_streams(connection, inbox, keys).values()
     ]
     connection.execute(insert(connection, DELIVERIES).on_conflict_do_nothing(), lines)
 

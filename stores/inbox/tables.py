@@ -1,4 +1,4 @@
-"""The tables of cursors, and how a database says what databases say differently.
+"""The tables of inboxes, and how a database says what databases say differently.
 
 A stream has two lines. `sequitur_cursor_streams` is what receiving knows of it, and is locked only
 for the moment in which messages are put in or the next delivery is decided on;
@@ -89,7 +89,7 @@ DEAD = Table(
     Column("kind", Text),
     Column("content", LargeBinary),
 )
-# How many dead lines of a cursor are kept no longer.
+# How many dead lines of an inbox are kept no longer.
 REMOVED = Table(
     "sequitur_cursor_dead_removed",
     _METADATA,

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 
 WAITS = """\
 import signal, sys, time
-from apps.signals import interrupted_by
+from sequitur.cli.signals import interrupted_by
 interrupted_by(signal.SIGTERM)
 try:
     print("up", flush=True)

@@ -14,14 +14,11 @@ from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
 from topology.faust.cli import register
-from topology.faust.inspection import audit_command as cli_audit
-from topology.faust.inspection.look_commands import register_looks
-from topology.faust.operation.topics_command import register_topics
 from topology.faust.settings import Settings
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.engine import Engine
-from topology.faust.worker.rate_limited import Worker, quieten
-from topology.faust.worker.retry_until_available import patiently
+from topology.faust.worker.rate_limited import WorkerProgram, install_log_filters
+from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
 from topology.faust.worker.watch.telling import teller
@@ -47,8 +44,8 @@ class App(faust.App):
 
     async def on_start(self) -> None:
         await super().on_start()
-        quieten()
-        await patiently(self.engine.prepare, self.engine.settings.broker)
+        install_log_filters()
+        await retry_until_available(self.engine.prepare, self.engine.settings.broker)
         Clock.now = time.monotonic
         self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", teller(self))
         self.watchdog.start()
@@ -93,7 +90,7 @@ def compile(topology: Topology, **settings: Any) -> App:
             "web_host": "127.0.0.1",
             "web_bind": "127.0.0.1",
             "TableManager": TableManager,
-            "Worker": Worker,
+            "Worker": WorkerProgram,
             **passed,
         },
     )
@@ -123,9 +120,6 @@ def compile(topology: Topology, **settings: Any) -> App:
         await app.engine.heartbeat()
 
     register(app)
-    register_looks(app)
-    register_topics(app)
-    cli_audit.register(app)
     return app
 
 
@@ -135,7 +129,7 @@ def _source_agent(app: App, topology: Topology, name: str, topics: str) -> None:
             await batch.run()
 
     inspect_and_rekey.__doc__ = f"Inspect {topics} and re-key it by stream."
-    channel = app.engine.shared.sources[name] = WorkChannel(app, topics)
+    channel = app.engine.context.sources[name] = WorkChannel(app, topics)
     app.agent(channel, name=f"{topology.name}.source.{name}")(inspect_and_rekey)
 
 
@@ -145,6 +139,6 @@ def _view_agent(app: App, topology: Topology, name: str, topic: str, concurrency
             await batch.run()
 
     order_and_handle.__doc__ = f"Order events and handle them for view {name}."
-    channel = app.engine.shared.views[name] = WorkChannel(app, topic)
+    channel = app.engine.context.views[name] = WorkChannel(app, topic)
     agent_name = f"{topology.name}.view.{name}"
     app.agent(channel, name=agent_name, concurrency=concurrency)(order_and_handle)

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from topology.sequencer.memory_budget import BYTES
 
 Guarantee = Literal["exactly_once", "at_least_once"]
+"""How a worker commits: in Kafka transactions, or by acknowledged writes alone."""
 
 
 class Settings(BaseSettings):

@@ -47,7 +47,9 @@ class Emit:
 
 
 RowChange = Upsert | Delete
+"""What a handler does to one row of a read-store table."""
 Output = Upsert | Delete | Emit
+"""What a handler may yield or return."""
 
 
 def check_change(change: Upsert | Delete) -> None:

@@ -1,1 +1,1 @@
-"""`scripts/bench delivery`: capture, relay and cursor, against PostgreSQL."""
+"""`scripts/bench delivery`: capture, relay and inbox, against PostgreSQL."""

@@ -10,8 +10,8 @@ from threading import Event, Thread
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
-from stores.inbox.inbox import Cursor
+from bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import Message
 from stores.outbox.capture import Outbox
 
@@ -35,25 +35,25 @@ class Latency:
 
 
 class _Consumer(Thread):
-    """Works the cursor off, a batch at a time, and notes when each was committed."""
+    """Works the inbox off, a batch at a time, and notes when each was committed."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(daemon=True)
-        self.cursor = Cursor(engine, "bench")
+        self.inbox = Inbox(engine, "bench")
         self.ended = Event()
         self.done: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
         while not self.ended.is_set():
             try:
-                with self.cursor.engine.connect() as connection:
+                with self.inbox.engine.connect() as connection:
                     self._deliver(connection)
             except SQLAlchemyError:
                 time.sleep(0.1)
 
     def _deliver(self, connection: Connection) -> None:
         while not self.ended.is_set():
-            with self.cursor.batch(connection, 500) as messages:
+            with self.inbox.batch(connection, 500) as messages:
                 if messages:
                     connection.execute(_WRITE, [_row(message) for message in messages])
             now = time.monotonic()
@@ -71,7 +71,7 @@ def _row(message: Message) -> dict[str, object]:
 
 
 def latency(stage: Stage, count: int, rate: int) -> Latency:
-    """Capture `count` messages at `rate` per second, deliver them by relay, Kafka and cursor."""
+    """Capture `count` messages at `rate` per second, deliver them by relay, Kafka and inbox."""
     source, target, topic = stage.database("source"), stage.database("target"), stage.topic("lat")
     engine, log = new_log(source)
     log.create(engine)
@@ -81,8 +81,8 @@ def latency(stage: Stage, count: int, rate: int) -> Latency:
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE produced (n BIGINT)"))
     consumer = _Consumer(consumers)
-    feed = ("apps.cursor", "feed", "--store", target, "--cursor", "bench", "--topic", topic,
-            "--broker", stage.broker.address)  # fmt: skip
+    feed = ("sequitur.inbox.command", "feed", "--store", target, "--name", "bench",
+            "--topic", topic, "--broker", stage.broker.address)  # fmt: skip
     with stage.process("relay-lat", *stage.relay(source)), stage.process("feed-lat", *feed):
         consumer.start()
         try:

@@ -2,10 +2,10 @@
 
 from textwrap import fill
 
-from apps.bench.capture import Rate
-from apps.bench.delivery.backlog import Backlog
-from apps.bench.delivery.latency import Latency
-from apps.bench.report import Grid, number
+from bench.capture import Rate
+from bench.delivery.backlog import Backlog
+from bench.delivery.latency import Latency
+from bench.report import Grid, number
 
 FORMS = ("none", "one", "two")
 RATE, P99 = 20_000, 250
@@ -98,7 +98,7 @@ def page(
         latency_grid(latency).markdown(),
         _wrapped(
             "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
-            "to a cursor, whose consumer writes a row. From when the producer's commit returned to "
+            "to an inbox, whose consumer writes a row. From when the producer's commit returned to "
             "when the consumer's did; the clock is the same. It is measured after 5 s at that rate."
         ),
         "## Where",

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from apps.cursor.interpret import (
+from sequitur.inbox.interpret import (
     Interpret,
     Malformations,
     inspected,
@@ -14,10 +14,10 @@ from apps.cursor.interpret import (
     relayed,
     voids,
 )
-from apps.soak.fuzz.cursor_requests import check, drain, fresh
-from apps.soak.fuzz.mutation import bodies, changed_bytes, headers
+from soak.fuzz.inbox_requests import check, drain, fresh
+from soak.fuzz.mutation import bodies, changed_bytes, headers
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Cursor, Message, Read
+from stores.inbox.inbox import Inbox, Message, Read
 from topology import Inspector, Record
 
 _OUTPUT = {"view": "board", "stream": "A-17", "sequence": 4, "epoch": 1, "changes": []}
@@ -47,7 +47,7 @@ Sent = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
 class FeedRecords:
-    """Each kind of interpreter on some records, and a cursor that takes what comes of it."""
+    """Each kind of interpreter on some records, and an inbox that takes what comes of it."""
 
     name = "feed-records"
 
@@ -76,14 +76,14 @@ class FeedRecords:
         if name != "outputs":
             assert len(messages) + len(malformed) == len(records)
         engine = fresh(self.name)
-        order: Any = "growing" if name == "outputs" else "counting"
-        cursor = Cursor(engine, order=order)
+        order: Any = "monotonic" if name == "outputs" else "contiguous"
+        inbox = Inbox(engine, order=order)
         read = {("orders", 0): Read(0, len(records))}
-        found = cursor.receive(messages, read=read, malformed=malformed)
+        found = inbox.receive(messages, read=read, malformed=malformed)
         check(messages, found, len(malformed))
-        assert cursor.offsets() == {("orders", 0): len(records)}
-        assert counts(cursor).dead == found.malformed
-        drain(cursor)
+        assert inbox.offsets() == {("orders", 0): len(records)}
+        assert counts(inbox).dead == found.malformed
+        drain(inbox)
 
 
 def _relayed(number: bytes) -> list[tuple[str, bytes | None]]:

@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from apps.relay.reading import tolerant
-from apps.relay.records import headers_of
-from apps.relay.refusals import divided
-from apps.relay.wire import decode, encode
-from apps.soak.fuzz.cursor_requests import fresh
+from sequitur.relay.reading import tolerant
+from sequitur.relay.records import headers_of
+from sequitur.relay.refusals import divided
+from sequitur.relay.wire import decode, encode
+from soak.fuzz.inbox_requests import fresh
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft, Message, damage
 

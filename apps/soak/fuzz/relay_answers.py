@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import orjson
 from hypothesis import strategies as st
 
-from apps.relay.http_link import HttpLink
-from apps.relay.link import Unavailable
-from apps.relay.wire import BATCH
-from apps.soak.fuzz.mutation import bodies
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.link import Unavailable
+from sequitur.relay.wire import BATCH
+from soak.fuzz.mutation import bodies
 from stores.outbox.message import Message
 
 _MESSAGES = [Message(n, "orders", "A-17", n, None, b"{}", {}, 0.0) for n in range(1, 4)]

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from apps.cursor.__main__ import main
-from apps.running import TOKEN
+from sequitur.cli.running import TOKEN
+from sequitur.inbox.command import main
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Cursor, Message
-from tests.contracts.cursor.parking import fail
+from stores.inbox.inbox import Inbox, Message
+from tests.contracts.inbox.parking import fail
 
 
 def test_a_parked_stream_is_shown_and_released(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/warehouse.sqlite"
-    cursor = Cursor(open_engine(url), "warehouse", attempts=1)
-    cursor.receive([Message("orders", "A-17", n, None, b"") for n in (1, 2, 5)])
-    fail(cursor, 1)
-    store = ["--store", url, "--cursor", "warehouse"]
+    inbox = Inbox(open_engine(url), "warehouse", attempts=1)
+    inbox.receive([Message("orders", "A-17", n, None, b"") for n in (1, 2, 5)])
+    fail(inbox, 1)
+    store = ["--store", url, "--name", "warehouse"]
     stream = ["--topic", "orders", "--stream", "A-17"]
 
     def said(command: str, *more: str, status: int = 0) -> str:
@@ -28,7 +28,7 @@ def test_a_parked_stream_is_shown_and_released(
     assert "orders A-17: sequence 1 failed 1 times, 3 messages wait" in said("parked", status=1)
     assert "orders A-17: 3 to 4, since" in said("gaps", status=1)
     assert "goes on behind 1" in said("unpark", *stream)
-    fail(cursor, 1)
+    fail(inbox, 1)
     assert "is delivered again" in said("redrive", *stream)
     assert "messages=2, behind_gaps=1, parked=0, dead=1" in said("counts")
     assert main(["redrive", *store, *stream]) == 1
@@ -55,10 +55,10 @@ def test_a_database_of_another_kind_is_refused_without_its_password(
 
 
 @pytest.mark.parametrize("command", ["counts", "gaps", "parked"])
-def test_a_look_at_what_is_no_cursor_is_not_all_well(
+def test_a_look_at_what_is_no_inbox_is_not_all_well(
     command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A path with a slip of the pen, or another service's database: it made a cursor there, and
+    """A path with a slip of the pen, or another service's database: it made an inbox there, and
     said that nothing was missing."""
     file = tmp_path / "warehous.sqlite"
     assert main([command, "--store", f"sqlite:///{file}"]) == 2
@@ -66,4 +66,4 @@ def test_a_look_at_what_is_no_cursor_is_not_all_well(
     assert not file.exists()
     file.touch()
     assert main([command, "--store", f"sqlite:///{file}"]) == 2
-    assert "has no cursor" in caplog.text
+    assert "has no inbox" in caplog.text

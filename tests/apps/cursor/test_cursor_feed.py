@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from apps.cursor.feed import Feed
-from apps.cursor.interpret import inspected, interpreted, output_records, relayed
-from apps.relay.records import headers_of
+from sequitur.inbox.feed import Feed
+from sequitur.inbox.interpret import inspected, interpreted, output_records, relayed
+from sequitur.relay.records import headers_of
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Cursor, Message
+from stores.inbox.inbox import Inbox, Message
 from stores.outbox.message import Message as Captured
-from tests.contracts.cursor.parts import done, make_table, write
+from tests.contracts.inbox.parts import done, make_table, write
 from topology.faust.kafka.records import damaged
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
@@ -126,10 +126,10 @@ def test_an_output_record_is_ordered_by_epoch_and_sequence() -> None:
             interpret(record(wrong))
 
 
-def test_a_cursor_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
+def test_an_inbox_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path}/sink.sqlite")
     make_table(engine)
-    cursor, interpret = Cursor(engine, "board", order="growing"), output_records("shop.board")
+    inbox, interpret = Inbox(engine, "board", order="monotonic"), output_records("shop.board")
 
     def receive(*places: tuple[int, int]) -> int:
         records = [
@@ -137,13 +137,13 @@ def test_a_cursor_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
             for epoch, sequence in places
         ]
         found = [interpret(record(each)) for each in records]
-        return cursor.receive(each for each in found if each is not None).stored
+        return inbox.receive(each for each in found if each is not None).stored
 
     # Not each event changes a row; a crash of a worker lets some come again.
     assert receive((0, 2), (0, 5), (0, 2), (0, 5), (0, 9)) == 3
     with engine.connect() as connection:
         for sequence in (2, 5, 9):
-            with cursor.delivery(connection) as message:
+            with inbox.delivery(connection) as message:
                 assert message is not None
                 assert message.sequence == sequence
                 write(connection, message)
@@ -154,10 +154,10 @@ def test_a_cursor_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
 
 
 def test_the_gaps_behind_the_first_hundred_are_asked_for_as_well(tmp_path: Path) -> None:
-    cursor = Cursor(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    inbox = Inbox(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
     streams = [f"s{number:03}" for number in range(250)]
-    cursor.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
-    feed = Feed(cursor, {"orders": relayed("orders")}, {}, ask=1)
+    inbox.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
+    feed = Feed(inbox, {"orders": relayed("orders")}, {}, ask=1)
     assert [gap.stream for gap in feed._missing(0)] == streams[:100]
     assert [gap.stream for gap in feed._missing(0)] == streams[100:200]
     assert [gap.stream for gap in feed._missing(0)] == streams[200:]
@@ -165,13 +165,13 @@ def test_the_gaps_behind_the_first_hundred_are_asked_for_as_well(tmp_path: Path)
 
 
 def test_a_gap_is_not_asked_for_before_its_time_whatever_is_in_front_of_it(tmp_path: Path) -> None:
-    cursor = Cursor(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    inbox = Inbox(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
     streams = [f"s{number:03}" for number in range(150)]
-    cursor.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
-    feed = Feed(cursor, {"orders": relayed("orders")}, {}, ask=1)
+    inbox.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
+    feed = Feed(inbox, {"orders": relayed("orders")}, {}, ask=1)
     for _ in range(3):
         assert feed._missing(3600) == []
     assert len(feed._seen) == 150, "since when each is known is not forgotten from page to page"
-    cursor.receive([Message("orders", stream, 1, None, b"x") for stream in streams[:140]])
+    inbox.receive([Message("orders", stream, 1, None, b"x") for stream in streams[:140]])
     assert feed._missing(3600) == []
     assert {stream for _, stream, _ in feed._seen} == set(streams[140:])

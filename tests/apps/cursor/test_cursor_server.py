@@ -1,4 +1,4 @@
-"""The cursor's HTTP server has limits: of messages, of connections, of half-sent requests."""
+"""The inbox's HTTP server has limits: of messages, of connections, of half-sent requests."""
 
 import asyncio
 import tracemalloc
@@ -9,27 +9,27 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apps.cursor.connections import Limits
-from apps.cursor.server import serve
-from apps.local.ports import HOST, free_port
-from apps.relay.wire import decode
+from sequitur.inbox.connections import Limits
+from sequitur.inbox.server import serve
+from sequitur.local.ports import HOST, free_port
+from sequitur.relay.wire import decode
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 
 TOKEN = "a-token-for-tests-0123456789"
 
 
 @pytest.fixture
-def cursor(tmp_path: Path) -> Iterator[Cursor]:
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
     engine = open_engine(f"sqlite:///{tmp_path}/warehouse.sqlite")
-    yield Cursor(engine)
+    yield Inbox(engine)
     engine.dispose()
 
 
 @asynccontextmanager
-async def serving(cursor: Cursor, limits: Limits) -> AsyncIterator[int]:
+async def serving(inbox: Inbox, limits: Limits) -> AsyncIterator[int]:
     stopped, port = asyncio.Event(), free_port()
-    task = asyncio.create_task(serve(cursor, TOKEN, HOST, port, stopped, limits))
+    task = asyncio.create_task(serve(inbox, TOKEN, HOST, port, stopped, limits))
     try:
         while True:
             try:
@@ -53,10 +53,10 @@ async def answer(port: int, request: bytes) -> bytes:
     return found
 
 
-async def test_half_sent_requests_do_not_stay_open(cursor: Cursor) -> None:
+async def test_half_sent_requests_do_not_stay_open(inbox: Inbox) -> None:
     limits = Limits(idle=0.2, body=0.2)
     head = f"POST /messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
-    async with serving(cursor, limits) as port:
+    async with serving(inbox, limits) as port:
         assert await answer(port, b"") == b""
         assert await answer(port, head) == b""
         half = await answer(port, head + b'Content-Length: 100\r\n\r\n{"messages"')
@@ -72,8 +72,8 @@ async def served(port: int) -> tuple[bool, asyncio.StreamWriter]:
         return False, writer
 
 
-async def test_connections_beyond_the_limit_are_closed(cursor: Cursor) -> None:
-    async with serving(cursor, Limits(connections=2)) as port:
+async def test_connections_beyond_the_limit_are_closed(inbox: Inbox) -> None:
+    async with serving(inbox, Limits(connections=2)) as port:
         kept: list[asyncio.StreamWriter] = []
         while len(kept) < 2:  # the one by which it was seen that it serves may be open still
             good, writer = await served(port)

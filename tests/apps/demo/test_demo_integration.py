@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 
 pytestmark = pytest.mark.integration
 
 # As a shell's `&` and some CI start it: with SIGINT ignored.
 UNINTERRUPTED = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
-DEMO = [sys.executable, "-m", "apps.demo", "--folder"]
+DEMO = [sys.executable, "-m", "sequitur.demo.command", "--folder"]
 
 
 def left(folder: Path) -> list[str]:

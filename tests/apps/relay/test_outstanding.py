@@ -1,6 +1,6 @@
 """What was refused waits with the rest of its stream, and comes again in order in its time."""
 
-from apps.relay.outstanding import Outstanding
+from sequitur.relay.outstanding import Outstanding
 from stores.outbox.message import Message
 
 

@@ -10,11 +10,11 @@ import orjson
 import pytest
 from aiohttp import web
 
-from apps.relay.__main__ import main
-from apps.relay.acknowledgement import acknowledgement
-from apps.relay.http_link import HttpLink
-from apps.relay.link import Unavailable
-from apps.relay.wire import BATCH, decode
+from sequitur.relay.acknowledgement import acknowledgement
+from sequitur.relay.command import main
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.link import Unavailable
+from sequitur.relay.wire import BATCH, decode
 from stores.outbox.message import Message
 from tests.apps.relay.parts import TOKEN, serving
 
@@ -149,7 +149,7 @@ async def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else() -> N
 
 
 async def test_a_body_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.relay.http_link.ANSWER_BYTES", 1 << 16)
+    monkeypatch.setattr("sequitur.relay.http_link.ANSWER_BYTES", 1 << 16)
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -175,7 +175,7 @@ async def test_an_answer_that_drips_is_given_up_in_time() -> None:
             await send(url, acknowledged=0.3)
 
 
-async def test_what_the_cursor_cannot_read_holds_back_its_own_stream_alone() -> None:
+async def test_what_the_inbox_cannot_read_holds_back_its_own_stream_alone() -> None:
     taken: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -196,7 +196,7 @@ async def test_what_the_cursor_cannot_read_holds_back_its_own_stream_alone() -> 
 
 
 async def test_who_can_read_nothing_at_all_is_away() -> None:
-    await no_acknowledgement(lambda _: web.Response(status=400, text="log in"), "no cursor")
+    await no_acknowledgement(lambda _: web.Response(status=400, text="log in"), "no inbox")
 
 
 def test_the_same_message_twice_in_a_batch_is_accounted_for_twice() -> None:

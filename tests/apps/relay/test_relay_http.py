@@ -1,4 +1,4 @@
-"""The relay over HTTP: from a log to a cursor, at least once and in order, whatever is away."""
+"""The relay over HTTP: from a log to an inbox, at least once and in order, whatever is away."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,20 @@ from aiohttp import web
 from sqlalchemy import Engine, MetaData, Table, select
 from sqlalchemy.exc import OperationalError
 
-from apps.cursor.server import application
-from apps.local.ports import HOST, free_port
-from apps.relay.http_link import HttpLink
-from apps.relay.link import Answer, Sent
-from apps.relay.relay import Relay
-from apps.relay.turn import Pace
+from sequitur.inbox.server import application
+from sequitur.local.ports import HOST, free_port
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.link import Answer, Sent
+from sequitur.relay.relay import Relay
+from sequitur.relay.turn import Pace
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts, gaps
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message
 from tests.apps.relay.parts import TOKEN, running, serving, until
-from tests.contracts.cursor.parts import consume, done, make_table, named
+from tests.contracts.inbox.parts import consume, done, make_table, named
 
 PACE = Pace(page=50, poll=0.05, ask=0.1, retry=0.05)
 
@@ -59,8 +59,8 @@ def rest(engine: Engine, log: MessageLog) -> int:
         return len(log.read_after(connection, limit=100_000).messages)
 
 
-def served(cursor: Cursor, port: int, wrap: Any = None) -> AbstractAsyncContextManager[str]:
-    app = application(cursor, TOKEN)
+def served(inbox: Inbox, port: int, wrap: Any = None) -> AbstractAsyncContextManager[str]:
+    app = application(inbox, TOKEN)
     if wrap is not None:
         app.middlewares.append(wrap)
     return serving(app, port)
@@ -77,35 +77,35 @@ def relaying(
 async def test_what_is_captured_is_delivered_and_deleted(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor = Cursor(target)
+    inbox = Inbox(target)
     append(source, log, range(1, 121))
-    async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
+    async with served(inbox, free_port()) as url, relaying(source, log, url) as relay:
         append(source, log, range(1, 31), "b")
         await until(lambda: relay.moved.deleted == 150)
         assert rest(source, log) == 0
-    came = consume(cursor)
+    came = consume(inbox)
     assert [each for each in came if each[0] == "a"] == named("a", range(1, 121))
     assert [each for each in came if each[0] == "b"] == named("b", range(1, 31))
 
 
-async def test_a_cursor_that_is_away_gets_everything_when_it_is_back(
+async def test_an_inbox_that_is_away_gets_everything_when_it_is_back(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor, port = Cursor(target), free_port()
+    inbox, port = Inbox(target), free_port()
     append(source, log, range(1, 11))
     async with relaying(source, log, f"http://{HOST}:{port}") as relay:
         await until(lambda: relay.moved.again > 0)
         assert rest(source, log) == 10
-        async with served(cursor, port):
+        async with served(inbox, port):
             await until(lambda: rest(source, log) == 0)
-    assert consume(cursor) == named("a", range(1, 11))
+    assert consume(inbox) == named("a", range(1, 11))
 
 
 async def test_deletions_that_a_crash_of_the_database_takes_back_are_made_again(
     source: Engine, target: Engine, log: MessageLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for the disk there; the messages are behind the reader's position then."""
-    cursor, read_after = Cursor(target), log.read_after
+    inbox, read_after = Inbox(target), log.read_after
     append(source, log, range(1, 11))
     messages = Table("sequitur_messages", MetaData(), autoload_with=source)
     with source.connect() as connection:
@@ -115,20 +115,20 @@ async def test_deletions_that_a_crash_of_the_database_takes_back_are_made_again(
         monkeypatch.setattr(log, "read_after", read_after)
         raise OperationalError("SELECT", {}, ConnectionError("the server closed the connection"))
 
-    async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
+    async with served(inbox, free_port()) as url, relaying(source, log, url) as relay:
         await until(lambda: relay.moved.deleted == 10)
         with source.begin() as connection:
             connection.execute(messages.insert(), rows[3:5])
         monkeypatch.setattr(log, "read_after", crash)
         await until(lambda: relay.moved.deleted == 12)
     assert rest(source, log) == 0
-    assert consume(cursor) == named("a", range(1, 11))
+    assert consume(inbox) == named("a", range(1, 11))
 
 
 async def test_an_acknowledgement_that_is_lost_repeats_what_is_discarded(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor, lost = Cursor(target), [0]
+    inbox, lost = Inbox(target), [0]
 
     @web.middleware
     async def lose(request: web.Request, handler: Any) -> web.StreamResponse:
@@ -140,15 +140,15 @@ async def test_an_acknowledgement_that_is_lost_repeats_what_is_discarded(
         return response  # type: ignore[no-any-return]
 
     append(source, log, range(1, 11))
-    async with served(cursor, free_port(), lose) as url, relaying(source, log, url) as relay:
+    async with served(inbox, free_port(), lose) as url, relaying(source, log, url) as relay:
         await until(lambda: rest(source, log) == 0)
         assert relay.moved.again >= 10
-    assert consume(cursor) == named("a", range(1, 11))
-    assert counts(cursor).messages == 0
+    assert consume(inbox) == named("a", range(1, 11))
+    assert counts(inbox).messages == 0
 
 
 async def test_no_answer_in_time_is_none(source: Engine, target: Engine, log: MessageLog) -> None:
-    cursor, slow = Cursor(target), [True]
+    inbox, slow = Inbox(target), [True]
 
     @web.middleware
     async def wait(request: web.Request, handler: Any) -> web.StreamResponse:
@@ -158,45 +158,45 @@ async def test_no_answer_in_time_is_none(source: Engine, target: Engine, log: Me
 
     append(source, log, [1, 2])
     link = HttpLink("orders", "", TOKEN, acknowledged=0.3)
-    async with served(cursor, free_port(), wait) as url:
+    async with served(inbox, free_port(), wait) as url:
         link._url = url
         async with relaying(source, log, url, link=link) as relay:
             await until(lambda: rest(source, log) == 0)
     assert relay.moved.again >= 2
-    assert consume(cursor) == ["a1", "a2"]
+    assert consume(inbox) == ["a1", "a2"]
 
 
 async def test_refused_messages_come_again_and_hold_back_no_other_stream(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor = Cursor(target, room=5)
+    inbox = Inbox(target, max_gap=5)
     append(source, log, range(1, 11))
     append(source, log, range(1, 11), "b")
     with source.begin() as connection:
-        # Out of the log as if it had been acknowledged, and the cursor had lost it.
+        # Out of the log as if it had been acknowledged, and the inbox had lost it.
         first = log.read_stream(connection, "orders", "a", 0, 1)
         log.delete(connection, [first[0].id])
-    async with served(cursor, free_port()) as url, relaying(source, log, url) as relay:
+    async with served(inbox, free_port()) as url, relaying(source, log, url) as relay:
         await until(lambda: rest(source, log) == 5)
-        assert consume(cursor) == named("b", range(1, 11))
-        assert [(gap.first, gap.last) for gap in gaps(cursor)] == [(1, 1)]
+        assert consume(inbox) == named("b", range(1, 11))
+        assert [(gap.first, gap.last) for gap in gaps(inbox)] == [(1, 1)]
         await until(lambda: relay.moved.again > 5)
         with source.begin() as connection:
             log.declare_void(connection, "orders", "a", 1, 1, "for the test")
         await until(lambda: rest(source, log) == 0)
-    assert consume(cursor) == named("a", range(2, 11))
+    assert consume(inbox) == named("a", range(2, 11))
 
 
 async def test_what_is_missing_and_void_is_told_and_passed(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor = Cursor(target)
+    inbox = Inbox(target)
     append(source, log, range(1, 6))
     with source.begin() as connection:
         log.declare_void(connection, "orders", "a", 2, 3, "for the test")
-    async with served(cursor, free_port()) as url, relaying(source, log, url):
-        await until(lambda: counts(cursor).messages > 0 and not gaps(cursor))
-    assert consume(cursor) == ["a1", "a4", "a5"]
+    async with served(inbox, free_port()) as url, relaying(source, log, url):
+        await until(lambda: counts(inbox).messages > 0 and not gaps(inbox))
+    assert consume(inbox) == ["a1", "a4", "a5"]
 
 
 async def test_what_is_kept_is_sent_again_to_who_lost_it(
@@ -205,24 +205,24 @@ async def test_what_is_kept_is_sent_again_to_who_lost_it(
     port = free_port()
     append(source, log, range(1, 6))
     async with relaying(source, log, f"http://{HOST}:{port}", keep=3600):
-        async with served(Cursor(target), port):
+        async with served(Inbox(target), port):
             await until(lambda: rest(source, log) == 0)
         # Another consumer's database that never had the first five.
         other = open_engine(f"sqlite:///{tmp_path}/other.sqlite")
         make_table(other)
-        cursor = Cursor(other)
-        async with served(cursor, port):
+        inbox = Inbox(other)
+        async with served(inbox, port):
             append(source, log, [6])
-            await until(lambda: counts(cursor).messages == 6 and not gaps(cursor))
-    assert consume(cursor) == named("a", range(1, 7))
+            await until(lambda: counts(inbox).messages == 6 and not gaps(inbox))
+    assert consume(inbox) == named("a", range(1, 7))
     other.dispose()
 
 
 async def test_of_two_relays_one_leads_and_the_other_takes_over(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor = Cursor(target)
-    async with served(cursor, free_port()) as url:
+    inbox = Inbox(target)
+    async with served(inbox, free_port()) as url:
         async with relaying(source, log, url, "one", seconds=60.0) as one:
             await until(one.leading.is_set)
             async with relaying(source, log, url, "two") as two:
@@ -234,7 +234,7 @@ async def test_of_two_relays_one_leads_and_the_other_takes_over(
             await until(three.leading.is_set)
             append(source, log, range(6, 9))
             await until(lambda: rest(source, log) == 0)
-    assert consume(cursor) == named("a", range(1, 9))
+    assert consume(inbox) == named("a", range(1, 9))
 
 
 class _Stuck:
@@ -261,9 +261,9 @@ class _Stuck:
 async def test_a_relay_that_was_replaced_deletes_nothing_more(
     source: Engine, target: Engine, log: MessageLog
 ) -> None:
-    cursor = Cursor(target)
+    inbox = Inbox(target)
     append(source, log, range(1, 6))
-    async with served(cursor, free_port()) as url:
+    async with served(inbox, free_port()) as url:
         stuck = _Stuck(url)
         async with relaying(source, log, url, link=stuck) as one:
             await until(one.leading.is_set)
@@ -275,12 +275,12 @@ async def test_a_relay_that_was_replaced_deletes_nothing_more(
             await until(lambda: not one.leading.is_set())
             assert rest(source, log) == 5
             assert one.moved.deleted == 0
-    assert consume(cursor) == named("a", range(1, 6))
+    assert consume(inbox) == named("a", range(1, 6))
 
 
 async def test_a_token_is_needed_and_nonsense_is_refused(target: Engine) -> None:
-    cursor = Cursor(target)
-    async with served(cursor, free_port()) as url, aiohttp.ClientSession() as session:
+    inbox = Inbox(target)
+    async with served(inbox, free_port()) as url, aiohttp.ClientSession() as session:
 
         async def post(body: bytes, token: str = TOKEN) -> int:
             headers = {"Authorization": f"Bearer {token}"}
@@ -301,5 +301,5 @@ async def test_a_token_is_needed_and_nonsense_is_refused(target: Engine) -> None
             b'"content":"?","headers":{}}]}',
         ):
             assert await post(nonsense) == 400
-    assert counts(cursor).messages == 0
+    assert counts(inbox).messages == 0
     assert done(target) == []

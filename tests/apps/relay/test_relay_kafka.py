@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from apps.cursor.feed import Feed
-from apps.cursor.interpret import inspected
-from apps.relay.kafka_link import KafkaLink
-from apps.relay.link import Missing, Superseded
-from apps.relay.records import missing_of
-from apps.relay.relay import Relay
-from apps.relay.requests import requests
-from apps.relay.turn import Pace
-from apps.soak.check import read
+from sequitur.inbox.feed import Feed
+from sequitur.inbox.interpret import inspected
+from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.link import Missing, Superseded
+from sequitur.relay.records import missing_of
+from sequitur.relay.relay import Relay
+from sequitur.relay.requests import requests
+from sequitur.relay.turn import Pace
+from soak.check import read
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Cursor
+from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, Message
 from stores.outbox.retention import Kept
 from tests.apps.relay.parts import until
-from tests.contracts.cursor.parts import consume, make_table, named
+from tests.contracts.inbox.parts import consume, make_table, named
 from topology.engine.commands.command import decode_command
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
@@ -88,35 +88,35 @@ class Running:
             task.result()
 
 
-async def test_from_a_log_over_kafka_into_a_cursor(
+async def test_from_a_log_over_kafka_into_an_inbox(
     source: Engine, broker: Any, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name = topic("orders", 3)
     append(source, name, 1, 300)
     target = open_engine(f"sqlite:///{tmp_path}/warehouse.sqlite")
     make_table(target)
-    cursor = Cursor(target)
+    inbox = Inbox(target)
     relay = Relay(source, MessageLog(), link(name, broker), Lease(source, "r", "one"), pace=PACE)
-    feed = Feed(cursor, {name: inspected(INSPECTOR, name)}, {"bootstrap_servers": broker.address})
+    feed = Feed(inbox, {name: inspected(INSPECTOR, name)}, {"bootstrap_servers": broker.address})
     async with Running() as running:
         running.start(relay.run(running.stopped))
         running.start(feed.run(running.stopped))
         await until(lambda: rest(source) == 0)
         append(source, name, 301, 310)
-        await until(lambda: counts(cursor).messages == 620 and relay.moved.deleted == 620)
-    offsets = cursor.offsets()
+        await until(lambda: counts(inbox).messages == 620 and relay.moved.deleted == 620)
+    offsets = inbox.offsets()
     assert sum(offsets.values()) >= 620
     # What was read is not read again, and if it were, it would be discarded.
     async with Running() as running:
         feed = Feed(
-            cursor, {name: inspected(INSPECTOR, name)}, {"bootstrap_servers": broker.address}
+            inbox, {name: inspected(INSPECTOR, name)}, {"bootstrap_servers": broker.address}
         )
         running.start(feed.run(running.stopped))
         await asyncio.wait_for(feed.ready.wait(), 20)
-    came = consume(cursor)
+    came = consume(inbox)
     for stream in "ab":
         assert [each for each in came if each[0] == stream] == named(stream, range(1, 311))
-    assert cursor.offsets() == offsets
+    assert inbox.offsets() == offsets
     target.dispose()
 
 
@@ -253,17 +253,17 @@ async def test_a_feed_asks_for_what_it_misses(
         log.declare_void(connection, name, "a", 3, 3, "for the test")
     target = open_engine(f"sqlite:///{tmp_path}/warehouse.sqlite")
     make_table(target)
-    cursor, kafka = Cursor(target), {"bootstrap_servers": broker.address}
+    inbox, kafka = Inbox(target), {"bootstrap_servers": broker.address}
     lease = Lease(source, "r", "one")
     relay = Relay(source, log, link(name, broker), lease, pace=PACE, keep=600)
     async with Running() as running:
         running.start(relay.run(running.stopped))
-        feed = Feed(cursor, {name: inspected(INSPECTOR, name)}, kafka, ask=0.3)
+        feed = Feed(inbox, {name: inspected(INSPECTOR, name)}, kafka, ask=0.3)
         running.start(feed.run(running.stopped))
         reading = asyncio.create_task(requests([name], kafka, relay.missing))
-        await until(lambda: counts(cursor).messages == 5 and counts(cursor).behind_gaps == 0)
+        await until(lambda: counts(inbox).messages == 5 and counts(inbox).behind_gaps == 0)
         reading.cancel()
-    assert consume(cursor) == ["a1", "a2", "a4", "a5"]
+    assert consume(inbox) == ["a1", "a2", "a4", "a5"]
     target.dispose()
 
 

@@ -1,4 +1,4 @@
-"""The cursor in PostgreSQL, where any number of consumers deliver at once."""
+"""The inbox in PostgreSQL, where any number of consumers deliver at once."""
 
 import threading
 from collections import defaultdict
@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from stores.db.engines import open_engine
 from stores.inbox.async_delivery import adelivery
-from stores.inbox.inbox import Cursor
-from tests.contracts.cursor import CursorContract
-from tests.contracts.cursor.parts import consume, done, make_table, message, named, write
+from stores.inbox.inbox import Inbox
+from tests.contracts.inbox import InboxContract
+from tests.contracts.inbox.parts import consume, done, make_table, message, named, write
 
 pytestmark = pytest.mark.integration
 
@@ -24,22 +24,22 @@ def engine(database: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-class TestPostgresCursor(CursorContract):
+class TestPostgresInbox(InboxContract):
     pass
 
 
 def test_several_consumers_share_the_streams_and_keep_their_order(engine: Engine) -> None:
     make_table(engine)
-    cursor = Cursor(engine)
+    inbox = Inbox(engine)
     streams = [f"{letter}-" for letter in "abcdefgh"]
-    cursor.receive([message(n, stream) for n in range(1, 41) for stream in streams])
+    inbox.receive([message(n, stream) for n in range(1, 41) for stream in streams])
     came: dict[int, list[str]] = defaultdict(list)
     order: list[str] = []
 
     def work(number: int) -> None:
         with engine.connect() as connection:
             while True:
-                with cursor.delivery(connection) as found:
+                with inbox.delivery(connection) as found:
                     if found is None:
                         return
                     write(connection, found)
@@ -52,7 +52,7 @@ def test_several_consumers_share_the_streams_and_keep_their_order(engine: Engine
         thread.start()
     for thread in threads:
         thread.join()
-    assert consume(cursor) == []
+    assert consume(inbox) == []
     assert len(done(engine)) == 320
     for stream in streams:
         assert [each for each in order if each.startswith(stream)] == named(stream, range(1, 41))
@@ -61,26 +61,26 @@ def test_several_consumers_share_the_streams_and_keep_their_order(engine: Engine
 
 def test_a_slow_delivery_holds_up_neither_receiving_nor_others(engine: Engine) -> None:
     make_table(engine)
-    cursor = Cursor(engine)
-    cursor.receive([message(1), message(1, "b")])
-    with engine.connect() as connection, cursor.delivery(connection) as slow:
+    inbox = Inbox(engine)
+    inbox.receive([message(1), message(1, "b")])
+    with engine.connect() as connection, inbox.delivery(connection) as slow:
         assert slow is not None
         # More of the stream that is being delivered comes in meanwhile, and others are delivered.
-        cursor.receive([message(2, slow.stream)])
-        others = consume(cursor)
+        inbox.receive([message(2, slow.stream)])
+        others = consume(inbox)
         assert others == ["b1" if slow.stream == "a" else "a1"]
-    assert consume(cursor) == [f"{slow.stream}2"]
+    assert consume(inbox) == [f"{slow.stream}2"]
 
 
 def test_what_a_consumer_does_is_planned_as_it_would_be_elsewhere(engine: Engine) -> None:
-    cursor = Cursor(engine)
-    cursor.receive([message(1), message(2)])
+    inbox = Inbox(engine)
+    inbox.receive([message(1), message(2)])
     seen = []
     with engine.connect() as connection:
         for setting in ("on", "off"):
             connection.execute(text(f"SET enable_seqscan = {setting}"))
             connection.commit()
-            with cursor.delivery(connection) as found:
+            with inbox.delivery(connection) as found:
                 assert found is not None
                 names = ("enable_seqscan", "enable_bitmapscan")
                 seen += [connection.execute(text(f"SHOW {name}")).scalar() for name in names]
@@ -89,24 +89,24 @@ def test_what_a_consumer_does_is_planned_as_it_would_be_elsewhere(engine: Engine
     assert seen == ["on", "on", "on", "off", "on", "off"]
 
 
-async def afail(cursor: Cursor, connection: AsyncConnection) -> None:
-    async with adelivery(cursor, connection) as found:
+async def afail(inbox: Inbox, connection: AsyncConnection) -> None:
+    async with adelivery(inbox, connection) as found:
         assert found is not None
         raise ValueError("no")
 
 
 async def test_deliveries_for_asyncio(engine: Engine) -> None:
     make_table(engine)
-    cursor = Cursor(engine, backoff=0)
-    cursor.receive([message(1), message(2)])
+    inbox = Inbox(engine, backoff=0)
+    inbox.receive([message(1), message(2)])
     async_engine = create_async_engine(engine.url)
     came = []
     try:
         async with async_engine.connect() as connection:
             with pytest.raises(ValueError, match="no"):
-                await afail(cursor, connection)
+                await afail(inbox, connection)
             for _ in range(3):
-                async with adelivery(cursor, connection) as found:
+                async with adelivery(inbox, connection) as found:
                     if found is not None:
                         await connection.run_sync(write, found)
                         came.append(found.sequence)

@@ -1,4 +1,4 @@
-"""The cursor in an SQLite file."""
+"""The inbox in an SQLite file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Engine
 
 from stores.db.engines import open_engine
-from tests.contracts.cursor import CursorContract
+from tests.contracts.inbox import InboxContract
 
 
-class TestSqliteCursor(CursorContract):
+class TestSqliteInbox(InboxContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
         engine = open_engine(f"sqlite:///{tmp_path}/consumer.sqlite")

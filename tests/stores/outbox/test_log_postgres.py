@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Message, Position
 from tests.contracts.message_log import MessageLogContract

@@ -5,13 +5,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from apps.soak.check import read
+from soak.check import read
 
 
 class Worker:
@@ -26,6 +27,17 @@ class Worker:
         for made in admin.create_topics([NewTopic(f"{prefix}.in", partitions, 1)]).values():
             made.result()
         self.process: subprocess.Popen[bytes] | None = None
+        self.instance, self.log_file = "one", folder / "log"
+
+    def another(self, instance: str) -> "Worker":
+        """One more worker of the same app, with a data folder of its own."""
+        found = copy(self)
+        found.process, found.instance, found.log_file = (
+            None,
+            instance,
+            self.folder / f"log-{instance}",
+        )
+        return found
 
     def command(self, *words: str, **environment: str) -> list[str]:
         self.environment = {
@@ -33,8 +45,8 @@ class Worker:
             "PYTHONPATH": os.pathsep.join([str(self.folder), *sys.path]),
             "PREFIX": self.prefix,
             "SEQUITUR_BROKER": self.broker,
-            "SEQUITUR_DATADIR": str(self.folder / "data"),
-            "SEQUITUR_INSTANCE": "one",
+            "SEQUITUR_DATADIR": str(self.folder / f"data-{self.instance}"),
+            "SEQUITUR_INSTANCE": self.instance,
             **environment,
         }
         return [sys.executable, "-m", "faust", "-A", "app", *words]
@@ -47,7 +59,7 @@ class Worker:
 
     def start(self, **environment: str) -> None:
         command = self.command("worker", "-l", "info", "--without-web", **environment)
-        with (self.folder / "log").open("ab") as log:
+        with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
     def end(self, how: int) -> int:
@@ -63,10 +75,10 @@ class Worker:
             self.process.kill()
             self.process.wait()
 
-    def send(self, *messages: tuple[bytes | None, bytes | None]) -> None:
+    def send(self, *messages: tuple[bytes | None, bytes | None], topic: str = "in") -> None:
         producer = Producer({"bootstrap.servers": self.broker, "partitioner": "murmur2_random"})
         for key, value in messages:
-            producer.produce(f"{self.prefix}.in", value, key)
+            producer.produce(f"{self.prefix}.{topic}", value, key)
         producer.flush()
 
     def records(self, topic: str) -> list[Message]:
@@ -84,7 +96,7 @@ class Worker:
         """Wait until it is so."""
         end = time.monotonic() + seconds
         while not true():
-            assert time.monotonic() < end, (self.folder / "log").read_text()[-4000:]
+            assert time.monotonic() < end, self.log_file.read_text()[-4000:]
             time.sleep(0.3)
 
     def wait(self, topic: str, count: int, seconds: float = 60) -> list[Message]:
@@ -93,7 +105,7 @@ class Worker:
         while True:
             found = self.records(topic)
             if len(found) >= count or time.monotonic() > until:
-                assert len(found) == count, (self.folder / "log").read_text()[-4000:]
+                assert len(found) == count, self.log_file.read_text()[-4000:]
                 return found
             assert self.process is None or self.process.poll() is None
             time.sleep(0.3)

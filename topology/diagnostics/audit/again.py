@@ -9,7 +9,6 @@ from topology.declaration.view import View
 from topology.diagnostics.audit.sequences import Sequences
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.handling import Handling
-from topology.engine.lane_handling import handling_of
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 
@@ -24,8 +23,8 @@ class _Again(Handling):
         self.messages: list[tuple[Event, dict[str, list[Out]]]] = []
         self.broken: list[tuple[Event, BaseException]] = []
 
-    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
-        super().say(event, key, changes, value)
+    def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
+        super().emit_changes(event, changes)
         self.said.append((event, self.outputs[-1][1] or b""))
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
@@ -52,7 +51,6 @@ class Again:
         self._next: dict[str, int | None] = {}
         self._waits: dict[str, dict[int, Event]] = {}
         self._states: dict[str, bytes] = {}
-        self._kind: type[_Again] = type("_Again", (_Again, handling_of(view)), {})
         self._ready: list[Event] = []
 
     def event(self, event: Event, number: int) -> None:
@@ -84,7 +82,7 @@ class Again:
 
     async def run(self) -> _Again:
         """Handle what is ready."""
-        handling = self._kind(self.view, CommitUnit("", 0), self._states.get)
+        handling = _Again(self.view, CommitUnit("", 0), self._states.get)
         ready, self._ready = self._ready, []
         if self.view.is_async:
             await handling.arun(ready)

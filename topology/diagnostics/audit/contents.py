@@ -18,7 +18,7 @@ from topology.diagnostics.audit.received import numbered
 from topology.diagnostics.audit.sides import header
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.engine.commit_unit import Out
-from topology.engine.epoch_handling import EPOCH
+from topology.engine.record_formatter import EPOCH
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.origin import original

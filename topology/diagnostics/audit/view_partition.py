@@ -18,7 +18,7 @@ from topology.diagnostics.audit.snapshot import Partition
 from topology.diagnostics.audit.stream import Proof, Stream
 from topology.diagnostics.audit.tally import Tally
 from topology.engine.dead_events import dead_at
-from topology.engine.epoch_handling import EPOCH
+from topology.engine.record_formatter import EPOCH
 from topology.engine.redelivery import SEQUENCE
 from topology.model.counts import left_behind
 from topology.model.event import Message

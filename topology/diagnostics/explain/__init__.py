@@ -1,6 +1,6 @@
 """Why is this stream stuck? What durable state says about streams, gaps and views, as data first.
 
-Pure: who reads the changelogs, offsets and topics gives what it found; see `topology/faust/looks`.
+Pure: `topology/faust/inspection` reads the changelogs, offsets and topics.
 """
 
 from topology.diagnostics.explain.account import Account, account

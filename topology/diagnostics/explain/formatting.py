@@ -37,4 +37,4 @@ def events(number: int) -> str:
 
 def lately(looked: int, topic: str) -> str:
     """What is said where only the end of a topic was looked at."""
-    return f"looked at the last {looked} offsets of {topic} only; --look N looks further"
+    return f"looked at the last {looked} offsets of {topic} only; --scan N looks further"

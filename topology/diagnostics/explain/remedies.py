@@ -55,14 +55,14 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
         force = ("--force",) if gap.count != 1 else ()
         effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
         if task.counts.dead and any(view.dead_topic in each for each in around.unseen):
-            effect += f". It may lie in {view.dead_topic}: look further first, with --look"
+            effect += f". It may lie in {view.dead_topic}: look further first, with --scan"
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
     if standing.passed and standing.situation != "parked":
         app = around.command.removeprefix("faust -A ")
         words = ["--app", app, "--view", view.name, "--stream", standing.stream, "--store", "URL"]
         found.append(
             Remedy(
-                f"python -m apps.rebuild run {quoted(words)}",
+                f"sequitur rebuild run {quoted(words)}",
                 "makes the stream's rows anew, with all that its history has in its place",
             )
         )

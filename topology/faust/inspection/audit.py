@@ -12,7 +12,7 @@ from stores.sinks.row_changes import gc_paused
 from topology.declaration.topology import Topology
 from topology.diagnostics.audit import Audit, Contents, Cut, Place, Report, Violation
 from topology.diagnostics.audit.received import event_of
-from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import named
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import (
@@ -31,7 +31,7 @@ CHUNK = 10_000
 """Records of a partition that are taken before it is another one's turn."""
 
 
-class CannotAudit(CannotTell):
+class CannotAudit(CannotAnswer):
     """Why there is nothing to audit, or no way to."""
 
 

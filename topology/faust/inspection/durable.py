@@ -19,7 +19,7 @@ from topology.diagnostics.explain.formatting import lately
 from topology.engine.redelivery import Redelivered, not_before, revive
 from topology.engine.rows import COUNTS
 from topology.engine.view_task import ViewTask
-from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
@@ -28,7 +28,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.model.counts import left_behind
 from topology.model.event import Message
 
-LOOK, SECONDS = 500_000, 5.0
+SCAN, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
 FIRST = 5_000
 """Offsets of the first part of these; each part is twice the one before."""
@@ -36,7 +36,7 @@ WAIT = 20
 """Milliseconds until it is looked again whether a partition is read to its end."""
 
 
-class NotThere(CannotTell):
+class NotThere(CannotAnswer):
     """A topic is missing that the worker makes."""
 
 
@@ -67,12 +67,12 @@ class Group(NamedTuple):
 class Durable:
     """What there is of an app's topology, read partition by partition."""
 
-    def __init__(self, app: Any, *, look: int | None = None) -> None:
-        """look: offsets at the end of a topic to look at, however long it takes; else as many as
-        can be in SECONDS, LOOK at most. How far a long look is goes to standard error.
+    def __init__(self, app: Any, *, scan: int | None = None) -> None:
+        """scan: offsets to read at the end of a topic, however long it takes; else as many as
+        can be in SECONDS, SCAN at most. How far a long read is goes to standard error.
         """
         self.app = app
-        self._look, self._seconds = (LOOK, SECONDS) if look is None else (look, float("inf"))
+        self._scan, self._seconds = (SCAN, SECONDS) if scan is None else (scan, float("inf"))
         self._stack = AsyncExitStack()
         self.topology: Topology = app.engine.topology
         self._group: str = app.conf.id
@@ -182,7 +182,7 @@ class Durable:
         least: the offset down to which it is looked, if that is possible; else as far as it is.
         most: so many offsets at most; as many as the looks of this Durable have unless given.
         """
-        most = self._look if most is None else most
+        most = self._scan if most is None else most
         partition = TopicPartition(topic, 0) if isinstance(topic, str) else topic
         span = (await self.span([partition]))[partition]
         floor = span.first if least is None else min(span.end, max(span.first, least))

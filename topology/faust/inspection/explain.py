@@ -27,17 +27,17 @@ ASKED = 20_000
 
 async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
-    look: int | None = None,
+    scan: int | None = None,
 ) -> list[Account]:  # fmt: skip
     """Why a stream is where it is, in one view or in all; nothing is stopped for it.
 
     A view with lanes has an account for each lane of the stream, or the one of a lane that is
     named (`3|EUR`).
-    command: what the command lines that would help begin with. look: as of Durable. Raises
+    command: what the command lines that would help begin with. scan: as of Durable. Raises
     KeyError for a view that is not there, NotThere where no worker has run yet.
     """
     views = views_of(app, view)
-    async with Durable(app, look=look) as durable:
+    async with Durable(app, scan=scan) as durable:
         group, found = await durable.group(), []
         looks: dict[str, _Look] = {}
 

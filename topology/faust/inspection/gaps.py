@@ -19,14 +19,14 @@ LIMIT = 50
 """Gaps that are listed unless told otherwise."""
 
 
-async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, look: int | None = None) -> Ledger:
+async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None = None) -> Ledger:
     """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
 
-    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    scan: as of Durable. Raises KeyError for a view that is not there, NotThere where no
     worker has run yet.
     """
     views = views_of(app, view)
-    async with Durable(app, look=look) as durable:
+    async with Durable(app, scan=scan) as durable:
         ledger, group = Ledger(durable.now, limit), await durable.group()
         dead: dict[str, dict[str, set[int]]] | None = None
         for each in views:

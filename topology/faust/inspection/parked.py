@@ -11,14 +11,14 @@ LIMIT = 50
 """Streams that are listed unless told otherwise."""
 
 
-async def parked(app: Any, *, view: str = "", look: int | None = None) -> Aside:
+async def parked(app: Any, *, view: str = "", scan: int | None = None) -> Aside:
     """What is parked in all views, or in one, the oldest first, each with the failure's reason.
 
-    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    scan: as of Durable. Raises KeyError for a view that is not there, NotThere where no
     worker has run yet.
     """
     views = views_of(app, view)
-    async with Durable(app, look=look) as durable:
+    async with Durable(app, scan=scan) as durable:
         found: list[Parked] = []
         for each in views:
             for number in range(each.of.partitions):

@@ -7,7 +7,7 @@ from typing import Any
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked import Aside
 from topology.engine.commands.command import Command, Result
-from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.gaps import gaps
 from topology.faust.inspection.named import view_of
 from topology.faust.inspection.parked import parked
@@ -115,7 +115,7 @@ async def many(
     """Give a command for each stream that is chosen; each has an audit record of its own.
 
     name: 'skip' of what is missing in front of streams, 'redrive' or 'unpark' of parked ones.
-    Raises as `operate` does, and CannotTell for a choice without sense.
+    Raises as `operate` does, and CannotAnswer for a choice without sense.
     """
     if choice.view:
         view_of(app, choice.view)
@@ -143,7 +143,7 @@ async def _chosen(app: Any, name: str, choice: Choice) -> tuple[list[Command], l
     """The commands, the oldest stream's first, and what was not looked at."""
     if name == "skip":
         if choice.reason:
-            raise CannotTell("--reason is of streams that failed: redrive or unpark them")
+            raise CannotAnswer("--reason is of streams that failed: redrive or unpark them")
         ledger = await gaps(app, view=choice.view, limit=1 << 62)
         old = [g for g in ledger.gaps if ledger.now - g.since >= choice.older_than * 1000]
         views = app.engine.topology.views

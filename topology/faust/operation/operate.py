@@ -18,7 +18,7 @@ from topology.declaration.view import View
 from topology.diagnostics.explain.sides import body_of
 from topology.engine.commands.command import Command, Result, encode_command
 from topology.engine.lane_names import readings
-from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import view_of
 from topology.faust.kafka.broker.clock import go_by_broker
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer
@@ -32,7 +32,7 @@ LIVES = 600.0
 """Seconds after which a command that no worker has taken is not carried out any more."""
 
 
-class NoAnswer(CannotTell):
+class NoAnswer(CannotAnswer):
     """No worker answered in time."""
 
 

@@ -1,4 +1,4 @@
-"""The barrier before a gap is given up: what must have been read by then. See `Horizon`."""
+"""The barrier before a gap is given up: what must have been read by then. See `Watermark`."""
 
 import asyncio
 from typing import Any

@@ -19,13 +19,18 @@ from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter
 
 
 @dataclass(slots=True)
-class Shared:
-    """Built by the engine.
+class WorkerContext:
+    """What all partitions of a worker use; the engine makes it.
 
-    changelogs: view → topic. sources, views: name → the channel of its agent. together: reads what
-    views read together; beside: what they read beside their input; apart: view → the reader of a
-    view that reads apart. producer: at least
-    once, the one producer.
+    Attributes:
+        changelogs: View → its changelog topic.
+        sources: Source → the channel of its agent.
+        views: View → the channel of its agent.
+        shared_reader: Reads the input of the views that read together.
+        side_reader: Reads redeliveries and commands.
+        standalone_readers: View → the reader of a view that reads by itself.
+        producer: The worker's one producer, at least once only.
+        assigned: The input partitions that this worker has.
     """
 
     app: Any
@@ -36,12 +41,12 @@ class Shared:
     partitions: Partitions
     offsets: Offsets
     barriers: Barriers
-    together: Reader
-    beside: Reader
+    shared_reader: Reader
+    side_reader: Reader
     changelogs: dict[str, str] = field(default_factory=dict)
     sources: dict[str, WorkChannel] = field(default_factory=dict)
     views: dict[str, WorkChannel] = field(default_factory=dict)
-    apart: dict[str, Reader] = field(default_factory=dict)
+    standalone_readers: dict[str, Reader] = field(default_factory=dict)
     producer: AIOKafkaProducer | None = None
     assigned: list[TopicPartition] = field(default_factory=list)
 
@@ -61,11 +66,11 @@ class Shared:
 
     async def reader(self, view: str) -> Reader:
         """The reader of a view that reads apart."""
-        found = self.apart.get(view)
+        found = self.standalone_readers.get(view)
         if found is None:
             found = Reader(self.app, self.settings)
             await found.start()
             by_stream = self.topology.views[view].of.by_stream
             found.assign(tp for tp in self.assigned if tp.topic == by_stream)
-            self.apart[view] = found
+            self.standalone_readers[view] = found
         return found

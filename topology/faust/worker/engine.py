@@ -20,7 +20,7 @@ from topology.faust.kafka.reader import Reader
 from topology.faust.kafka.topics import Topic, given, needed, own
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
-from topology.faust.worker.context import Shared
+from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
@@ -31,7 +31,7 @@ from topology.faust.worker.writer import shared_producer
 
 logger = get_logger(__name__)
 
-BESIDE_WAIT = 200
+SIDE_WAIT = 200
 """Milliseconds that the broker holds a fetch of redeliveries and commands back."""
 
 
@@ -50,7 +50,7 @@ class Engine:
         datadir = Path(settings.datadir).absolute()
         self.tables = Tables(app, open_store(settings.store, group, datadir))
         offsets = Offsets(app, group)
-        self.shared = Shared(
+        self.context = WorkerContext(
             app=app,
             topology=topology,
             settings=settings,
@@ -59,10 +59,10 @@ class Engine:
             partitions=Partitions(self._ensure_topic),
             offsets=offsets,
             barriers=Barriers(app, offsets),
-            together=Reader(app, settings),
-            beside=Reader(app, settings, wait=BESIDE_WAIT),
+            shared_reader=Reader(app, settings),
+            side_reader=Reader(app, settings, wait=SIDE_WAIT),
         )
-        self.changelogs = self.shared.changelogs
+        self.changelogs = self.context.changelogs
         self._running: list[Partition] = []
         self._by_topic: dict[str, tuple[Source, bool]] = {}
         for source in topology.sources.values():
@@ -113,22 +113,22 @@ class Engine:
         running, self._running = self._running, []
         grace = self.settings.session_timeout * 0.7
         await asyncio.gather(*(partition.stop(grace) for partition in running))
-        await self.shared.offsets.commit()
+        await self.context.offsets.commit()
 
     async def stop(self) -> None:
         """Stop for good."""
         await self.revoke()
         await self.tables.close_all()
-        shared = self.shared
+        context = self.context
         clients: list[Any] = [
-            shared.together,
-            shared.beside,
-            *shared.apart.values(),
-            *shared.barriers.clients(),
+            context.shared_reader,
+            context.side_reader,
+            *context.standalone_readers.values(),
+            *context.barriers.clients(),
         ]
-        if shared.producer is not None:
-            clients.append(shared.producer)
-        shared.apart, shared.producer = {}, None
+        if context.producer is not None:
+            clients.append(context.producer)
+        context.standalone_readers, context.producer = {}, None
         await asyncio.gather(*(stopped(client.stop()) for client in clients))
 
     # -- partitions
@@ -136,26 +136,26 @@ class Engine:
     def _partition(self, tp: TopicPartition) -> Partition:
         source, ordered = self._by_topic[tp.topic]
         kind = StreamPartition if ordered else RekeyPartition
-        return kind(tp, source, self.shared, self.app.crash)
+        return kind(tp, source, self.context, self.app.crash)
 
     async def _connect(self, mine: list[TopicPartition]) -> None:
-        shared = self.shared
-        if shared.producer is None and self.settings.guarantee == "at_least_once":
+        context = self.context
+        if context.producer is None and self.settings.guarantee == "at_least_once":
             producer = shared_producer(connection(self.app))
             await producer.start()
-            shared.producer = producer
-        await asyncio.gather(shared.together.start(), shared.beside.start())
-        await shared.barriers.start()
-        shared.assigned = mine
-        shared.together.assign(mine)
-        shared.beside.assign(
+            context.producer = producer
+        await asyncio.gather(context.shared_reader.start(), context.side_reader.start())
+        await context.barriers.start()
+        context.assigned = mine
+        context.shared_reader.assign(mine)
+        context.side_reader.assign(
             TopicPartition(topic, tp.partition)
             for tp in mine
             for view in self.topology.views.values()
             if view.of.by_stream == tp.topic
             for topic in (view.redeliver_topic, view.commands_topic)
         )
-        for view, reader in shared.apart.items():
+        for view, reader in context.standalone_readers.items():
             by_stream = self.topology.views[view].of.by_stream
             reader.assign(tp for tp in mine if tp.topic == by_stream)
 
@@ -182,5 +182,5 @@ class Engine:
 
     async def heartbeat(self) -> None:
         """Commit offsets now and then, and let the group consumer know that the worker is alive."""
-        await self.shared.offsets.commit()
+        await self.context.offsets.commit()
         self.app.consumer.touch()

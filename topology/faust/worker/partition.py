@@ -10,7 +10,7 @@ from mode import get_logger
 
 from stores.view_state.table import TableError, TableFenced
 from topology.declaration.source import Source
-from topology.faust.worker.context import Shared
+from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.runner import Runner
 
 logger = get_logger(__name__)
@@ -34,15 +34,15 @@ class Partition:
     """
 
     def __init__(
-        self, source: TopicPartition, declared: Source, shared: Shared, crash: Crash
+        self, source: TopicPartition, declared: Source, context: WorkerContext, crash: Crash
     ) -> None:
         self.source = source
         self._declared = declared
-        self._shared = shared
+        self._context = context
         self.runners: dict[str, Runner] = {}
         self.stopping = False
         self._crash = crash
-        self._fenced = shared.settings.session_timeout
+        self._fenced = context.settings.session_timeout
         self._again: asyncio.Task[None] | None = None
 
     async def open(self) -> list[Runner]:

@@ -22,7 +22,7 @@ SECONDS = 10.0
 _KEPT = 500
 
 
-class OnceInAWhile(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Lets a line of the same text through once in SECONDS, with a count of those held back."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class OnceInAWhile(logging.Filter):
         return True
 
 
-class NotReadyYet(logging.Filter):
+class NotReadyFilter(logging.Filter):
     """Holds "not enough replicas" back unless it lasts.
 
     A broker says so to a producer of a transaction that it has yet to begin, even where it is the
@@ -71,16 +71,16 @@ MANY, WITHIN = 250, 5.0
 """So often in so many seconds it lasts; one that is not ready yet is tried again a few times."""
 
 
-def quieten() -> None:
+def install_log_filters() -> None:
     """Put the filters on the client's loggers, once."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        for kind in (NotReadyYet, OnceInAWhile):
+        for kind in (NotReadyFilter, RateLimitFilter):
             if not any(isinstance(found, kind) for found in logger.filters):
                 logger.addFilter(kind())
 
 
-class Worker(faust.Worker):
+class WorkerProgram(faust.Worker):
     """Faust's, which shows a turning wheel while it starts: here only where somebody may see it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

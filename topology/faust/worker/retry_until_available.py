@@ -12,7 +12,7 @@ FIRST, LONGEST = 1.0, 15.0
 """Seconds before the next try: at first, and at most; they double."""
 
 
-async def patiently(begin: Callable[[], Awaitable[None]], broker: str) -> None:
+async def retry_until_available(begin: Callable[[], Awaitable[None]], broker: str) -> None:
     """Try until it works, for as long as it takes; being cancelled ends it, as SIGTERM does.
 
     Only what another try may mend is tried again: not what the broker refuses.

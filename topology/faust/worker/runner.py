@@ -97,9 +97,9 @@ class Runner:
         self._reader.seek(self.source, self.taken)
         step, reads = self.step, True
         while not self._stopping:
-            await step.look()
-            if (told := await step.told()) is not None:
-                await self._commit(told)
+            await step.poll_side_inputs()
+            if (unit := await step.next_command_unit()) is not None:
+                await self._commit(unit)
                 continue
             if step.halted:
                 self._reader.pause(self.source)
@@ -112,7 +112,7 @@ class Runner:
             if step.unfinished:
                 await self._commit(await step.take([]))
                 continue
-            idle = 0.0 if step.hurries else max(0.0, min(IDLE, (step.due - wall()) / 1000))
+            idle = 0.0 if step.has_urgent_work else max(0.0, min(IDLE, (step.due - wall()) / 1000))
             before = self.taken
             records = await self._rest(self._fetch(idle))
             if records:
@@ -129,7 +129,7 @@ class Runner:
                 )  # fmt: skip
             self._admit(position)
             unit = await step.fire(position)
-            if step.owes or (position > self._committed and not records):
+            if step.has_unsaved_progress or (position > self._committed and not records):
                 # The committed offset follows the position, so that a partition that is read to
                 # its end also looks so; and so does a view's row that says how it reads.
                 unit = step.move(self.source, position, unit)

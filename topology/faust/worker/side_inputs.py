@@ -20,7 +20,7 @@ SOON = 0.02
 """Seconds that are waited for these."""
 
 
-class Beside:
+class SideInputs:
     """The view's partition of its redelivery and commands topics; what was read and not taken yet.
 
     The view's own positions say from where, so that what is taken is taken once.
@@ -41,7 +41,7 @@ class Beside:
         # redrive comes this way to any view.
         reader.seek(self._again_topic, positions.redelivered)
 
-    async def look(self, wall: int) -> None:
+    async def poll(self, wall: int) -> None:
         """Read what there is, now and then. wall: the wall clock (ms)."""
         now = time.monotonic()
         if now - self._looked < EVERY and not self._more:
@@ -64,48 +64,48 @@ class Beside:
                 return
             self._commands += await self._reader.fetch(self._commands_topic, EVERY)
 
-    def next(self, wall: int) -> float:
+    def next_redelivery(self, wall: int) -> float:
         """When the next event is to come again (ms), infinite if none is known."""
         return 0.0 if self._more else self._away.next(wall)
 
     @property
     def expecting(self) -> bool:
-        """Whether something is waited for; see `expect`."""
+        """Whether something is waited for; see `expect_redeliveries`."""
         return self._expected is not None
 
-    async def expect(self, horizon: int) -> None:
-        """Gaps are due, and all that had arrived by `horizon` (ms) is read: note what is away now.
+    async def expect_redeliveries(self, watermark: int) -> None:
+        """Gaps are due, and all that arrived by `watermark` (ms) is read: note what is away.
 
         What is missing may be among that. If it is, it fits into the ring when it comes: that was
         around it already when the gap began.
         """
         if self._expected is None:
-            self._expected = horizon, await self._reader.end(self._again_topic)
+            self._expected = watermark, await self._reader.end(self._again_topic)
 
-    async def came(self) -> int | None:
-        """The horizon that was expected, once all that was away then has come again, else None.
+    async def redeliveries_drained(self) -> int | None:
+        """The watermark that was expected, once all that was away then has come again, else None.
 
         Only then may gaps be given up. What has no room goes away again, behind that: it is not
         waited for, or there would be no end where more is away than comes again in a delay.
         """
         if self._expected is None:
             return None
-        horizon, end = self._expected
+        watermark, end = self._expected
         position = self._away.first
         if not self._away:
             position = await self._reader.position(self._again_topic)
         if position < end:
             return None
         self._expected = None
-        return horizon
+        return watermark
 
-    def again(self, now: int) -> Sequence[Message]:
+    def take_redeliveries(self, now: int) -> Sequence[Message]:
         """Take the records of events that are to come again by `now` (ms)."""
         found = self._away.take(now)
         self._more = len(found) >= MANY and not self._away
         return found
 
-    def commands(self) -> Sequence[Message]:
+    def take_commands(self) -> Sequence[Message]:
         """Take the records of commands."""
         found, self._commands = self._commands, []
         return found

@@ -14,8 +14,8 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.disk.in_step import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.rebuilds import Rebuilds
-from topology.faust.worker.side_inputs import Beside
-from topology.faust.worker.watermark import Horizon
+from topology.faust.worker.side_inputs import SideInputs
+from topology.faust.worker.watermark import Watermark
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
 from topology.view_rebuild.history import History
@@ -41,10 +41,10 @@ class Step:
         """Whether a step has to follow before more records are taken."""
         return False
 
-    async def look(self) -> None:
+    async def poll_side_inputs(self) -> None:
         """Read what there is beside the input, now and then."""
 
-    async def told(self) -> CommitUnit | None:
+    async def next_command_unit(self) -> CommitUnit | None:
         """The unit of what operators told a view since, or of streams that are rebuilt."""
         return None
 
@@ -54,12 +54,12 @@ class Step:
         return float("inf")
 
     @property
-    def hurries(self) -> bool:
+    def has_urgent_work(self) -> bool:
         """Whether something is to be told soon, so that no fetch should wait for records."""
         return False
 
     @property
-    def owes(self) -> bool:
+    def has_unsaved_progress(self) -> bool:
         """Whether something is to be made durable, though nothing came."""
         return False
 
@@ -112,8 +112,8 @@ OnHalted = Callable[[str, ViewTask, PartitionTable], None]
 class StreamStep(Step):
     """Orders and handles a by-stream partition, each view by way of its agent.
 
-    tables, do, beside, rebuilds: of the views of the task, and of those that may join. on_halted:
-    for views that read together; one that reads apart stays, and takes no more records.
+    tables, do, side_inputs, rebuilds: of the views of the task, and of those that may join.
+    on_halted: for views that read together; one that reads apart stays, and takes no more records.
     """
 
     def __init__(
@@ -121,34 +121,34 @@ class StreamStep(Step):
         task: StreamTask,
         tables: Mapping[str, PartitionTable],
         do: Mapping[str, Do],
-        beside: Mapping[str, Beside],
+        side_inputs: Mapping[str, SideInputs],
         rebuilds: Mapping[str, Rebuilds],
-        horizon: Horizon,
+        watermark: Watermark,
         on_halted: OnHalted | None = None,
     ) -> None:
         self.task = task
         self.tables = dict(tables)
         self._do = do
-        self._beside = beside
+        self._side_inputs = side_inputs
         self._rebuilds = rebuilds
-        self._horizon = horizon
+        self._watermark = watermark
         self._on_halted = on_halted
 
     async def take(
         self,
         records: Sequence[Message],
-        horizons: Mapping[str, int] | None = None,
+        due_by: Mapping[str, int] | None = None,
     ) -> CommitUnit:
-        """The unit of a batch. horizons: of the views that give up gaps, those due by then."""
+        """The unit of a batch. due_by: of the views that give up gaps, those due by then."""
         task, now = self.task, wall()
         unit, events = task.begin(records, now)
 
         def work_of(view: ViewTask) -> Callable[[], Awaitable[None]]:
             async def work() -> None:
                 name = view.view.name
-                again = self._beside[name].again(now)
+                again = self._side_inputs[name].take_redeliveries(now)
                 back = view.take_back(again, now) if again else ()
-                until = horizons.get(name) if horizons else None
+                until = due_by.get(name) if due_by else None
                 if view.view.is_async:
                     await view.arun(events, unit, until, back)
                 else:
@@ -160,14 +160,14 @@ class StreamStep(Step):
         task.finish(unit)
         return unit
 
-    async def look(self) -> None:
+    async def poll_side_inputs(self) -> None:
         for name in self.task.views:
-            await self._beside[name].look(wall())
+            await self._side_inputs[name].poll(wall())
             self._rebuilds[name].look(self.task.position)
 
-    async def told(self) -> CommitUnit | None:
+    async def next_command_unit(self) -> CommitUnit | None:
         for name, view in self.task.views.items():
-            if records := self._beside[name].commands():
+            if records := self._side_inputs[name].take_commands():
                 return await self._obey(name, view, records)
             if histories := self._rebuilds[name].take():
                 return await self._rebuild(name, view, histories)
@@ -203,31 +203,36 @@ class StreamStep(Step):
     def due(self) -> float:
         views = self.task.views.items()
         now = wall()
-        times = [min(view.retry_due, self._beside[name].next(now)) for name, view in views]
+        times = [
+            min(view.retry_due, self._side_inputs[name].next_redelivery(now))
+            for name, view in views
+        ]
         return min(times, default=float("inf"))
 
     async def fire(self, position: int) -> CommitUnit | None:
         now = wall()
         due = {name: view.due for name, view in self.task.views.items() if view.due <= now}
-        if any(not self._beside[name].expecting for name in due):
-            horizon = self._horizon.reached(position)
+        if any(not self._side_inputs[name].expecting for name in due):
+            watermark = self._watermark.reached(position)
             for name, at in due.items():
-                if horizon is not None and at <= horizon:
-                    await self._beside[name].expect(horizon)
+                if watermark is not None and at <= watermark:
+                    await self._side_inputs[name].expect_redeliveries(watermark)
         # A gap waits while what is missing may be on its way back, in that view alone.
-        came = {name: await self._beside[name].came() for name in self.task.views}
-        horizons = {name: horizon for name, horizon in came.items() if horizon is not None}
-        if horizons or self.due <= now:
-            return await self.take([], horizons)
+        came = {
+            name: await self._side_inputs[name].redeliveries_drained() for name in self.task.views
+        }
+        due_by = {name: watermark for name, watermark in came.items() if watermark is not None}
+        if due_by or self.due <= now:
+            return await self.take([], due_by)
         return None
 
     @property
-    def hurries(self) -> bool:
+    def has_urgent_work(self) -> bool:
         views = self.task.views.items()
         return any(self._rebuilds[name].ready for name, view in views if view.rebuilds)
 
     @property
-    def owes(self) -> bool:
+    def has_unsaved_progress(self) -> bool:
         return self.task.joined
 
     @property
@@ -258,4 +263,4 @@ class StreamStep(Step):
         self.tables[name] = table
 
     def stop(self) -> None:
-        self._horizon.stop()
+        self._watermark.stop()

@@ -27,14 +27,14 @@ from topology.engine.rows import COUNTS, POSITIONS
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.context import Shared
+from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.rebuilds import Rebuilds
 from topology.faust.worker.runner import Joining, Runner, stopped
-from topology.faust.worker.side_inputs import Beside
-from topology.faust.worker.start import behind, start_of
+from topology.faust.worker.side_inputs import SideInputs
+from topology.faust.worker.start_offset import clamp_to_log_start, committed_start
 from topology.faust.worker.steps import StreamStep
-from topology.faust.worker.watermark import Horizon
+from topology.faust.worker.watermark import Watermark
 from topology.faust.worker.writer import Writer
 from topology.model.counts import left_behind
 from topology.model.partition_table import PartitionTable
@@ -47,24 +47,24 @@ class StreamPartition(Partition):
     """One runner for the views that read together, and one for each view that reads apart."""
 
     def __init__(
-        self, source: TopicPartition, declared: Source, shared: Shared, crash: Crash
+        self, source: TopicPartition, declared: Source, context: WorkerContext, crash: Crash
     ) -> None:
-        super().__init__(source, declared, shared, crash)
-        self._views = shared.topology.views_of(declared)
-        self._together = together(self._views)
+        super().__init__(source, declared, context, crash)
+        self._views = context.topology.views_of(declared)
+        self._shared_views = shared_views(self._views)
         self._leaving: set[asyncio.Task[None]] = set()
-        self._beside: dict[str, Beside] = {}
+        self._side_inputs: dict[str, SideInputs] = {}
         self._rebuilds: dict[str, Rebuilds] = {}
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
-        shared = self._shared
-        self._budget = Budget(shared.settings.waiting_bytes)
-        writers = [shared.writer(self.source)]
+        context = self._context
+        self._budget = Budget(context.settings.waiting_bytes)
+        writers = [context.writer(self.source)]
         try:
             await writers[0].start()
-            tables = await shared.tables.restore(self._views, self.source.partition)
-            first, start, taken = await start_of(shared, self.source)
+            tables = await context.tables.restore(self._views, self.source.partition)
+            first, start, taken = await committed_start(context, self.source)
             runners, rest = [], dict(tables)
             for view in self._views:
                 table = tables[view.name]
@@ -73,16 +73,16 @@ class StreamPartition(Partition):
                     continue
                 # An earlier owner may still run it apart, under this id: fence that off, and read
                 # what it wrote until then, even where the view joins the others now.
-                writer = shared.writer(self.source, view.name)
+                writer = context.writer(self.source, view.name)
                 writers.append(writer)
                 await writer.start()
-                await shared.tables.restore([view], self.source.partition)
+                await context.tables.restore([view], self.source.partition)
                 position = self._own(view, table, first, start)
                 if position is None:
                     await stopped(writer.stop())
                 else:
                     del rest[view.name]
-                    runners.append(await self._apart(view, table, position, writer))
+                    runners.append(await self._standalone(view, table, position, writer))
             runners.insert(0, self._main(rest, start, taken, writers[0]))
         except BaseException:
             await asyncio.gather(*(stopped(writer.stop()) for writer in writers))
@@ -95,13 +95,13 @@ class StreamPartition(Partition):
         if positions.input is None:
             if (counts := table.get(COUNTS)) is None:
                 # It has not seen anything yet.
-                return first if start > first or view not in self._together else None
+                return first if start > first or view not in self._shared_views else None
             missed = left_behind(counts, start)
             if missed is not None:
-                return behind(self.source, missed, first)
-            return None if view in self._together else start
-        position = behind(self.source, positions.input, first)
-        if view in self._together and positions.halted is None and position == start:
+                return clamp_to_log_start(self.source, missed, first)
+            return None if view in self._shared_views else start
+        position = clamp_to_log_start(self.source, positions.input, first)
+        if view in self._shared_views and positions.halted is None and position == start:
             return None
         return position
 
@@ -109,52 +109,54 @@ class StreamPartition(Partition):
         step = self._step(tables, start, taken, apart=False)
         for name, task in step.task.views.items():
             step.task.admit(name, task)
-        shared = self._shared
-        refusals = shared.refusals(self.source)
-        return Runner(self.source, step, writer, shared.together, start, refusals=refusals)
+        context = self._context
+        refusals = context.refusals(self.source)
+        return Runner(self.source, step, writer, context.shared_reader, start, refusals=refusals)
 
-    async def _apart(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
+    async def _standalone(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
         step = self._step({view.name: table}, start, None, apart=True)
         if table.get(COUNTS) is None and start:
             step.task.views[view.name].positions.began = start
-        return await self._run_apart(view, step, start, writer)
+        return await self._run_standalone(view, step, start, writer)
 
-    async def _run_apart(self, view: View, step: StreamStep, start: int, writer: Writer) -> Runner:
-        reader = await self._shared.reader(view.name)
-        refusals = self._shared.refusals(self.source)
+    async def _run_standalone(
+        self, view: View, step: StreamStep, start: int, writer: Writer
+    ) -> Runner:
+        reader = await self._context.reader(view.name)
+        refusals = self._context.refusals(self.source)
         runner = Runner(self.source, step, writer, reader, start, view.name, refusals)
         logger.info("view %s reads %s apart, from offset %d", view.name, self.source, start)
-        if view in self._together:
+        if view in self._shared_views:
             runner.caught_up = lambda: self._caught_up(runner)
         return runner
 
     def _step(
         self, tables: Mapping[str, Any], start: int, taken: Taken | None, *, apart: bool
     ) -> StreamStep:
-        shared, number = self._shared, self.source.partition
+        context, number = self._context, self.source.partition
         try:
             task = StreamTask(
-                shared.topology, self._declared, number, tables,
+                context.topology, self._declared, number, tables,
                 position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise
         except (TableError, ValueError) as error:
             for view in tables:
-                shared.tables.spoilt(view, number)
+                context.tables.spoilt(view, number)
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
         for name, view_task in task.views.items():
-            self._beside[name] = Beside(shared.beside, view_task, number)
+            self._side_inputs[name] = SideInputs(context.side_reader, view_task, number)
             self._rebuilds[name] = Rebuilds(
-                shared.app, shared.barriers.end, shared.settings.batch, view_task, number
+                context.app, context.barriers.end, context.settings.batch, view_task, number
             )
         return StreamStep(
             task,
             tables,
-            {view.name: shared.views[view.name].do for view in self._views},
-            self._beside,
+            {view.name: context.views[view.name].do for view in self._views},
+            self._side_inputs,
             self._rebuilds,
-            Horizon(lambda: shared.barriers.begin(self._declared, number)),
+            Watermark(lambda: context.barriers.begin(self._declared, number)),
             None if apart else self._halted,
         )
 
@@ -167,7 +169,7 @@ class StreamPartition(Partition):
         leaving.add_done_callback(self._leaving.discard)
 
     async def _leave(self, name: str, task: ViewTask, table: Any) -> None:
-        writer = self._shared.writer(self.source, name)
+        writer = self._context.writer(self.source, name)
         try:
             await writer.start()
             start = task.positions.input
@@ -175,7 +177,7 @@ class StreamPartition(Partition):
             step = self._step({}, start, None, apart=True)
             step.task.views[name] = task
             step.tables[name] = table
-            runner = await self._run_apart(task.view, step, start, writer)
+            runner = await self._run_standalone(task.view, step, start, writer)
         except Exception as error:
             await stopped(writer.stop())
             self.failed(error)
@@ -205,7 +207,7 @@ class StreamPartition(Partition):
         # A table without room, or whose server is away, is right, only behind the changelog, and
         # goes on when it is opened again; so does one that another worker has claimed, if this one
         # still has the partition then. Any other is rebuilt.
-        tables = self._shared.tables
+        tables = self._context.tables
         right = isinstance(error, TableUnavailable | TableFenced)
         mend = tables.close if right else tables.discard
         for view in self._views:
@@ -218,13 +220,13 @@ class StreamPartition(Partition):
 
     async def stop(self, grace: float) -> None:
         await super().stop(grace)
-        for beside in self._beside.values():
+        for beside in self._side_inputs.values():
             beside.stop()
         if self._leaving:
             await asyncio.wait(self._leaving)
 
 
-def together(views: Iterable[View]) -> list[View]:
+def shared_views(views: Iterable[View]) -> list[View]:
     """The views that share their steps: those that need not be awaited, or else the first one."""
     views = list(views)
     return [view for view in views if not view.is_async] or views[:1]

@@ -18,8 +18,8 @@ Barrier = Callable[[], Awaitable[tuple[int, int]]]
 """() → (wall clock in ms when it began, the offset to read up to)."""
 
 
-class Horizon:
-    """The horizon of one by-stream partition; asked only while a gap is due."""
+class Watermark:
+    """The watermark of one by-stream partition; asked only while a gap is due."""
 
     def __init__(self, barrier: Barrier) -> None:
         self._barrier = barrier

@@ -26,7 +26,7 @@ RETRY = 3
 sender.BACKOFF_OVERRIDE = RETRY / 1000
 
 
-class Sent(NamedTuple):
+class SentBatch(NamedTuple):
     """A record batch on its way, and how many records it has."""
 
     future: Any
@@ -55,10 +55,10 @@ class _Packer:
         self.changelogs = changelogs
         self.partitions = partitions
 
-    async def send(self, unit: CommitUnit) -> tuple[list[Sent], dict[str, list[Sent]]]:
+    async def send(self, unit: CommitUnit) -> tuple[list[SentBatch], dict[str, list[SentBatch]]]:
         """Send all records. Returns what was sent of outputs, and of changelog rows by view."""
-        outputs: list[Sent] = []
-        changes: dict[str, list[Sent]] = {}
+        outputs: list[SentBatch] = []
+        changes: dict[str, list[SentBatch]] = {}
         inputs = await self.partitions.count(unit.topic, 1)
         for topic, records in unit.colocated.items():
             count = await self.partitions.count(topic, inputs)
@@ -76,17 +76,17 @@ class _Packer:
             changes[view] = await self._pack(self.changelogs[view], unit.partition, changelog)
         return outputs, changes
 
-    async def _keyed(self, topic: str, records: list[Out], count: int) -> list[Sent]:
+    async def _keyed(self, topic: str, records: list[Out], count: int) -> list[SentBatch]:
         of = self.partitions.of
         by_partition: dict[int, list[Out]] = defaultdict(list)
         for record in records:
             by_partition[of(record[0], count)].append(record)
-        sent: list[Sent] = []
+        sent: list[SentBatch] = []
         for partition, part in by_partition.items():
             sent += await self._pack(topic, partition, part)
         return sent
 
-    async def _pack(self, topic: str, partition: int, records: Iterable[Out]) -> list[Sent]:
+    async def _pack(self, topic: str, partition: int, records: Iterable[Out]) -> list[SentBatch]:
         producer, sent = self.producer, []
         if topic in self.partitions.limits:
             return await self._pack_small(topic, partition, records)
@@ -105,7 +105,9 @@ class _Packer:
             sent.append(await self._send(batch, topic, partition, at))
         return sent
 
-    async def _pack_small(self, topic: str, partition: int, records: Iterable[Out]) -> list[Sent]:
+    async def _pack_small(
+        self, topic: str, partition: int, records: Iterable[Out]
+    ) -> list[SentBatch]:
         """The same for a topic that takes small batches only."""
         limit, sent = self.partitions.limits[topic], []
         batch, at = self.producer.create_batch(), 0
@@ -120,14 +122,14 @@ class _Packer:
             sent.append(await self._send(batch, topic, partition, at))
         return sent
 
-    async def _send(self, batch: Any, topic: str, partition: int, records: int) -> Sent:
+    async def _send(self, batch: Any, topic: str, partition: int, records: int) -> SentBatch:
         batch._relative_offset = records
         batch.close()
         future = await self.producer.send_batch(batch, topic, partition=partition)
-        return Sent(future, records)
+        return SentBatch(future, records)
 
 
-async def _acknowledged(sent: list[Sent]) -> int | None:
+async def _acknowledged(sent: list[SentBatch]) -> int | None:
     """Wait until all is acknowledged. Returns the offset behind the last record."""
     end: int | None = None
     for future, count in sent:
@@ -136,7 +138,7 @@ async def _acknowledged(sent: list[Sent]) -> int | None:
 
 
 async def _all_acknowledged(
-    outputs: list[Sent], changes: Mapping[str, list[Sent]]
+    outputs: list[SentBatch], changes: Mapping[str, list[SentBatch]]
 ) -> dict[str, int]:
     """Wait for outputs and changelog rows. Returns view → changelog offset behind its rows."""
     await _acknowledged(outputs)
@@ -220,7 +222,7 @@ class AcknowledgedWriter:
         return ends
 
     async def stop(self) -> None:
-        """Wait until nothing is on its way; the producer is shared, and stopped by its owner.
+        """Wait until nothing is on its way; the producer is context, and stopped by its owner.
 
         A step that is dropped may have sent rows. They must be in the changelog before it is read
         to its end.

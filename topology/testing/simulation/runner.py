@@ -20,7 +20,7 @@ from topology.sequencer.memory_budget import Budget
 from topology.testing.awaited import complete
 from topology.testing.simulation.commits import Commits
 from topology.testing.simulation.log import TopicPartition
-from topology.testing.simulation.watermark import Horizon
+from topology.testing.simulation.watermark import FakeWatermark
 from topology.testing.simulation.worker import Worker, World
 from topology.view_rebuild.history import Histories, History
 from topology.view_rebuild.stream_rebuild import arebuild, rebuild
@@ -55,7 +55,7 @@ class PartitionRunner(Commits):
         self.input = world.log.partition(place)
         self.position = self.known = 0
         self.due = inf
-        self.horizon = self.make_horizon()
+        self.watermark = self.make_watermark()
         self.steps: Iterator[str] = self.run()
 
     def advance(self, count: int) -> int:
@@ -158,9 +158,9 @@ class PartitionRunner(Commits):
         """Of the partition, whoever has it."""
         return "{}-{}".format(*self.place)
 
-    def make_horizon(self) -> Horizon:
+    def make_watermark(self) -> FakeWatermark:
         """The barrier before this partition gives up a gap."""
-        return Horizon(self.world, self.source, self.place, self.worker)
+        return FakeWatermark(self.world, self.source, self.place, self.worker)
 
     def build(self) -> StreamTask:
         """The engine's task, from the restored tables."""
@@ -327,5 +327,5 @@ class PartitionRunner(Commits):
             return self.take([])
         if not all(self.shows(view) for view in self.redelivers):
             return None
-        horizon = self.horizon.reached(self.position)
+        horizon = self.watermark.reached(self.position)
         return None if horizon is None or self.due > horizon else self.take([], horizon)

@@ -5,7 +5,7 @@ from topology.testing.simulation.log import TopicPartition
 from topology.testing.simulation.worker import Worker, World
 
 
-class Horizon:
+class FakeWatermark:
     """How far a by-stream partition has surely read.
 
     Note the ends of the source's topics; wait until all before them is re-keyed; note the end of

@@ -133,7 +133,7 @@ def test_a_stream_whose_only_event_failed_is_not_in_order() -> None:
     )
     assert "in order" not in account_text(found)
     assert found.remedies[-1].command == (
-        "python -m apps.rebuild run --app shop --view board --stream a --store URL"
+        "sequitur rebuild run --app shop --view board --stream a --store URL"
     )
 
 
@@ -233,8 +233,8 @@ def test_nobody_is_told_to_skip_what_may_lie_where_nobody_looked() -> None:
     driver = dead_stream(2, 8)
     unseen = ("looked at the last 5 offsets of shop.dead only",)
     (remedy,) = explained(driver, dead=(), unseen=unseen).remedies
-    assert remedy.effect.endswith("It may lie in shop.dead: look further first, with --look")
-    assert not any("--look" in remedy.effect for remedy in explained(driver).remedies)
+    assert remedy.effect.endswith("It may lie in shop.dead: look further first, with --scan")
+    assert not any("--scan" in remedy.effect for remedy in explained(driver).remedies)
 
 
 def test_nothing_of_a_message_reaches_a_terminal_raw() -> None:
@@ -375,7 +375,7 @@ def test_all_is_well_only_if_every_event_was_handled(
             assert found.well, text
         for remedy in found.remedies:
             line = remedy.command
-            assert line.startswith("faust -A shop ") or line.startswith("python -m apps.rebuild")
+            assert line.startswith("faust -A shop ") or line.startswith("sequitur rebuild")
 
 
 def test_what_helps_is_what_a_driver_obeys() -> None:

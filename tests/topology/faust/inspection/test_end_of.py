@@ -21,9 +21,9 @@ from topology.model.event import Message, Record
 class Topic(Durable):
     """Offsets `first` to `end` of a topic, each with a record but for every third."""
 
-    def __init__(self, first: int, end: int, look: int | None, tick: float = 0.0) -> None:
-        self._look = durable.LOOK if look is None else look
-        self._seconds = durable.SECONDS if look is None else float("inf")
+    def __init__(self, first: int, end: int, scan: int | None, tick: float = 0.0) -> None:
+        self._scan = durable.SCAN if scan is None else scan
+        self._seconds = durable.SECONDS if scan is None else float("inf")
         self._there = Span(first, end)
         self._tick = tick
         self.clock = 0.0
@@ -67,7 +67,7 @@ def test_the_end_of_a_long_topic_is_looked_at_and_that_is_said() -> None:
     assert found.records[-1].offset > 9_999_990
     assert found.records[0].offset >= 10_000_000 - 12_000
     assert found.cut == (
-        "looked at the last 12000 offsets of shop.dead only; --look N looks further"
+        "looked at the last 12000 offsets of shop.dead only; --scan N looks further"
     )
 
 

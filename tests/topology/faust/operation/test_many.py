@@ -98,7 +98,7 @@ def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(
     waits = told(2, "halt", "careful", "--timeout", "1")
     assert "does a worker run? The command waits for 600 s" in waits
     assert "2 partitions answered in 1 s" in waits
-    told(2, "halt", "patient", "--timeout", "1", "--lives", "1")
+    told(2, "halt", "patient", "--timeout", "1", "--expires", "1")
     told(2, "drop", "a", "--view", "careful", "--timeout", "1")
     listed = told.json(0, "commands")
     assert [each["state"] for each in listed] == ["carried out"] * 4 + ["waits"] * 3

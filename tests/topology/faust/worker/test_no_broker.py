@@ -10,7 +10,7 @@ import orjson
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from apps.local.ports import HOST, free_port
+from sequitur.local.ports import HOST, free_port
 from tests.topology.faust.worker_process import Worker
 from topology.faust.worker import retry_until_available as patience
 
@@ -42,7 +42,7 @@ async def test_it_tries_again_until_it_works(monkeypatch: pytest.MonkeyPatch) ->
         if left:
             raise left.pop()
 
-    await patience.patiently(begin, "here:1")
+    await patience.retry_until_available(begin, "here:1")
     assert not left
 
 
@@ -51,7 +51,7 @@ async def test_it_does_not_try_again_what_the_broker_refuses() -> None:
         raise TopicAuthorizationFailedError("not you")
 
     with pytest.raises(TopicAuthorizationFailedError):
-        await patience.patiently(begin, "here:1")
+        await patience.retry_until_available(begin, "here:1")
 
 
 class Door:

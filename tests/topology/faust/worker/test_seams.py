@@ -1,14 +1,18 @@
 """What is relied on of Faust and aiokafka beyond their promises: an upgrade may move it."""
 
 import inspect
+import re
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 
 import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata as Subscription
 from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -23,9 +27,9 @@ from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
-import apps.passthrough
+import passthrough
 from topology.faust.kafka import records
-from topology.faust.worker import transport, writer
+from topology.faust.worker import former_member, transport, writer
 from topology.model.event import Record
 
 
@@ -37,7 +41,7 @@ def test_the_versions_are_the_ones_that_were_tried() -> None:
 
 
 def test_an_app_makes_its_transport_and_its_table_manager_where_they_are_replaced() -> None:
-    app = apps.passthrough.app
+    app = passthrough.app
     assert isinstance(app, faust.App)
     assert isinstance(app.transport, transport.Transport)
     assert app.transport.Consumer is transport.Consumer
@@ -157,6 +161,26 @@ def test_a_fetcher_looks_up_by_name_what_unpacks_and_asks_it_for_each_record() -
         for name in ("topic", "partition", "offset", "timestamp", "key", "value"):
             assert getattr(record, name) == getattr(other, name)
         assert tuple(record.headers) == other.headers == (("name", b"x"),)
+
+
+def test_a_static_member_can_be_described_and_removed() -> None:
+    init = inspect.getsource(GroupCoordinator.__init__)
+    assert "self._group_instance_id = group_instance_id" in init
+    for name in ("ensure_coordinator_known", "_send_req"):
+        assert inspect.iscoroutinefunction(vars(GroupCoordinator)[name])
+    assert list(inspect.signature(GroupCoordinator._send_req).parameters) == ["self", "request"]
+    assert "_coordinator" in inspect.getsource(AIOKafkaConsumer.start)
+    # What the broker calls such a member, as Kafka's GroupMetadata.generateMemberId does.
+    member = f"shop-1-{uuid4()}"
+    assert re.fullmatch("shop-1" + former_member.UUID, member)
+    assert not re.fullmatch("shop" + former_member.UUID, member)
+
+
+def test_an_assignment_says_which_topics_and_whose_address_it_is_for() -> None:
+    assignor: Any = passthrough.app.assignor
+    told = Subscription.decode(assignor.metadata({"a", "b"}).encode())
+    assert set(told.subscription) == {"a", "b"}
+    assert assignor._get_client_metadata(told).url == str(assignor._url)
 
 
 def test_a_topic_can_ask_for_the_brokers_default_replication() -> None:

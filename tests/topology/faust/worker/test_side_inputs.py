@@ -11,7 +11,7 @@ from topology import Inspector, Topology, redeliver, spill
 from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.reader import Reader
-from topology.faust.worker.side_inputs import MANY, Beside
+from topology.faust.worker.side_inputs import MANY, SideInputs
 from topology.model.event import Record
 
 AGAIN = "t.v.redeliver"
@@ -58,27 +58,27 @@ def record(offset: int, not_before: int) -> Record:
 async def test_it_reads_from_where_the_views_rows_say(task: ViewTask) -> None:
     task.positions.redelivered, task.positions.commands = 7, 3
     reader = FakeReader()
-    Beside(cast(Reader, reader), task, 0)
+    SideInputs(cast(Reader, reader), task, 0)
     assert reader.sought == {"t.v.redeliver": 7, "t.v.commands": 3}
 
 
 async def test_no_gap_is_given_up_while_what_is_due_did_not_come_again(task: ViewTask) -> None:
     """After an outage all is due at once: what is missing may be in the topic, and not read yet."""
     reader = FakeReader()
-    beside = Beside(cast(Reader, reader), task, 0)
+    inputs = SideInputs(cast(Reader, reader), task, 0)
     reader.records[AGAIN] = [record(0, 100), record(1, 200), record(2, 900)]
     reader.ends[AGAIN] = 3
-    assert await beside.came() is None, "nobody asks"
-    await beside.expect(450)
-    assert await beside.came() is None, "they are not even read"
-    await beside.look(0)
-    assert beside.next(0) == 100
-    assert [found.offset for found in beside.again(500)] == [0, 1]
-    assert await beside.came() is None, "one of them is not due yet"
-    assert beside.next(500) == 900
-    assert [found.offset for found in beside.again(900)] == [2]
-    assert await beside.came() == 450
-    assert not beside.expecting
+    assert await inputs.redeliveries_drained() is None, "nobody asks"
+    await inputs.expect_redeliveries(450)
+    assert await inputs.redeliveries_drained() is None, "they are not even read"
+    await inputs.poll(0)
+    assert inputs.next_redelivery(0) == 100
+    assert [found.offset for found in inputs.take_redeliveries(500)] == [0, 1]
+    assert await inputs.redeliveries_drained() is None, "one of them is not due yet"
+    assert inputs.next_redelivery(500) == 900
+    assert [found.offset for found in inputs.take_redeliveries(900)] == [2]
+    assert await inputs.redeliveries_drained() == 450
+    assert not inputs.expecting
 
 
 async def test_a_gap_is_given_up_though_what_has_no_room_comes_again_for_ever(
@@ -86,18 +86,18 @@ async def test_a_gap_is_given_up_though_what_has_no_room_comes_again_for_ever(
 ) -> None:
     """Behind a long gap more may be away than can come again in one delay: the topic never ends."""
     reader = FakeReader()
-    beside = Beside(cast(Reader, reader), task, 0)
+    inputs = SideInputs(cast(Reader, reader), task, 0)
     reader.records[AGAIN] = [record(offset, 100) for offset in range(MANY)]
     reader.ends[AGAIN] = MANY
-    await beside.expect(450)
-    await beside.look(0)
-    assert len(beside.again(500)) == MANY
+    await inputs.expect_redeliveries(450)
+    await inputs.poll(0)
+    assert len(inputs.take_redeliveries(500)) == MANY
     # They had no room and went away again, and are due again before all of them are read.
     reader.records[AGAIN] = [record(offset, 200) for offset in range(MANY, 2 * MANY)]
     reader.ends[AGAIN] = 2 * MANY
-    assert beside.next(500) == 0, "more of them is expected at once"
-    await beside.look(0)
-    assert await beside.came() == 450
+    assert inputs.next_redelivery(500) == 0, "more of them is expected at once"
+    await inputs.poll(0)
+    assert await inputs.redeliveries_drained() == 450
 
 
 async def test_without_redelivery_nothing_is_waited_for(task: ViewTask) -> None:
@@ -107,6 +107,6 @@ async def test_without_redelivery_nothing_is_waited_for(task: ViewTask) -> None:
     table: Any = MemoryTable()
     reader = FakeReader()
     reader.ends[AGAIN] = 0
-    beside = Beside(cast(Reader, reader), ViewTask(topology.views["v"], table), 0)
-    await beside.expect(450)
-    assert await beside.came() == 450
+    inputs = SideInputs(cast(Reader, reader), ViewTask(topology.views["v"], table), 0)
+    await inputs.expect_redeliveries(450)
+    assert await inputs.redeliveries_drained() == 450

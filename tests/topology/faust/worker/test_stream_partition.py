@@ -73,15 +73,15 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
     async def do(work: Any) -> None:
         await work()
 
-    shared: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         app=SimpleNamespace(engine=SimpleNamespace(settings=SETTINGS)),
         topology=topology,
         settings=SETTINGS,
         barriers=SimpleNamespace(end=None),
         tables=SimpleNamespace(restore=restore),
         offsets=SimpleNamespace(committed=committed),
-        together=SimpleNamespace(first=first),
-        beside=SimpleNamespace(seek=lambda partition, offset: None),
+        shared_reader=SimpleNamespace(first=first),
+        side_reader=SimpleNamespace(seek=lambda partition, offset: None),
         views={name: SimpleNamespace(do=do) for name in tables},
         reader=reader,
         refusals=lambda place: None,
@@ -91,17 +91,17 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
     async def crash(error: BaseException) -> None:
         raise error
 
-    runners: list[Any] = await StreamPartition(PLACE, source, shared, crash).open()
+    runners: list[Any] = await StreamPartition(PLACE, source, context, crash).open()
     return told, runners
 
 
 async def test_a_view_that_joins_says_so_though_nothing_comes() -> None:
     for row, joins in ((Positions(input=5), True), (Positions(), False)):
         step = (await started(row))[1][0].step
-        assert step.owes is joins
+        assert step.has_unsaved_progress is joins
         unit = step.move(PLACE, 5, None)
         assert ((POSITIONS, None) in unit.rows["v"]) is joins
-        assert not step.owes
+        assert not step.has_unsaved_progress
 
 
 async def test_what_a_view_had_nothing_to_say_of_is_not_left_behind() -> None:

@@ -12,7 +12,7 @@ from topology.model.partition_table import Row
 from topology.sequencer.sequencer import Step, step
 from topology.testing.simulation.halting import ObeyingRunner
 from topology.testing.simulation.runner import PartitionRunner
-from topology.testing.simulation.watermark import Horizon
+from topology.testing.simulation.watermark import FakeWatermark
 
 
 class TableBeforeCommit(PartitionRunner):
@@ -109,17 +109,17 @@ class ChangelogBeforeOutputs(PartitionRunner):
         yield from super().commit_at_least_once(unit)
 
 
-class _Now(Horizon):
+class _Now(FakeWatermark):
     def reached(self, position: int) -> int | None:
         return self.world.log.now + self.worker.ahead
 
 
 class GivenUpByTheClock(PartitionRunner):
-    def make_horizon(self) -> Horizon:
+    def make_watermark(self) -> FakeWatermark:
         return _Now(self.world, self.source, self.place, self.worker)
 
 
-class _OnlyWhatShows(Horizon):
+class _OnlyWhatShows(FakeWatermark):
     def end(self) -> int:
         return self.world.log.partition(self.place).end
 
@@ -127,7 +127,7 @@ class _OnlyWhatShows(Horizon):
 class GivenUpBeforeAllShows(PartitionRunner):
     """What is re-keyed and committed, but does not show yet, is taken for not there."""
 
-    def make_horizon(self) -> Horizon:
+    def make_watermark(self) -> FakeWatermark:
         return _OnlyWhatShows(self.world, self.source, self.place, self.worker)
 
 
