@@ -1,4 +1,4 @@
-"""`python -m apps.soak.cut_off STEP WHEN NUMBER …`: a materializer that kills itself (SIGKILL).
+"""`python -m soak.cut_off STEP WHEN NUMBER …`: a materializer that kills itself (SIGKILL).
 
 STEP: a method of the sink, WHEN: before or after, NUMBER: of its calls, from 1 on. The rest goes to
 the materializer.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from apps.materializer import main
+from sequitur.materialize.command import main
 from stores.sinks.delta.sink import DeltaSink
 from stores.sinks.sql.sink import SqlSink
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from apps.soak.done import Done, Round, lasts, load, save
+from soak.done import Done, Round, lasts, load, save
 
 Run = Callable[[str, Path, int, int], Round]
 """(way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is wrong."""

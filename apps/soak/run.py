@@ -14,13 +14,13 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-from apps.local.broker import Broker
-from apps.local.home import HOME
-from apps.soak.chaos import Soak, let_work
-from apps.soak.check import check
-from apps.soak.done import Done, Round, lasts, load, save, table
-from apps.soak.harms import harm
-from apps.soak.workload import SHAPES, Workload, shaped
+from sequitur.local.broker import Broker
+from sequitur.local.home import HOME
+from soak.chaos import Soak, let_work
+from soak.check import check
+from soak.done import Done, Round, lasts, load, save, table
+from soak.harms import harm
+from soak.workload import SHAPES, Workload, shaped
 
 WORKERS = ("a", "b")
 BROKER = "broker killed"

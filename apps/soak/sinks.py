@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from apps.demo.kafka import Kafka
-from apps.local.broker import Broker
-from apps.local.home import HOME
-from apps.local.postgres import Postgres
-from apps.local.process import tail
-from apps.soak.done import Done, Round, lasts, load, save, table
-from apps.soak.materializers import Materializer
-from apps.soak.views import PARTITIONS, TABLE, Views
+from checkout.postgres import Postgres
+from sequitur.demo.kafka import Kafka
+from sequitur.local.broker import Broker
+from sequitur.local.home import HOME
+from sequitur.local.process import tail
+from soak.done import Done, Round, lasts, load, save, table
+from soak.materializers import Materializer
+from soak.views import PARTITIONS, TABLE, Views
 from stores.sinks.by_url import needs_spark, open_sink
 
 KINDS = ("sqlite", "postgresql", "delta")
@@ -91,7 +91,7 @@ def _harm(materializer: Materializer, chance: random.Random) -> str:
 
 def _check(url: str, views: Views) -> None:
     if needs_spark(url):
-        from apps.spark_session import spark_session
+        from sequitur.spark.session import spark_session
 
         spark_session("soak", delta=True)
     with open_sink(url) as sink:

@@ -1,6 +1,6 @@
 """What Spark notes of a query."""
 
-from apps.checkpoints import topics_in
+from sequitur.spark.checkpoints import topics_in
 
 
 def test_the_topics_of_a_note_of_offsets() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.dead_tables import main
+from sequitur.materialize.dead_tables import main
 from stores.sinks.by_url import open_sink
 from stores.sinks.dead_limit import DeadLimit, keep_from
 from stores.sinks.sink import StoreError

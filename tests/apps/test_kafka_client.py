@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.kafka_client import client_settings
-from apps.kafka_options import OptionError
+from sequitur.kafka.client import client_settings
+from sequitur.kafka.options import OptionError
 
 
 def test_without_options_there_is_nothing_to_say() -> None:

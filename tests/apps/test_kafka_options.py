@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.kafka_options import OptionError, kafka_options, without_secrets
+from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 
 
 def test_options_go_before_the_properties_of_the_file(tmp_path: Path) -> None:

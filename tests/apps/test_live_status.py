@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apps.live import _ended
+from sequitur.live import _ended
 from stores.sinks.by_url import open_sink
 from topology import Inspector, Table, Topology
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from apps.materializer import main
-from apps.materializing import Settings, Stopped, Writer
-from apps.outputs import load_topology, named, outputs_of
+from sequitur.materialize.command import main
+from sequitur.materialize.outputs import load_topology, named, outputs_of
+from sequitur.materialize.query import Settings, Stopped, Writer
 from stores.sinks.sink import DeadRecord, StoreError
 from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink import ORDERS, TOPIC, order
@@ -18,13 +18,20 @@ from topology import DeclarationError
 
 
 @pytest.mark.parametrize(
-    "place", ["apps.flights.topology:topology", "apps.flights.topology", "apps.flights:topology"]
+    "place",
+    [
+        "sequitur.flights.topology:topology",
+        "sequitur.flights.topology",
+        "sequitur.flights:topology",
+    ],
 )
 def test_a_topology_is_found(place: str) -> None:
     assert load_topology(place).name == "flights"
 
 
-@pytest.mark.parametrize("place", ["no.such:topology", "apps.flights.topology:BOARD", "", "json:x"])
+@pytest.mark.parametrize(
+    "place", ["no.such:topology", "sequitur.flights.topology:BOARD", "", "json:x"]
+)
 def test_a_topology_that_is_not_there_is_refused(place: str) -> None:
     with pytest.raises(DeclarationError, match="topology"):
         load_topology(place)
@@ -154,5 +161,5 @@ def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
     ("given", "expected"), [(None, "flights.dead-rows"), ("", None), ("mine", "mine")]
 )
 def test_where_bad_records_go(given: str | None, expected: str | None) -> None:
-    assert outputs_of("apps.flights:topology", given).dead_topic == expected
+    assert outputs_of("sequitur.flights:topology", given).dead_topic == expected
     assert named("a, b", given) == (["a", "b"], [], given or None)

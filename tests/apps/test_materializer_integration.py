@@ -1,5 +1,6 @@
 """The materializer on a real broker and Spark: killed, restarted, robbed of its checkpoint."""
 
+import os
 import random
 import signal
 import sqlite3
@@ -13,10 +14,9 @@ import orjson
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from apps.local.home import ROOT
-from apps.local.process import tail
-from apps.soak.materializers import PATIENCE, Materializer
-from apps.soak.views import PARTITIONS, TABLE, Views
+from sequitur.local.process import tail
+from soak.materializers import PATIENCE, Materializer
+from soak.views import PARTITIONS, TABLE, Views
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Position
 from tests.conftest import BrokerAddress
@@ -163,7 +163,7 @@ def test_a_new_view_and_a_new_column_need_no_restart(
 ) -> None:
     name, module = unique("shop"), f"wshop_{tmp_path.name.replace('-', '_')}"
     board, more = f"{name}.board", f"{name}.more"
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
 
     def deploy(columns: str, *views: str) -> None:
         text = _SHOP.format(name=name, columns=columns, views="\n".join(views))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from apps.materializer_report import STALE_SECONDS, Report, lag
+from sequitur.materialize.report import STALE_SECONDS, Report, lag
 from stores.sinks.sink import Applied
 
 SOURCE = {

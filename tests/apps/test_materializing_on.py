@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from apps import materializing_on
-from apps.materializer_report import Report
-from apps.materializing import Settings
-from apps.materializing_on import materialize_on
-from apps.open_sink import OpenSink
-from apps.outputs import Deployed, Outputs
+from sequitur.materialize import redeploy as materializing_on
+from sequitur.materialize.open_sink import OpenSink
+from sequitur.materialize.outputs import Deployed, Outputs
+from sequitur.materialize.query import Settings
+from sequitur.materialize.redeploy import materialize_on
+from sequitur.materialize.report import Report
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Sink, StoreError
 from topology import DeclarationError, Table
@@ -112,6 +112,6 @@ def test_a_store_that_is_away_when_it_is_opened_anew_ends_it(
         return open_sink(url, FIRST.tables)
 
     opened: list[bool] = []
-    monkeypatch.setattr("apps.open_sink.open_sink", away)
+    monkeypatch.setattr("sequitur.materialize.open_sink.open_sink", away)
     with pytest.raises(StoreError, match="away"):
         run(MORE)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
-from apps.local.ports import HOST, free_port
+from sequitur.local.ports import HOST, free_port
 
 CHECKPOINT = ["--checkpoint", "checkpoint"]
 QUICK = [
@@ -25,7 +24,7 @@ def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": f"{folder}:{os.environ['PYTHONPATH']}"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -46,13 +45,13 @@ def _one_line(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize(
     ("package", "module", "arguments", "extra"),
     [
-        ("pyspark", "apps.materializer", ["--topics", "a", *CHECKPOINT], "spark"),
-        ("pyspark", "apps.live", ["--topology", "zlive:shop", *CHECKPOINT], "spark"),
-        ("pyspark", "apps.rebuild.__main__", ["export", "--topic", "a", "--to", "x"], "spark"),
-        ("psycopg", "apps.two_phase",
+        ("pyspark", "sequitur.materialize.command", ["--topics", "a", *CHECKPOINT], "spark"),
+        ("pyspark", "sequitur.live", ["--topology", "zlive:shop", *CHECKPOINT], "spark"),
+        ("pyspark", "sequitur.rebuild.command", ["export", "--topic", "a", "--to", "x"], "spark"),
+        ("psycopg", "sequitur.two_phase",
          ["list", "--decisions", "postgresql://host/db", "--participant", "a=sqlite:///x"],
          "postgres"),
-        ("psycopg", "apps.cursor.__main__", ["counts", "--store", "postgresql://host/db"],
+        ("psycopg", "sequitur.inbox.command", ["counts", "--store", "postgresql://host/db"],
          "postgres"),
     ],
 )  # fmt: skip
@@ -68,12 +67,12 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     assert f"pip install 'sequitur[{extra}]'" in line
 
 
-@pytest.mark.parametrize("module", ["apps.materializer", "apps.live"])
+@pytest.mark.parametrize("module", ["sequitur.materialize.command", "sequitur.live"])
 def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "shop.py").write_text("")
-    what = ["--topology", "apps.flights:topology"]
+    what = ["--topology", "sequitur.flights:topology"]
     for place, says in (("file", "is no folder"), ("folder", "no checkpoint of Spark")):
         line = _one_line(_run(tmp_path, "-m", module, *what, "--checkpoint", place))
         assert says in line
@@ -83,10 +82,10 @@ def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["apps.materializer", "--topics", "a", *CHECKPOINT, *QUICK],
-        ["apps.live", "--topology", "apps.flights:topology", *CHECKPOINT, *QUICK],
-        ["apps.rebuild", "export", "--topic", "a", "--to", "x", *QUICK],
-        ["apps.rebuild", "run", "--app", "apps.flights", "--view", "aircraft"],
+        ["sequitur.materialize.command", "--topics", "a", *CHECKPOINT, *QUICK],
+        ["sequitur.live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
+        ["sequitur.rebuild.command", "export", "--topic", "a", "--to", "x", *QUICK],
+        ["sequitur.rebuild.command", "run", "--app", "sequitur.flights", "--view", "aircraft"],
     ],
 )
 def test_a_broker_that_cannot_be_reached_is_status_2_and_one_line(

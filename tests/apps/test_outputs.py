@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.outputs import Deployed
+from sequitur.materialize.outputs import Deployed
 from topology import DeclarationError, Table
 
 PARTS = """
@@ -104,7 +104,7 @@ def test_code_that_is_broken_is_told_once_and_the_next_version_is_read(code: Cod
 def test_code_whose_new_module_comes_later_is_read_when_it_is_there(
     code: Code, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.outputs.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("sequitur.materialize.outputs.AGAIN_SECONDS", 0.0)
     deployed = Deployed("vshop:shop", None)
     code.write("vshop.py", SHOP % f"import vshop_views\n{MORE}")
     with pytest.raises(DeclarationError, match="needs 'vshop_views'"):

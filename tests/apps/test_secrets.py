@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from apps.local.home import ROOT
-from apps.local.ports import HOST, free_port
-from apps.outcome import log_to_stderr
+from sequitur.cli.outcome import log_to_stderr
+from sequitur.local.ports import HOST, free_port
 from stores.view_state.stores import open_store
 from stores.view_state.table import TableError
 from tests.stores.db.test_urls import POSITIONS, SECRET
@@ -22,27 +21,27 @@ from topology.faust.settings import Settings
 
 URLS = [p.replace("@host", "@127.0.0.1:1") for p in POSITIONS if not p.startswith("delta")]
 COMMANDS = {
-    "materializer": ["--topics", "a", "--checkpoint", "x", "--store", "URL"],
-    "live": ["--topology", "apps.flights:topology", "--checkpoint", "x", "--store", "URL"],
-    "rebuild.__main__": ["shadows", "--store", "URL"],
+    "materialize.command": ["--topics", "a", "--checkpoint", "x", "--store", "URL"],
+    "live": ["--topology", "sequitur.flights:topology", "--checkpoint", "x", "--store", "URL"],
+    "rebuild.command": ["shadows", "--store", "URL"],
     "two_phase": ["list", "--decisions", "URL", "--participant", "log=URL"],
-    "relay.__main__": [
+    "relay.command": [
         *("void", "--topic", "t", "--stream", "s", "--reason", "r", "--first", "1", "--log", "URL"),
     ],
-    "cursor.__main__": ["counts", "--store", "URL"],
+    "inbox.command": ["counts", "--store", "URL"],
 }
 OPTIONS = {
-    "materializer": "--store",
+    "materialize.command": "--store",
     "live": "--store",
-    "rebuild.__main__": "--store",
+    "rebuild.command": "--store",
     "two_phase": "--decisions",
-    "relay.__main__": "--log",
-    "cursor.__main__": "--store",
+    "relay.command": "--log",
+    "inbox.command": "--store",
 }
 
 
 def _main(module: str) -> Callable[[list[str]], int]:
-    found: Callable[[list[str]], int] = importlib.import_module(f"apps.{module}").main
+    found: Callable[[list[str]], int] = importlib.import_module(f"sequitur.{module}").main
     return found
 
 
@@ -98,11 +97,11 @@ def test_a_broker_with_a_login_is_refused_without_showing_it(
 ) -> None:
     broker = place.format(SECRET)
     for module, words in {
-        "materializer": ["--topics", "a", "--checkpoint", "x"],
+        "materialize.command": ["--topics", "a", "--checkpoint", "x"],
         "live": ["--topology", "a", "--checkpoint", "x"],
-        "relay.__main__": ["kafka", "--log", "sqlite:///x"],
-        "cursor.__main__": ["feed", "--topic", "a", "--store", "sqlite:///x"],
-        "rebuild.__main__": ["export", "--topic", "a", "--to", "x"],
+        "relay.command": ["kafka", "--log", "sqlite:///x"],
+        "inbox.command": ["feed", "--topic", "a", "--store", "sqlite:///x"],
+        "rebuild.command": ["export", "--topic", "a", "--to", "x"],
     }.items():
         assert _status(module, [*words, "--broker", broker]) == 2
     said = capsys.readouterr().err
@@ -154,10 +153,10 @@ def test_whoever_logs_no_secret_is_in_the_log(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "command",
     [
-        ["apps.relay", "kafka", "--log", "@url", "--broker", "BROKER"],
-        ["apps.cursor", "feed", "--topic", "a", "--store", "@url", "--broker", "BROKER"],
-        [*("apps.materializer", "--topics", "a", "--checkpoint", "c", "--broker", "BROKER"),
-         *("--kafka-properties", "client", "--status", "status")],
+        ["sequitur.relay.command", "kafka", "--log", "@url", "--broker", "BROKER"],
+        ["sequitur.inbox.command", "feed", "--topic", "a", "--store", "@url", "--broker", "BROKER"],
+        [*("sequitur.materialize.command", "--topics", "a", "--checkpoint", "c"),
+         *("--broker", "BROKER", "--kafka-properties", "client", "--status", "status")],
     ],
 )  # fmt: skip
 def test_no_secret_is_in_the_processes_that_run_nor_in_what_they_leave(
@@ -174,7 +173,7 @@ def test_no_secret_is_in_the_processes_that_run_nor_in_what_they_leave(
         process = subprocess.Popen(
             [sys.executable, "-m", *(word.replace("BROKER", broker) for word in command)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=dict(os.environ),
             stdout=log,
             stderr=subprocess.STDOUT,
         )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak_capture import __main__ as soak
+from soak_capture import __main__ as soak
 
 pytestmark = pytest.mark.integration
 
@@ -24,6 +24,6 @@ def test_what_is_wrong_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(soak, "HOME", tmp_path)
-    monkeypatch.setattr("apps.soak_capture.place.differences", lambda *_: ["invented: x"])
+    monkeypatch.setattr("soak_capture.place.differences", lambda *_: ["invented: x"])
     assert soak.main(["--harms", "1", "--way", "one, sqlite"]) == 1
     assert "FAILED: one, sqlite, seed 1, after" in capsys.readouterr().out

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from apps.spark_session import SECRETS, collector
+from sequitur.spark.session import SECRETS, collector
 
 
 @pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"])

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from apps.soak_capture.producer import engine_of
-from apps.two_phase import main
+from sequitur.two_phase import main
+from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.prepared import gid, prepared
 
@@ -126,7 +126,7 @@ def test_a_wrong_participant_is_a_mistake(
 
 def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> None:
     shop, log = two.urls
-    command = [sys.executable, "-m", "apps.two_phase", "resolve", "--every", "0.05"]
+    command = [sys.executable, "-m", "sequitur.two_phase", "resolve", "--every", "0.05"]
     process = subprocess.Popen(
         [*command, "--decisions", shop, "--participant", f"log={log}"], cwd=ROOT
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from apps.soak.fuzz import Boundary
-from apps.soak.fuzz.__main__ import boundaries
+from soak.fuzz import Boundary
+from soak.fuzz.__main__ import boundaries
 
 SERVERS = {"output-records-postgresql"}
 """Boundaries that start a server."""

@@ -11,14 +11,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from apps.local.broker import Broker
-from apps.local.home import LocalError, locked
-from apps.local.kafka_probe import answers
+from sequitur.local.broker import Broker
+from sequitur.local.home import LocalError, locked
+from sequitur.local.kafka_probe import answers
 
 _OWNER = """\
 import os, sys
 from pathlib import Path
-from apps.local.broker import Broker
+from sequitur.local.broker import Broker
 broker = Broker(Path(sys.argv[1]), int(sys.argv[2])).start()
 print(broker.pid, flush=True)
 os.kill(os.getpid(), 9)

@@ -1,6 +1,6 @@
 import pytest
 
-from apps.local.checks import Outcome, _report, closing_line
+from checkout.checks import Outcome, _report, closing_line
 
 PASSED = Outcome("lint", 0, 0.1, "All checks passed!")
 FAILED = Outcome("types", 1, 2.0, "x.py:1: error")

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from apps.local.home import LocalError, locked
+from sequitur.local.home import LocalError, locked
 
 
 def test_an_error_says_what_why_and_what_to_do() -> None:

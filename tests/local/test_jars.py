@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from apps.local import jars
-from apps.local.home import LocalError
+from sequitur.local import jars
+from sequitur.local.home import LocalError
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import subprocess
 from pathlib import Path
 
-from apps.local import jvm
+from sequitur.local import jvm
 
 
 def test_the_wrapped_java_starts_in_spite_of_sparks_missing_module(tmp_path: Path) -> None:

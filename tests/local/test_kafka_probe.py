@@ -3,7 +3,7 @@ from threading import Thread
 
 import pytest
 
-from apps.local.kafka_probe import answers
+from sequitur.local.kafka_probe import answers
 
 
 def test_a_closed_port_does_not_answer() -> None:

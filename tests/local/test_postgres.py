@@ -6,9 +6,9 @@ import pwd
 import psycopg
 import pytest
 
-from apps.local import postgres
-from apps.local.home import LocalError
-from apps.local.postgres import Postgres
+from checkout import postgres
+from checkout.postgres import Postgres
+from sequitur.local.home import LocalError
 
 
 def value(url: str) -> object:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.process import command_of, spawn, tail
+from sequitur.local.process import command_of, spawn, tail
 
 _PARENT = """\
 import sys, time
 from threading import Thread
-from apps.local.process import spawn
+from sequitur.local.process import spawn
 started = []
 descendants = sys.argv[1] == "descendants"
 command = ["sh", "-c", "sleep 600; true"] if descendants else ["sleep", "600"]

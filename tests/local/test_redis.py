@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import redis
 
-from apps.local.home import LocalError
-from apps.local.redis import Redis
+from checkout.redis import Redis
+from sequitur.local.home import LocalError
 
 
 def client(server: Redis) -> Any:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.local import setup
-from apps.local.home import ROOT
+from checkout import setup
+from sequitur.local.home import ROOT
 
 
 def test_a_second_set_up_has_nothing_to_do(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.local import jvm, trust
+from sequitur.local import jvm, trust
 
 
 def test_java_reads_the_key_store_that_we_write(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from apps.local.postgres import Postgres
-from apps.soak.fuzz.mutation import bodies
+from checkout.postgres import Postgres
+from soak.fuzz.mutation import bodies
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Sink
 from topology import Table

@@ -1,8 +1,8 @@
 import orjson
 import pytest
 
-from apps.bench.audit import Audit, audit
-from apps.bench.workload import body
+from bench.audit import Audit, audit
+from bench.workload import body
 
 
 def events(*numbers: tuple[int, int]) -> list[bytes]:

@@ -5,16 +5,16 @@ from uuid import uuid4
 
 import pytest
 
-from apps.bench.__main__ import options
-from apps.bench.capture import Rate
-from apps.bench.delivery.backlog import Backlog, backlog
-from apps.bench.delivery.filling import STREAMS, fill
-from apps.bench.delivery.kept import PARTS, Kept
-from apps.bench.delivery.latency import Latency, latency
-from apps.bench.delivery.page import goals_grid, page
-from apps.bench.delivery.run import DeliveryOptions
-from apps.bench.delivery.stage import CONTENT, Stage
-from apps.local.postgres import Postgres
+from bench.__main__ import options
+from bench.capture import Rate
+from bench.delivery.backlog import Backlog, backlog
+from bench.delivery.filling import STREAMS, fill
+from bench.delivery.kept import PARTS, Kept
+from bench.delivery.latency import Latency, latency
+from bench.delivery.page import goals_grid, page
+from bench.delivery.run import DeliveryOptions
+from bench.delivery.stage import CONTENT, Stage
+from checkout.postgres import Postgres
 from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft

@@ -2,8 +2,8 @@
 
 import pytest
 
-from apps.bench.scenarios.latency import figures
-from apps.bench.scenarios.recovery import restored
+from bench.scenarios.latency import figures
+from bench.scenarios.recovery import restored
 
 LOG = """\
 [2026-01-31 12:00:02,000] [7] [INFO] restored x-same-changelog/0: 1000 rows in 0.5 s (2000 rows/s)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.bench.__main__ import main
-from apps.bench.results import load
+from bench.__main__ import main
+from bench.results import load
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

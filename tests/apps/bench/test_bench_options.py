@@ -1,10 +1,10 @@
 import pytest
 
-from apps.bench.__main__ import options as any_options
-from apps.bench.engine import SCENARIOS, Options
-from apps.bench.peers.registry import PEERS
-from apps.bench.spark.run import SparkOptions
-from apps.local.home import ROOT
+from bench.__main__ import options as any_options
+from bench.engine import SCENARIOS, Options
+from bench.peers.registry import PEERS
+from bench.spark.run import SparkOptions
+from sequitur.local.home import ROOT
 
 
 def options(arguments: list[str]) -> Options:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.bench.job import Job, job
-from apps.bench.peers import kafka_streams, quix
-from apps.bench.peers.registry import FAUST, PEERS
-from apps.local import jars
+from bench.job import Job, job
+from bench.peers import kafka_streams, quix
+from bench.peers.registry import FAUST, PEERS
+from sequitur.local import jars
 
 
 def test_a_program_finds_its_job_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:

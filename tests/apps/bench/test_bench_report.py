@@ -1,9 +1,9 @@
 import pytest
 
-from apps.bench import report
-from apps.bench.engine import SCENARIOS
-from apps.bench.goals import GOALS, verdicts
-from apps.bench.results import Figure, Result, Sample
+from bench import report
+from bench.engine import SCENARIOS
+from bench.goals import GOALS, verdicts
+from bench.results import Figure, Result, Sample
 
 
 def facts(events: int) -> dict[str, str]:

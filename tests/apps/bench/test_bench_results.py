@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.bench.results import Figure, Result, Sample, load, percentile, save
+from bench.results import Figure, Result, Sample, load, percentile, save
 
 RESULT = Result(
     "throughput",

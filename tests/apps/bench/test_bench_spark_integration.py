@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.bench.__main__ import main
-from apps.bench.results import load
-from apps.bench.spark.stores import WRITERS
+from bench.__main__ import main
+from bench.results import load
+from bench.spark.stores import WRITERS
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
@@ -19,7 +19,7 @@ def test_a_small_run_measures_and_writes_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few = {name: WRITERS[name] for name in ("sqlite", "copy loop")}
-    monkeypatch.setattr("apps.bench.spark.sinks.WRITERS", few)
+    monkeypatch.setattr("bench.spark.sinks.WRITERS", few)
     page, folder = tmp_path / "page.md", tmp_path / "bench"
     arguments = ["--n", "2000", "--repeats", "1", "--scenario", "sinks"]
     arguments += ["--broker", broker.address, "--folder", str(folder), "--page", str(page)]

@@ -4,9 +4,9 @@ import time
 
 import orjson
 
-from apps.bench.spark.program import Watch
-from apps.bench.spark.records import COLUMNS, STREAMS, Records, record
-from apps.bench.spark.writers import copied
+from bench.spark.program import Watch
+from bench.spark.records import COLUMNS, STREAMS, Records, record
+from bench.spark.writers import copied
 
 
 def test_each_record_is_a_row_of_its_own_and_in_order_per_stream() -> None:

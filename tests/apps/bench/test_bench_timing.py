@@ -1,6 +1,6 @@
 import pytest
 
-from apps.bench.timing import Look, timing
+from bench.timing import Look, timing
 
 
 def test_the_rate_is_between_the_first_and_the_last_growth() -> None:

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from apps.bench import machine
-from apps.bench.job import Job
+from bench import machine
+from bench.job import Job
 from topology.testing import TopologyTestDriver
 
 
@@ -17,7 +17,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, **env: st
     job = Job("127.0.0.1:9", "in", "out", "group", folder, "at_least_once", 8)
     for variable, value in {**job.environment(), "TOPOLOGY": "measured", **env}.items():
         monkeypatch.setenv(variable, value)
-    place = f"apps.bench.topologies.{name}"
+    place = f"bench.topologies.{name}"
     monkeypatch.delitem(sys.modules, place, raising=False)
     return import_module(place)
 

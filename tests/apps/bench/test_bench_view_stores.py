@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from apps.bench import view_stores
+from bench import view_stores
 
 
 @pytest.mark.usefixtures("redis_server")

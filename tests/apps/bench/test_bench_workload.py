@@ -2,7 +2,7 @@ from collections import Counter, defaultdict
 
 import orjson
 
-from apps.bench.workload import Workload, body, rounds
+from bench.workload import Workload, body, rounds
 
 WORK = Workload(20_000, streams=250)
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from apps.cursor.__main__ import main
-from apps.running import TOKEN
+from sequitur.cli.running import TOKEN
+from sequitur.inbox.command import main
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Inbox, Message
+from stores.inbox.inbox import Inbox
+from stores.message import Message
 from tests.contracts.inbox.parking import fail
 
 

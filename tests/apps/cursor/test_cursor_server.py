@@ -9,10 +9,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apps.cursor.connections import Limits
-from apps.cursor.server import serve
-from apps.local.ports import HOST, free_port
-from apps.relay.wire import decode
+from sequitur.inbox.connections import Limits
+from sequitur.inbox.server import serve
+from sequitur.local.ports import HOST, free_port
+from sequitur.relay.wire import decode
 from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox
 

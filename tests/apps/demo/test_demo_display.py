@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from apps.demo.display import Display, Snapshot, line, live_table
+from sequitur.demo.display import Display, Snapshot, line, live_table
 from topology import Counts
 
 AHEAD = Counts(received=12, processed=6, passed=4, duplicate=2)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 
 pytestmark = pytest.mark.integration
 
-DEMO = [sys.executable, "-m", "apps.demo", "--folder"]
+DEMO = [sys.executable, "-m", "sequitur.demo.command", "--folder"]
 
 
 def left(folder: Path) -> list[str]:

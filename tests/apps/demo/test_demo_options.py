@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.demo.__main__ import main, options
-from apps.flights.network import Network
-from apps.local.home import HOME, locked
+from sequitur.demo.command import main, options
+from sequitur.flights.network import Network
+from sequitur.local.home import HOME, locked
 
 
 def test_defaults() -> None:

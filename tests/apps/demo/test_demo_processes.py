@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.demo.processes import Child, ChildFailed, stop_all
+from sequitur.demo.processes import Child, ChildFailed, stop_all
 
 STUBBORN = "import signal, time; signal.signal(15, lambda *_: None); print('up', flush=True)"
 FOREVER = "import time; print('up', flush=True); time.sleep(60)"
@@ -63,7 +63,7 @@ def test_kill_takes_the_whole_group(tmp_path: Path) -> None:
 def test_children_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time, pathlib\n"
-        "from apps.demo.processes import Child\n"
+        "from sequitur.demo.processes import Child\n"
         f"c = Child('c', [sys.executable, '-c', {STUBBORN + '; time.sleep(60)'!r}],"
         f" pathlib.Path({str(tmp_path / 'c.log')!r}))\n"
         "print(c.pid, flush=True)\n"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import orjson
 
-from apps.demo.store import count_rows, stored_offsets
+from sequitur.demo.store import count_rows, stored_offsets
 from stores.sinks.sql.sqlite import SqliteSink
 from topology import Table
 

@@ -2,10 +2,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from apps.demo.display import Snapshot
-from apps.demo.run import Outcome
-from apps.demo.summary import summary
-from apps.flights.verify import Verification
+from sequitur.demo.display import Snapshot
+from sequitur.demo.run import Outcome
+from sequitur.demo.summary import summary
+from sequitur.flights.verify import Verification
 from topology import Counts
 
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from apps.flights.movements import movements, source_table
+from sequitur.flights.movements import movements, source_table
 
 
 @pytest.fixture(scope="session")

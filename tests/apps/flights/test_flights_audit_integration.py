@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from apps.flights.topology import SOURCE
+from sequitur.flights.topology import SOURCE
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def flights(*words: str) -> list[str]:
-    return [sys.executable, "-m", "faust", "-A", "apps.flights", *words]
+    return [sys.executable, "-m", "faust", "-A", "sequitur.flights", *words]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
     log: Path,
 ) -> None:
     shares = ["--malformed", "0.05", "--unknown", "0.02", "--faults", "0.01", "--lost", "0.01"]
-    sending = [sys.executable, "-m", "apps.flights.sender", "--broker", broker.address]
+    sending = [sys.executable, "-m", "sequitur.flights.sender", "--broker", broker.address]
     sent = subprocess.run(
         [*sending, "--events", str(EVENTS), *shares],
         env=environment, capture_output=True, text=True, timeout=120,

@@ -4,7 +4,7 @@ import orjson
 import pandas as pd
 import pytest
 
-from apps.flights.movements import Messages, movements
+from sequitur.flights.movements import Messages, movements
 
 MovesOf = Callable[[int], pd.DataFrame]
 

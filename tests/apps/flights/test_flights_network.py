@@ -4,7 +4,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from apps.flights.network import Delivery, Network
+from sequitur.flights.network import Delivery, Network
 
 MovesOf = Callable[[int], pd.DataFrame]
 NETWORK = Network(seed=7, lost=0.002)

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apps.flights.network import Delivery
-from apps.flights.sender import Sender
+from sequitur.flights.network import Delivery
+from sequitur.flights.sender import Sender
 
 
 class FakeProducer:

@@ -3,10 +3,10 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from apps.flights.movements import Messages
-from apps.flights.network import Network
-from apps.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY, SOURCE, topology
-from apps.flights.verify import compare, expected_tables, rows_of
+from sequitur.flights.movements import Messages
+from sequitur.flights.network import Network
+from sequitur.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY, SOURCE, topology
+from sequitur.flights.verify import compare, expected_tables, rows_of
 from topology import TopologyTestDriver
 
 TABLES = (BOARD, AIRCRAFT, CARRIER_DELAY)

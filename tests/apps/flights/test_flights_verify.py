@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apps.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY
-from apps.flights.verify import Verification, expected_tables, rows_of, stored_rows, verify
+from sequitur.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY
+from sequitur.flights.verify import Verification, expected_tables, rows_of, stored_rows, verify
 from stores.sinks.sql.sqlite import SqliteSink
 from tests.contracts.sink.values import TYPED, edge_rows, said, sets
 from topology import Table

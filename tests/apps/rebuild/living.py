@@ -16,8 +16,7 @@ import orjson
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from apps.local.home import ROOT
-from apps.local.process import spawn, tail
+from sequitur.local.process import spawn, tail
 from tests import quick_spark
 from tests.apps.rebuild.stores import Store
 from tests.topology.faust.worker_process import Worker
@@ -124,7 +123,7 @@ class Living(Worker):
         self._rebuilds: list[subprocess.Popen[bytes]] = []
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        path = os.pathsep.join([str(self.folder), str(ROOT)])
+        path = os.pathsep.join([str(self.folder), os.environ["PYTHONPATH"]])
         return {
             **os.environ,
             "PYTHONPATH": path,
@@ -136,7 +135,7 @@ class Living(Worker):
         }
 
     def materialize(self) -> None:
-        command = [sys.executable, "-m", "apps.materializer", "--broker", self.broker]
+        command = [sys.executable, "-m", "sequitur.materialize.command", "--broker", self.broker]
         command += ["--store", self.url, "--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "materializer.log").open("ab") as output:
             self._materializer = spawn(
@@ -148,7 +147,16 @@ class Living(Worker):
 
     def begin(self, *words: str, log: str = "rebuild", **more: str) -> subprocess.Popen[bytes]:
         """Start a rebuild."""
-        command = [sys.executable, "-m", "apps.rebuild", "run", "--app", "app", "--view", "ledger"]
+        command = [
+            sys.executable,
+            "-m",
+            "sequitur.rebuild.command",
+            "run",
+            "--app",
+            "app",
+            "--view",
+            "ledger",
+        ]
         command += ["--store", self.url, "--work", str(self.folder / "work"), "--cores", "1"]
         command += ["--slices", "4", *words]
         with self.log(log).open("ab") as output:
@@ -181,7 +189,7 @@ class Living(Worker):
 
     def command_line(self, *words: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "apps.rebuild", *words],
+            [sys.executable, "-m", "sequitur.rebuild.command", *words],
             env=self._environment({}),
             cwd=self.folder,
             capture_output=True,

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from apps.rebuild.compare import Compared, compare
+from sequitur.rebuild.compare import Compared, compare
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Sink
 from topology import Table

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from apps.rebuild import job as jobs
-from apps.rebuild.__main__ import main, status
-from apps.rebuild.job import Job, Switch
-from apps.rebuild.plan import Plan, Request, WorkFolder
+from sequitur.rebuild import job as jobs
+from sequitur.rebuild.command import main, status
+from sequitur.rebuild.job import Job, Switch
+from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from stores.sinks.by_url import open_sink
 from topology import Table, Topology
 from topology.faust.worker.snapshot import Snapshot

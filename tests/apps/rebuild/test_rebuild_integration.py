@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.rebuild.__main__ import STOPPED
+from sequitur.rebuild.command import STOPPED
 from stores.locks.claim import Claim
 from tests.apps.rebuild.living import PATIENCE, Input, Living, Load
 from tests.apps.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
@@ -77,7 +77,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     # Old tables are in the way of another rebuild until somebody drops them.
     process = living.begin(log="refused")
     assert process.wait(PATIENCE) == 2
-    assert "apps.rebuild drop" in living.log("refused").read_text()
+    assert "sequitur rebuild drop" in living.log("refused").read_text()
     living.command_line("drop", "--store", living.url)
     assert living.store.shadows() == set()
     assert living.select("SELECT 1 FROM ledger__old") == []

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from yarl import URL
 
-from apps.rebuild.limits import Limits
+from sequitur.rebuild.limits import Limits
 from tests.conftest import BrokerAddress
 from topology.engine.rows import buffer_key, encode_progress, progress_key
 from topology.faust.worker.progress_rows import progress_rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apps.rebuild.load import Loader, Refused
+from sequitur.rebuild.load import Loader, Refused
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Position
 from topology import Table

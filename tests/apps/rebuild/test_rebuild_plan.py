@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from apps.rebuild.plan import Plan, Request, WorkFolder, code_of
+from sequitur.rebuild.plan import Plan, Request, WorkFolder, code_of
 from stores.db.urls import without_password
 from tests.topology.partition import shop
 from topology.faust.worker.snapshot import Snapshot

@@ -1,6 +1,6 @@
 """Progress tells the share that is done, and the time left at the pace of this run."""
 
-from apps.rebuild.progress import Progress, lasts
+from sequitur.rebuild.progress import Progress, lasts
 
 
 def test_the_time_left_is_by_what_this_run_has_done() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.rebuild.switch import BEHIND, IN_VAIN, Follow
+from sequitur.rebuild.switch import BEHIND, IN_VAIN, Follow
 
 
 class FakeFollower:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from apps.local.ports import HOST, free_port
-from apps.relay.relay import Relay
+from sequitur.local.ports import HOST, free_port
+from sequitur.relay.relay import Relay
 
 TOKEN = "a-token-for-tests-0123456789"
 

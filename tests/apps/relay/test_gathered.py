@@ -2,7 +2,7 @@
 
 import asyncio
 
-from apps.relay.gathered import Gathered
+from sequitur.relay.gathered import Gathered
 
 
 async def test_all_that_gathered_is_taken_in_its_order() -> None:

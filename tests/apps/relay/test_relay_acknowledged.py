@@ -10,19 +10,19 @@ import orjson
 import pytest
 from aiohttp import web
 
-from apps.relay.__main__ import main
-from apps.relay.acknowledgement import acknowledgement
-from apps.relay.http_link import HttpLink
-from apps.relay.link import Unavailable
-from apps.relay.wire import BATCH, decode
-from stores.outbox.message import Message
+from sequitur.relay.acknowledgement import acknowledgement
+from sequitur.relay.command import main
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.link import Unavailable
+from sequitur.relay.wire import BATCH, decode
+from stores.message import Message
 from tests.apps.relay.parts import TOKEN, serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def message(n: int, stream: str = "a", content: bytes = b"{}") -> Message:
-    return Message(n, "orders", stream, n, None, content, {}, 0.0)
+    return Message("orders", stream, n, None, content, id=n)
 
 
 MESSAGES = [message(1), message(2), message(3)]
@@ -149,7 +149,7 @@ async def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else() -> N
 
 
 async def test_a_body_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.relay.http_link.ANSWER_BYTES", 1 << 16)
+    monkeypatch.setattr("sequitur.relay.http_link.ANSWER_BYTES", 1 << 16)
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import Engine
 
-from apps.relay import answers
-from apps.relay.__main__ import main
-from apps.relay.answers import Answering
-from apps.relay.link import Missing
+from sequitur.relay import answers
+from sequitur.relay.answers import Answering
+from sequitur.relay.command import main
+from sequitur.relay.link import Missing
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft

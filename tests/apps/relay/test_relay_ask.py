@@ -10,13 +10,13 @@ import orjson
 import pytest
 from sqlalchemy import Engine
 
-from apps.relay.kafka_link import KafkaLink
-from apps.relay.link import Missing
-from apps.relay.records import missing_of
-from apps.relay.relay import Relay
-from apps.relay.requests import requests
-from apps.relay.turn import Pace
-from apps.soak.check import read
+from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.link import Missing
+from sequitur.relay.records import missing_of
+from sequitur.relay.relay import Relay
+from sequitur.relay.requests import requests
+from sequitur.relay.turn import Pace
+from soak.check import read
 from stores.db.engines import open_engine
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog

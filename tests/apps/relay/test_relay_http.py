@@ -12,18 +12,19 @@ from aiohttp import web
 from sqlalchemy import Engine, MetaData, Table, select
 from sqlalchemy.exc import OperationalError
 
-from apps.cursor.server import application
-from apps.local.ports import HOST, free_port
-from apps.relay.http_link import HttpLink
-from apps.relay.link import Answer, Sent
-from apps.relay.relay import Relay
-from apps.relay.turn import Pace
+from sequitur.inbox.server import application
+from sequitur.local.ports import HOST, free_port
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.link import Answer, Sent
+from sequitur.relay.relay import Relay
+from sequitur.relay.turn import Pace
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Draft, Message
+from stores.outbox.message import Draft
 from tests.apps.relay.parts import TOKEN, running, serving, until
 from tests.contracts.inbox.parts import consume, done, make_table, named
 

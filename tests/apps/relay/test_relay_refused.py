@@ -19,20 +19,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from apps.relay import kafka_link
-from apps.relay.kafka_link import KafkaLink
-from apps.relay.link import Answer, Missing, Sent, Superseded, Unavailable
-from apps.relay.outstanding import Outstanding
-from apps.relay.relay import Relay
-from apps.relay.turn import Pace
+from sequitur.relay import kafka_link
+from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.link import Answer, Missing, Sent, Superseded, Unavailable
+from sequitur.relay.outstanding import Outstanding
+from sequitur.relay.relay import Relay
+from sequitur.relay.turn import Pace
 from stores.locks.lease import Lease
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Draft, Message
+from stores.outbox.message import Draft
 from tests.apps.relay.parts import running, until
 
 
 def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b"x") -> Message:
-    return Message(n, topic, stream, n, None, content, {}, 1.0)
+    return Message(topic, stream, n, None, content, id=n, captured_at=1.0)
 
 
 # -- the link, with a broker that refuses
@@ -173,7 +174,7 @@ async def test_records_are_stamped_with_the_time_of_writing(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the time of capture Kafka would delete them at once after an outage beyond retention."""
-    monkeypatch.setattr("apps.relay.kafka_link.time.time", lambda: 1_700_000_000.5)
+    monkeypatch.setattr("sequitur.relay.kafka_link.time.time", lambda: 1_700_000_000.5)
     await KafkaLink("one", {}).send([message(1)], [Answer("orders.void", b"a", b"")])
     assert {stamp for *_, stamp in broker.committed} == {1_700_000_000_500}
 

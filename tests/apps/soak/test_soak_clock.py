@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from apps.local.home import ROOT
-from apps.soak.clock import set_clock
+from sequitur.local.home import ROOT
+from soak.clock import set_clock
 
 FOLLOWER = """
 import sys, time
 from pathlib import Path
-from apps.soak.clock import follow
+from soak.clock import follow
 follow(Path(sys.argv[1]))
 for _ in sys.stdin:
     print(int(time.time()), time.time_ns() // 10**9, int(time.monotonic()), flush=True)

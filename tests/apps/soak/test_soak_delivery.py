@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak_delivery.__main__ import WAYS, fleet, soak
+from soak_delivery.__main__ import WAYS, fleet, soak
 
 pytestmark = pytest.mark.integration
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from apps.soak.done import Done, Round, lasts, load, save, table
+from soak.done import Done, Round, lasts, load, save, table
 
 ROUNDS = [
     Round(7, "exactly_once", 1000, 61, {"kill": 3, "stop": 1}),

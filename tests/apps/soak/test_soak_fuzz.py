@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import strategies as st
 
-from apps.soak.fuzz import __main__ as fuzz
+from soak.fuzz import __main__ as fuzz
 
 
 class Planted:

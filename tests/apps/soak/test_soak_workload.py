@@ -5,7 +5,7 @@ from collections import defaultdict
 import orjson
 import pytest
 
-from apps.soak.workload import SHAPES, Shape, shaped
+from soak.workload import SHAPES, Shape, shaped
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

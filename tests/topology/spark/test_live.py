@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Message as KafkaMessage
 from confluent_kafka import Producer
 
-from apps.local.process import tail
+from sequitur.local.process import tail
 from stores.sinks.by_url import open_sink
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker

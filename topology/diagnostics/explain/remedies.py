@@ -60,7 +60,7 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
         words = ["--app", app, "--view", view.name, "--stream", status.stream, "--store", "URL"]
         found.append(
             Remedy(
-                f"python -m apps.rebuild run {quoted(words)}",
+                f"sequitur rebuild run {quoted(words)}",
                 "makes the stream's rows anew, with all that its history has in its place",
             )
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 from stores.sinks.by_url import open_sink
 from stores.sinks.sink import Batch, OutputRecord
 from tests.contracts.sink import ORDERS, TOPIC, delete, upsert, value

@@ -133,7 +133,7 @@ def test_a_stream_whose_only_event_failed_is_not_in_order() -> None:
     )
     assert "in order" not in account_text(found)
     assert found.remedies[-1].command == (
-        "python -m apps.rebuild run --app shop --view board --stream a --store URL"
+        "sequitur rebuild run --app shop --view board --stream a --store URL"
     )
 
 
@@ -375,7 +375,7 @@ def test_all_is_well_only_if_every_event_was_handled(
             assert found.well, text
         for remedy in found.remedies:
             line = remedy.command
-            assert line.startswith("faust -A shop ") or line.startswith("python -m apps.rebuild")
+            assert line.startswith("faust -A shop ") or line.startswith("sequitur rebuild")
 
 
 def test_what_helps_is_what_a_driver_obeys() -> None:
