@@ -7,7 +7,8 @@ import pytest
 from sequitur.cli.running import TOKEN
 from sequitur.inbox.command import main
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Inbox, Message
+from stores.inbox.inbox import Inbox
+from stores.message import Message
 from tests.contracts.inbox.parking import fail
 
 

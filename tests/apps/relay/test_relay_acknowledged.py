@@ -15,14 +15,14 @@ from sequitur.relay.command import main
 from sequitur.relay.http_link import HttpLink
 from sequitur.relay.link import Unavailable
 from sequitur.relay.wire import BATCH, decode
-from stores.outbox.message import Message
+from stores.message import Message
 from tests.apps.relay.parts import TOKEN, serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def message(n: int, stream: str = "a", content: bytes = b"{}") -> Message:
-    return Message(n, "orders", stream, n, None, content, {}, 0.0)
+    return Message("orders", stream, n, None, content, id=n)
 
 
 MESSAGES = [message(1), message(2), message(3)]

@@ -22,8 +22,9 @@ from stores.db.engines import open_engine
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Draft, Message
+from stores.outbox.message import Draft
 from tests.apps.relay.parts import TOKEN, running, serving, until
 from tests.contracts.inbox.parts import consume, done, make_table, named
 
