@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from stores.sinks.sink import DeadRecord
+from stores.sinks import DeadRecord
 from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock

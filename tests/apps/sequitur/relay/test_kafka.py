@@ -26,7 +26,7 @@ from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept
-from tests.apps.relay.parts import until
+from tests.apps.sequitur.relay.parts import until
 from tests.contracts.inbox.parts import consume, make_table, named
 from topology.engine.commands.command import decode_command
 from topology.inspectors import Headers
@@ -104,8 +104,7 @@ async def test_from_a_log_over_kafka_into_an_inbox(
         running.start(feed.run(running.stopped))
         await until(lambda: rest(source) == 0)
         append(source, name, 301, 310)
-        await until(lambda: counts(inbox).messages == 620)
-    assert relay.moved.deleted == 620
+        await until(lambda: counts(inbox).messages == 620 and relay.moved.deleted == 620)
     offsets = inbox.offsets()
     assert sum(offsets.values()) >= 620
     # What was read is not read again, and if it were, it would be discarded.

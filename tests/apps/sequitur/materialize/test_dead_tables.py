@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from sequitur.materialize.dead_tables import main
-from stores.sinks.by_url import open_sink
-from stores.sinks.dead_limit import DeadLimit, keep_from
-from stores.sinks.sink import StoreError
+from stores.sinks import DeadLimit, StoreError, keep_from, open_sink
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sequitur.rebuild import job as jobs
 from sequitur.rebuild.command import main, status
 from sequitur.rebuild.job import Job, Switch
 from sequitur.rebuild.plan import Plan, Request, WorkFolder
-from stores.sinks.by_url import open_sink
+from stores.sinks import open_sink
 from topology import Table, Topology
 from topology.faust.worker.snapshot import Snapshot
 
