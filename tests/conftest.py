@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
-from apps.local import home
-from apps.local.broker import Broker
-from apps.local.postgres import Postgres
-from apps.local.redis import Redis, server_file
+from checkout.postgres import Postgres
+from checkout.redis import Redis, server_file
+from sequitur.local import home
+from sequitur.local.broker import Broker
 from tests import quick_spark
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ for _name, _examples in (("fast", 50), ("thorough", 2000)):
         deadline=None,
         suppress_health_check=_SLOW,
     )
+# What tests start imports from this checkout, as they do.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(home.ROOT), str(home.ROOT / "apps"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 settings.load_profile(os.environ.get("SEQUITUR_HYPOTHESIS", "fast"))
 
 _QUICK = {
@@ -128,7 +133,7 @@ def redis_server() -> Iterator[Redis]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A Spark session with Kafka and Delta Lake, shared by this process's tests."""
-    from apps.spark_session import spark_session
+    from sequitur.spark.session import spark_session
 
     session = spark_session("tests", delta=True, settings=_QUICK)
     yield session

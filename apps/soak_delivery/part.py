@@ -1,7 +1,7 @@
 """The two parts of the soak that are its own: who places orders, and who works off the inbox.
 
-python -m apps.soak_delivery.part produce ORDERS-URL LOG-URL SEED
-python -m apps.soak_delivery.part consume WAREHOUSE-URL INBOX-URL BATCH
+python -m soak_delivery.part produce ORDERS-URL LOG-URL SEED
+python -m soak_delivery.part consume WAREHOUSE-URL INBOX-URL BATCH
 
 Where the two URLs differ, it is by two-phase commit.
 """
@@ -28,15 +28,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.warehouse import stock
-from apps.warehouse.orders import ORDERS, Orders
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
 from stores.inbox.work import NAP, work
+from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
+from warehouse import stock
+from warehouse.orders import ORDERS, Orders
 
 INBOX, LOG = "warehouse", "log"
 """Names: of the inbox, and of it and the log as they take part in two-phase commit."""

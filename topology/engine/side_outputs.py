@@ -9,7 +9,7 @@ from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.failure import Failure, position
-from topology.engine.lane_handling import own_stream
+from topology.engine.record_formatter import own_stream
 from topology.model.event import Event
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable

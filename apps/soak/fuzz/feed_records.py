@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from apps.cursor.interpret import (
+from sequitur.inbox.interpret import (
     Interpret,
     Malformations,
     inspected,
@@ -14,10 +14,11 @@ from apps.cursor.interpret import (
     relayed,
     voids,
 )
-from apps.soak.fuzz.inbox_requests import check, drain, fresh
-from apps.soak.fuzz.mutation import bodies, changed_bytes, headers
+from soak.fuzz.inbox_requests import check, drain, fresh
+from soak.fuzz.mutation import bodies, changed_bytes, headers
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Inbox, Message, Read
+from stores.inbox.inbox import Inbox, Read
+from stores.message import Message
 from topology import Inspector, Record
 
 _OUTPUT = {"view": "board", "stream": "A-17", "sequence": 4, "epoch": 1, "changes": []}

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.pool import StaticPool
 
-from apps.relay.wire import MESSAGES, decode
-from apps.soak.fuzz.mutation import bodies
+from sequitur.relay.wire import MESSAGES, decode
+from soak.fuzz.mutation import bodies
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message, Received
+from stores.inbox.message import Received
+from stores.message import Message
 
 
 def _message(sequence: int, stream: str = "A-17", **more: Any) -> dict[str, Any]:

@@ -4,12 +4,12 @@ import asyncio
 
 from hypothesis import strategies as st
 
-from apps.relay.answers import AT_ONCE, RANGE, Answering, Known
-from apps.relay.kafka_link import KafkaLink
-from apps.relay.link import Missing
-from apps.relay.records import missing_of
-from apps.soak.fuzz.inbox_requests import fresh
-from apps.soak.fuzz.mutation import bodies
+from sequitur.relay.answers import AT_ONCE, RANGE, Answering, Known
+from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.link import Missing
+from sequitur.relay.records import missing_of
+from soak.fuzz.inbox_requests import fresh
+from soak.fuzz.mutation import bodies
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept

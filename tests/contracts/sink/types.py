@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.rebuild.compare import compare
-from stores.sinks.sink import Sink, StoreError
+from sequitur.rebuild.compare import compare
+from stores.sinks import Sink, StoreError
 from tests.contracts.sink.records import TOPIC
 from tests.contracts.sink.store import Store
 from tests.contracts.sink.values import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.commands import parked

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.notifier import Bell

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from apps.soak_capture.producer import engine_of
+from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator as _Coordinator
 from stores.two_phase.coordinator import TwoPhase
 

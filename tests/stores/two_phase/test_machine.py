@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from sqlalchemy import Connection, Engine
 
-from apps.soak_capture.producer import engine_of
+from soak_capture.producer import engine_of
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.prepared import Prepared, gid
 from stores.two_phase.recovery import Recovery, recover
