@@ -58,7 +58,9 @@ def register(app: Any) -> None:
         accounts = await found_accounts(self.app, stream, view, command=self.start, scan=scan)
         known = [account for account in accounts if account.situation != "unknown"]
         bad = not known or not all(account.well for account in known)
-        self.answer("\n\n".join(map(account_text, accounts)), accounts, bad=bad)
+        self.answer(
+            "\n\n".join(map(account_text, accounts)), [each.as_dict() for each in accounts], bad=bad
+        )
 
     @app.command(  # type: ignore[untyped-decorator]
         ONLY_VIEW, limit(GAPS, "Gaps to list at most; the rest is counted."), _ALLOW, SCAN, JSON,

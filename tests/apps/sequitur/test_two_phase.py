@@ -19,7 +19,7 @@ from stores.two_phase.prepared import gid, prepared
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Two:

@@ -29,7 +29,7 @@ from stores.locks.lease import Lease
 from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from tests.apps.relay.parts import running, until
+from tests.apps.sequitur.relay.parts import running, until
 
 
 def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b"x") -> Message:

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.process import spawn, tail
 from tests import quick_spark
-from tests.apps.rebuild.stores import Store
+from tests.apps.sequitur.rebuild.stores import Store
 from tests.topology.faust.worker_process import Worker
 
 PATIENCE = 480.0

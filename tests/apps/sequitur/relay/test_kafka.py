@@ -26,7 +26,7 @@ from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import Kept
-from tests.apps.relay.parts import until
+from tests.apps.sequitur.relay.parts import until
 from tests.contracts.inbox.parts import consume, make_table, named
 from topology.engine.commands.command import decode_command
 from topology.inspectors import Headers

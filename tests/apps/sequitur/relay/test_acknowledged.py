@@ -16,7 +16,7 @@ from sequitur.relay.http_link import HttpLink
 from sequitur.relay.link import Unavailable
 from sequitur.relay.wire import BATCH, decode
 from stores.message import Message
-from tests.apps.relay.parts import TOKEN, serving
+from tests.apps.sequitur.relay.parts import TOKEN, serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -12,8 +12,8 @@ import pytest
 
 from sequitur.rebuild.command import STOPPED
 from stores.locks.claim import Claim
-from tests.apps.rebuild.living import PATIENCE, Input, Living, Load
-from tests.apps.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
+from tests.apps.sequitur.rebuild.living import PATIENCE, Input, Living, Load
+from tests.apps.sequitur.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

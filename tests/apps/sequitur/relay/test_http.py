@@ -25,7 +25,7 @@ from stores.locks.lease import Lease
 from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from tests.apps.relay.parts import TOKEN, running, serving, until
+from tests.apps.sequitur.relay.parts import TOKEN, running, serving, until
 from tests.contracts.inbox.parts import consume, done, make_table, named
 
 PACE = Pace(page=50, poll=0.05, ask=0.1, retry=0.05)
