@@ -44,7 +44,7 @@ def _blocked(blocked: Blocked, now: int) -> str:
 
 def without(standing: Standing) -> list[str]:
     """What the stream went on without, in words."""
-    apart, view, add = standing.passed, standing.task.view, standing.task.ordering.step
+    apart, view, add = standing.passed, standing.task.view, standing.task.state.ordering.step
     found = []
     if apart.lost:
         lost = _which(apart.lost, add)
@@ -63,7 +63,7 @@ def without(standing: Standing) -> list[str]:
 
 def _dead(standing: Standing) -> str:
     ahead, view = standing.passed.ahead, standing.task.view
-    which = _which(ahead, standing.task.ordering.step)
+    which = _which(ahead, standing.task.state.ordering.step)
     return f"{which} of it lie in {view.dead_topic}: {_why(ahead)}"
 
 

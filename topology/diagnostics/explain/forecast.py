@@ -66,8 +66,8 @@ def nexts(standing: Standing, around: Around) -> list[Next]:
     if isinstance(standing.progress, Progress) and standing.progress.waiting:
         found += _by_timer(standing, standing.progress, around)
     if not found:
-        expected = f"sequence {standing.last + task.ordering.step}"
-        if task.ordering.kind != "contiguous":
+        expected = f"sequence {standing.last + task.state.ordering.step}"
+        if task.state.ordering.kind != "contiguous":
             expected = "what follows"
         found.append(Next(f"{expected} is handled when it comes"))
     return found
@@ -100,7 +100,7 @@ def _delays(view: View, policy: Redeliver, attempt: int, limit: int) -> int:
 
 
 def _by_timer(standing: Standing, progress: Progress, around: Around) -> list[Next]:
-    due = deadline(standing.task.ordering, progress)
+    due = deadline(standing.task.state.ordering, progress)
     if standing.situation == "retrying":
         return [Next(f"sequence {standing.head} is tried again", due)]
     if standing.situation == "settling":
@@ -108,7 +108,7 @@ def _by_timer(standing: Standing, progress: Progress, around: Around) -> list[Ne
     if standing.situation == "released" or not standing.blocked or standing.missing is None:
         return []
     comes = f"the stream goes on as soon as sequence {standing.missing.first} comes"
-    if standing.task.ordering.kind != "contiguous":
+    if standing.task.state.ordering.kind != "contiguous":
         comes = "the stream goes on as soon as what is missing comes"
     if due is None and isinstance(gap := standing.task.view.gap, Ask):
         asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"

@@ -46,7 +46,9 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
             )
         )
     elif (
-        standing.situation == "waiting" and task.ordering.kind == "contiguous" and standing.blocked
+        standing.situation == "waiting"
+        and task.state.ordering.kind == "contiguous"
+        and standing.blocked
     ):
         gap = standing.missing
         assert gap is not None
@@ -54,7 +56,7 @@ def remedies(standing: Standing, around: Around) -> list[Remedy]:
             return [*found, say.command("explain", what=_again(around))]
         force = ("--force",) if gap.count != 1 else ()
         effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
-        if task.counts.dead and any(view.dead_topic in each for each in around.unseen):
+        if task.state.counts.dead and any(view.dead_topic in each for each in around.unseen):
             effect += f". It may lie in {view.dead_topic}: look further first, with --scan"
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
     if standing.passed and standing.situation != "parked":

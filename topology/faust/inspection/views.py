@@ -157,11 +157,11 @@ async def _looked(
     after = (await durable.committed([source])).get(source, _NONE)
     span = (await durable.span([source]))[source]
     position, low, high = after.offset, before.taken.events, after.taken.events
-    if (own := task.positions.input) is not None:
+    if (own := task.state.positions.input) is not None:
         position = own
         between = await _between(durable, view.of, source, own, after.offset)
         low, high = came_apart(own, after.offset, after.taken.events, between)
-    positions = task.positions
+    positions = task.state.positions
     if positions.missed is not None:
         low, high = low - positions.missed, high - positions.missed
     elif positions.began is not None:
@@ -169,7 +169,7 @@ async def _looked(
         low, high = came_since(positions.began, position, low, high, seen)
     return Partition(
         number,
-        task.counts,
+        task.state.counts,
         position,
         max(0, span.end - max(position, span.first)),
         own is not None,

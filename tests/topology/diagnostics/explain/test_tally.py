@@ -26,7 +26,7 @@ def board(event: Event) -> None:
 
 
 def partition(driver: TopologyTestDriver, came: int, **other: object) -> Partition:
-    counts = task_of(driver, of_counts).counts
+    counts = task_of(driver, of_counts).state.counts
     made = Partition(0, counts, came, 0, False, None, came, came, "worker-1")
     return replace(made, **other)  # type: ignore[arg-type]
 

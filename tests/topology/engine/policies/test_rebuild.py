@@ -59,16 +59,16 @@ def test_the_tables_are_the_fold_of_all_events_in_sequence(
     assert read_store(partition) == read_store(wanted)
     view, other = partition.view(), wanted.view()
     for stream in {each.stream for each in arrivals}:
-        assert view.state(stream) == other.state(stream)
-        assert last_of(view.progress(stream)) == last_of(other.progress(stream))
-    counts = view.counts
+        assert view.state.stream_state(stream) == other.state.stream_state(stream)
+        assert last_of(view.state.progress(stream)) == last_of(other.state.progress(stream))
+    counts = view.state.counts
     assert counts.accounted == counts.received == len(arrivals)
-    assert (counts.late, counts.processed) == (0, other.counts.processed)
+    assert (counts.late, counts.processed) == (0, other.state.counts.processed)
     assert counts.written == len(partition.written["shop.board"])
     assert Counter(map(str, partition.values("log"))) == Counter(map(str, wanted.values("log")))
     assert not partition.written["shop.late"]
     partition.crash()
-    assert partition.view().counts == counts
+    assert partition.view().state.counts == counts
 
 
 def late_by_three() -> Rebuilding:
@@ -83,11 +83,11 @@ def test_several_late_events_of_a_stream_lead_to_one_rebuild() -> None:
     partition = late_by_three()
     partition.feed(orders(("a", 3), ("a", 2), ("a", 3), start=3))
     assert partition.view().rebuilds == ["a"]
-    assert (partition.view().counts.late, partition.view().counts.duplicate) == (2, 1)
+    assert (partition.view().state.counts.late, partition.view().state.counts.duplicate) == (2, 1)
     partition.settle()
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.rebuilt, counts.late, counts.processed, counts.duplicate) == (1, 0, 5, 1)
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 3, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 3, 4]})
 
 
 def test_until_then_its_stream_waits_and_no_other() -> None:
@@ -100,7 +100,7 @@ def test_until_then_its_stream_waits_and_no_other() -> None:
     partition.advance(10**9)
     assert partition.waiting("a") == [5]
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 4, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 4, 5]})
 
 
 def test_the_records_of_an_epoch_begin_with_deletes_of_what_it_does_not_write() -> None:
@@ -136,7 +136,7 @@ def test_a_second_late_event_makes_the_next_epoch() -> None:
     assert partition.values("shop.board")[-1]["epoch"] == 2
     partition.feed(orders(("a", 2), start=5))
     assert not partition.view().rebuilds
-    assert partition.view().counts.duplicate == 1
+    assert partition.view().state.counts.duplicate == 1
 
 
 def test_an_epoch_without_outputs_still_deletes() -> None:
@@ -168,9 +168,9 @@ def test_a_stream_of_too_many_events_is_not_rebuilt_and_its_late_event_says_why(
     headers = dict(late.headers)
     assert b"more than the 2 events" in headers["sequitur-reason"]
     assert headers["sequitur-origin"] == b"orders/0/3/0"
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.rebuilt, counts.accounted) == (1, 0, counts.received)
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 4, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 4, 5]})
     # The stream goes on as it was.
     partition.feed(orders(("a", 6), start=4))
     assert "epoch" not in partition.values("shop.board")[-1]
@@ -185,7 +185,7 @@ def test_nor_is_one_of_more_late_events_than_that() -> None:
     partition.settle()
     reasons = [dict(late.headers)["sequitur-reason"] for late in partition.written["shop.late"]]
     assert reasons == [b"it has more than the 2 events that may be read again"] * 4
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.accounted) == (4, counts.received)
 
 
@@ -204,7 +204,7 @@ def test_a_stream_whose_history_is_gone_is_not_rebuilt(lost: str) -> None:
     assert (
         b"no longer all there" in dict(partition.written["shop.late"][0].headers)["sequitur-reason"]
     )
-    assert partition.view().counts.rebuilt == 0
+    assert partition.view().state.counts.rebuilt == 0
 
 
 @pytest.mark.parametrize("value", [b"no JSON", b"[]", b"{}", b'{"sequence": 99}', None])
@@ -226,7 +226,7 @@ def test_a_stream_that_began_after_what_retention_took_is_rebuilt() -> None:
     history = partition.history("a")
     history.shortened = history.unwritten = True
     _rebuilt(partition, history)
-    assert partition.view().counts.rebuilt == 1
+    assert partition.view().state.counts.rebuilt == 1
 
 
 def _rebuilt(partition: Rebuilding, history: Any) -> None:
@@ -254,10 +254,10 @@ def test_with_advance_a_late_event_that_fails_is_passed_and_so_is_what_failed_be
     partition.advance(3000)
     partition.feed(orders(("a", 2), ("a", 3), start=3))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 3, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 3, 5]})
     done = [(report["sequence"], report["done"]) for report in partition.values("shop.errors")]
     assert done == [(4, "advance"), (2, "advance"), (4, "passed over in a rebuild")]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.failed, counts.processed, counts.accounted) == (2, 3, 5)
 
 
@@ -269,7 +269,7 @@ def test_where_nothing_may_be_passed_over_a_failure_leaves_the_stream_as_it_was(
     partition.settle()
     reason = dict(partition.written["shop.late"][0].headers)["sequitur-reason"]
     assert reason == b"sequence 2 failed: ValueError: 2 is broken"
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 4]})
     assert not partition.written["shop.errors"]
 
 
@@ -277,12 +277,12 @@ def test_a_parked_stream_is_rebuilt_up_to_where_it_is_and_stays_parked() -> None
     partition = Rebuilding(rebuilding(handler=fails_at(5), error=park()))
     partition.feed(orders(("a", 1), ("a", 4), ("a", 5), ("a", 6)))
     partition.advance(3000)
-    assert partition.view().counts.parked == 2
+    assert partition.view().state.counts.parked == 2
     partition.feed(orders(("a", 2), start=4))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 4]})
     assert partition.waiting("a") == [5, 6]
-    assert (partition.view().counts.parked, partition.view().counts.waiting) == (2, 0)
+    assert (partition.view().state.counts.parked, partition.view().state.counts.waiting) == (2, 0)
 
 
 @pytest.mark.parametrize("written", range(6))
@@ -297,7 +297,7 @@ def test_at_least_once_a_request_of_which_a_part_is_written_is_made_again(writte
         partition.settle()
     partition.commit(partition.process(late))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 4]})
 
 
 @pytest.mark.parametrize("written", range(6))
@@ -312,7 +312,7 @@ def test_at_least_once_a_rebuild_of_which_a_part_is_written_ends_well(written: i
     # Before it is made again one more comes: the epoch that was begun is not to be mistaken.
     partition.feed(orders(("a", 3), ("a", 5), start=4))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 3, 4, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 3, 4, 5]})
     wanted = Rebuilding(rebuilding())
     wanted.feed(orders(*(("a", n) for n in range(1, 6)), ("b", 1)))
     assert read_store(partition) == read_store(wanted)
@@ -446,7 +446,7 @@ def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
     partition.task.finish(unit)
     partition.commit(unit)
     partition.crash()
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.dead, partition.view().rebuilds) == (0, 1, [])
     assert counts.accounted == counts.received
     partition.feed(orders(("a", 1), start=5))

@@ -37,7 +37,7 @@ def test_an_event_beyond_the_ring_comes_again_when_there_is_room() -> None:
     partition = partition_of()
     feed(partition, 2, 3, 4)
     assert partition.waiting("a") == [2, 3]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.waiting, counts.redelivering, counts.accounted) == (2, 1, 3)
     (record,) = partition.written["shop.board.redeliver"]
     headers = dict(record.headers)
@@ -49,7 +49,7 @@ def test_an_event_beyond_the_ring_comes_again_when_there_is_room() -> None:
     assert partition.due == 0
     partition.advance(0)
     assert partition.handled() == {"a": [1, 2, 3, 4]}
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.received, counts.processed, counts.redelivering) == (4, 4, 0)
 
 
@@ -61,7 +61,7 @@ def test_without_room_it_is_tried_after_the_delay_and_ever_more_seldom() -> None
     # Nine is two rings off.
     assert times[:7] == [2000, 4000, 8000, 16_000, 32_000, 64_000, 124_000]
     assert {after - at for at, after in pairwise(times[5:])} == {60_000}
-    assert partition.view().counts.dead == 0
+    assert partition.view().state.counts.dead == 0
 
 
 def test_what_fits_in_a_row_comes_again_in_one_step() -> None:
@@ -87,9 +87,9 @@ def test_an_event_that_never_fits_goes_to_the_dead_topic() -> None:
     partition = partition_of()
     feed(partition, 2, 4)
     partition.advance(6999)
-    assert partition.view().counts.redelivering == 1
+    assert partition.view().state.counts.redelivering == 1
     partition.advance(7000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.dead, counts.redelivering, counts.accounted) == (1, 0, 2)
     (dead,) = partition.written["shop.dead"]
     headers = dict(dead.headers)
@@ -124,7 +124,7 @@ def test_a_duplicate_of_an_event_that_is_away_is_found_out_when_both_are_back() 
     partition = partition_of()
     feed(partition, 4, 4, 2, 3, 1)
     partition.advance(1000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.processed, counts.duplicate, counts.accounted) == (4, 1, 5)
 
 
@@ -136,7 +136,7 @@ def test_a_gap_in_front_of_it_is_not_given_up_while_it_is_away() -> None:
     feed(partition, 1, 4)
     partition.advance(60_000)
     assert partition.handled() == {"a": [1, 2, 3, 4, 5, 6]}
-    assert partition.view().counts.skipped == 0
+    assert partition.view().state.counts.skipped == 0
 
 
 def test_a_gap_in_front_of_what_waited_long_is_not_given_up_while_its_event_is_away() -> None:
@@ -150,7 +150,7 @@ def test_a_gap_in_front_of_what_waited_long_is_not_given_up_while_its_event_is_a
     feed(partition, 1)
     partition.advance(60_000)
     assert partition.handled() == {"a": [1, 2, 3, 4, 5, 6, 7]}
-    assert partition.view().counts.skipped == 0
+    assert partition.view().state.counts.skipped == 0
 
 
 @pytest.mark.parametrize("gap", [wait(), skip(after=4)])
@@ -159,31 +159,31 @@ def test_a_gap_longer_than_the_ring_shows_and_can_be_given_up(gap: Gap) -> None:
     feed(partition, 1)
     feed(partition, 9, 10, 8)
     assert partition.waiting("a") == [8, 9]
-    assert partition.view().counts.redelivering == 1
+    assert partition.view().state.counts.redelivering == 1
     partition.crash()
     partition.advance(9000)
     if gap == wait():
         assert partition.waiting("a") == [8, 9]
     else:
         assert partition.handled() == {"a": [1, 8, 9, 10]}
-        assert partition.view().counts.skipped == 6
-        assert partition.view().progress("a").waiting == 0  # type: ignore[union-attr]
+        assert partition.view().state.counts.skipped == 6
+        assert partition.view().state.progress("a").waiting == 0  # type: ignore[union-attr]
 
 
 def test_an_event_that_comes_again_too_late_is_late() -> None:
     partition = partition_of(gap=skip(after=4), full=redeliver(delay=1, limit=20))
     feed(partition, 2, 7)
-    partition.view().positions.redelivered = 1  # it is slow to be read
+    partition.view().state.positions.redelivered = 1  # it is slow to be read
     feed(partition, 9, stream="b")
     feed(partition, 3, 8)
     partition.advance(60_000)
     away = partition.written["shop.board.redeliver"][0]
     record = Record("shop.board.redeliver", 0, 0, away.key, away.value, away.headers, 0)
-    back = partition.view().take_back([record], partition.now)
+    back = partition.view().take_redeliveries([record], partition.now)
     unit, _ = partition.task.begin([], partition.now)
     partition.view().run([], unit, None, back)
     partition.commit(unit)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.late == 1
     assert counts.accounted == counts.received == 5
 
@@ -197,7 +197,7 @@ def test_it_comes_again_over_a_restart_and_once() -> None:
     partition.crash()
     partition.advance(5000)
     assert partition.handled() == {"a": [1, 2, 3, 4]}
-    assert partition.view().counts.duplicate == 0
+    assert partition.view().state.counts.duplicate == 0
 
 
 def test_records_come_again_in_their_order_and_no_sooner() -> None:
@@ -209,7 +209,7 @@ def test_records_come_again_in_their_order_and_no_sooner() -> None:
     assert times == [1000, 1400]
     assert partition.due == 1000
     partition.advance(1399)
-    assert partition.view().positions.redelivered == 1
+    assert partition.view().state.positions.redelivered == 1
 
 
 def test_a_record_that_is_not_due_holds_up_none_behind_it() -> None:
@@ -218,7 +218,7 @@ def test_a_record_that_is_not_due_holds_up_none_behind_it() -> None:
     feed(partition, 2, 200)  # far off: it stays away for a minute
     feed(partition, 2, 4, stream="b")
     partition.advance(3000)
-    positions = partition.view().positions
+    positions = partition.view().state.positions
     assert (positions.redelivered, positions.ahead) == (0, 0b110)
     partition.crash()
     feed(partition, 1, stream="b")
@@ -226,9 +226,9 @@ def test_a_record_that_is_not_due_holds_up_none_behind_it() -> None:
     partition.advance(30_000)
     assert partition.handled()["b"] == [1, 2, 3, 4]
     partition.advance(60_000)
-    positions = partition.view().positions
+    positions = partition.view().state.positions
     assert (positions.redelivered, positions.ahead) == (4, 0)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.redelivering, counts.duplicate, counts.accounted) == (1, 0, counts.received)
 
 
@@ -259,9 +259,9 @@ def test_attempts_count_only_while_the_stream_stands_still() -> None:
         partition.advance(partition.now + 5000)
         if sequence != 2:
             feed(partition, sequence)
-    assert partition.view().counts.dead == 0
+    assert partition.view().state.counts.dead == 0
     partition.advance(partition.now + 600_000)
-    assert partition.view().counts.dead == 1
+    assert partition.view().state.counts.dead == 1
 
 
 def test_a_hot_stream_out_of_order_neither_storms_nor_dies() -> None:
@@ -276,7 +276,7 @@ def test_a_hot_stream_out_of_order_neither_storms_nor_dies() -> None:
     for at in range(0, number, 100):
         feed(partition, *arrivals[at : at + 100])
     partition.advance(3_600_000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.processed, counts.dead) == (number, 0)
     assert len(partition.written["shop.board.redeliver"]) < 2 * number
 
@@ -284,13 +284,13 @@ def test_a_hot_stream_out_of_order_neither_storms_nor_dies() -> None:
 def test_a_view_that_spills_now_takes_back_what_it_had_sent_away() -> None:
     before = partition_of(full=redeliver(delay=1))
     feed(before, 2, 3, 9, 8)
-    assert before.view().counts.redelivering == 2
+    assert before.view().state.counts.redelivering == 2
     partition = Partition(shop(buffer=3))
     partition.tables, partition.written = before.tables, before.written
     partition.crash()
     partition.advance(0)
     assert partition.waiting("a") == [2, 3, 8, 9]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.waiting, counts.redelivering, counts.accounted) == (4, 0, counts.received)
 
 
@@ -319,7 +319,7 @@ def test_what_is_no_event_is_set_aside_and_stops_nothing(headers: Any, key: byte
     assert partition.handled()["a"][:4] == [1, 2, 3, 4]
     whole = headers[:1] == [(NOT_BEFORE, b"soon")] and key == b"a"
     assert len(partition.written["shop.malformed"]) == (not whole)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received
 
 
@@ -332,7 +332,7 @@ def test_at_least_once_an_event_may_come_again_more_often_than_it_went() -> None
     assert torn
     feed(partition, 1, 3)
     partition.advance(1000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.received, counts.processed, counts.duplicate, counts.redelivering) == (
         5,
         4,
@@ -351,12 +351,14 @@ def test_it_comes_to_what_spilling_comes_to(
     partition.advance(60_000)
 
     assert partition.handled() == spilled.handled()
-    counts, wanted = partition.view().counts, spilled.view().counts
+    counts, wanted = partition.view().state.counts, spilled.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     assert counts.processed == wanted.processed
     assert counts.dead == 0
     for stream in "abc":
-        assert partition.view().state(stream) == spilled.view().state(stream)
+        assert partition.view().state.stream_state(stream) == spilled.view().state.stream_state(
+            stream
+        )
         waits = partition.waiting(stream)
         assert set(waits) <= set(spilled.waiting(stream))
         assert waits[:1] == spilled.waiting(stream)[:1]
@@ -368,7 +370,7 @@ def test_with_gaps_given_up_each_event_ends_in_one_place(
 ) -> None:
     partition = Partition(shop(buffer=2, gap=skip(after=4), full=redeliver(1, 100)))
     partition.live(fed(arrivals, sizes)).advance(200_000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     assert (counts.waiting, counts.redelivering, counts.dead) == (0, 0, 0)
     for sequences in partition.handled().values():
@@ -402,7 +404,7 @@ def test_redelivery_has_no_end_unless_one_is_named() -> None:
     feed(partition, 1, *range(3, 9))
     partition.advance(2 * 86_400_000)
     assert partition.handled() == {"a": list(range(1, 10))}
-    assert partition.view().counts.dead == 0
+    assert partition.view().state.counts.dead == 0
 
 
 @pytest.mark.parametrize("delay", [0, -1, "1", None, True, 1e9, float("nan")])
