@@ -31,7 +31,7 @@ from stores.inbox.rows import (
 )
 from stores.inbox.tables import MESSAGES
 from stores.message import Message
-from stores.sinks.dead_limit import DeadLimit, keep_from
+from stores.sinks import DeadLimit, keep_from
 
 
 class Fenced(InboxError):

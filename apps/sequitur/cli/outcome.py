@@ -14,7 +14,7 @@ from stores.db.urls import UrlError, said, without_secrets
 from stores.inbox.message import InboxError
 from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError
 from stores.two_phase.log import TwoPhaseError
 from topology.model.dotted import extra_of
 from topology.model.errors import DeclarationError

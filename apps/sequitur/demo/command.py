@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from sequitur.cli.signals import interrupted_by
 from sequitur.demo.display import Display
 from sequitur.demo.processes import ChildFailed
 from sequitur.demo.run import Demo, Options, Outcome, Stuck
@@ -120,6 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not ours:
             display.say(f"another demo is running in {chosen.folder}; choose another --folder")
             return 1
+        interrupted_by()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _terminated)
         try:

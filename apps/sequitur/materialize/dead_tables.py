@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from sequitur.cli.arguments import URL_HELP, Parser, url
 from sequitur.cli.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
 from sequitur.materialize.open_sink import opened
-from stores.sinks.dead_limit import DAY
-from stores.sinks.sink import Sink
+from stores.sinks import DAY, Sink
 from topology.model.printable import printable
 
 log = logging.getLogger("dead_tables")

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from sequitur.cli.arguments import URL_HELP, Parser, add_broker, add_kafka, url
 from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
-from sequitur.cli.signals import take_signals
+from sequitur.cli.signals import interrupted_by, take_signals
 from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
 from sequitur.spark.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks.sink import OLD
+from stores.sinks import OLD
 from topology.model.closest import closest
 from topology.view_rebuild import CannotRebuild
 
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_to_stderr([place])
     for loud, level in (("aiokafka", "CRITICAL"), ("faust", "WARNING"), ("kafka", "WARNING")):
         logging.getLogger(loud).setLevel(level)  # what ends it is told by itself
+    interrupted_by()
     commands = {"run": _run, "drop": _drop, "shadows": _shadows, "export": _export}
     try:
         return commands[options.command](options)
