@@ -76,8 +76,8 @@ def request_rebuilds(step: FinishedStep) -> None:
     """Late events are rows until their stream is rebuilt."""
     policy = step.task.view.late
     if step.late and isinstance(policy, RebuildStream):
-        ordering = step.state.ordering
-        step.late, asked = step.task.late_events.take(step.result, policy.limit, ordering.step)
+        between = step.state.ordering.step
+        step.late, asked = step.task.late_events.take(step.result, policy, between)
         step.rows += asked
 
 

@@ -48,8 +48,8 @@ find = cache(find_app)  # as `faust` does with its own arguments
 
 
 def run(*words: str) -> Result:
-    find("apps.flights")
-    return CliRunner().invoke(cli, ["-A", "apps.flights", *words])
+    find("sequitur.flights")
+    return CliRunner().invoke(cli, ["-A", "sequitur.flights", *words])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -11,7 +11,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from apps.local.ports import HOST, free_port
+from sequitur.local.ports import HOST, free_port
 from tests.topology.faust.worker import test_no_broker
 from tests.topology.faust.worker_process import Worker
 from topology.faust.cli.answering import AnsweringCommand, reason_of
