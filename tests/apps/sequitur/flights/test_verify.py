@@ -10,8 +10,8 @@ import pytest
 
 from sequitur.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY
 from sequitur.flights.verify import Verification, expected_tables, rows_of, stored_rows, verify
+from stores.sinks.contract.values import TYPED, edge_rows, record_of, sets
 from stores.sinks.sql.sqlite import SqliteSink
-from tests.contracts.sink.values import TYPED, edge_rows, said, sets
 from topology import Table
 
 TABLES = (BOARD, AIRCRAFT, CARRIER_DELAY)
@@ -151,6 +151,6 @@ def test_a_store_without_the_tables_lacks_every_row(
 def test_values_of_every_type_are_read_as_handlers_yield_them(tmp_path: Path) -> None:
     rows = edge_rows()
     with SqliteSink(tmp_path / "read.db", [TYPED]) as sink:
-        sink.apply([said(0, *sets(rows))])
+        sink.apply([record_of(0, *sets(rows))])
     found = stored_rows(tmp_path / "read.db", TYPED)
     assert found == {(row["id"],): {c: row[c] for c in TYPED.columns} for row in rows}

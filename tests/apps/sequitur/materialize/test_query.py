@@ -12,8 +12,8 @@ from sequitur.materialize.command import main
 from sequitur.materialize.outputs import load_topology, named, outputs_of
 from sequitur.materialize.query import Settings, Stopped, Writer
 from stores.sinks import DeadRecord, StoreError
+from stores.sinks.contract import ORDERS, TOPIC, order
 from stores.sinks.sql.sqlite import SqliteSink
-from tests.contracts.sink import ORDERS, TOPIC, order
 from topology import DeclarationError
 
 

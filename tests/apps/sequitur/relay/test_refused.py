@@ -39,7 +39,7 @@ def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b
 # -- the link, with a broker that refuses
 
 
-class Broker:
+class FakeBroker:
     """What a producer is told: topic → the error of its batches; None answers nothing at all."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Batch:
 class Producer:
     """As much of `AIOKafkaProducer` as the link uses."""
 
-    def __init__(self, broker: Broker, **_: Any) -> None:
+    def __init__(self, broker: FakeBroker, **_: Any) -> None:
         self.broker = broker
         cluster = SimpleNamespace(partitions_for_topic=lambda topic: {0}, unauthorized_topics=set())
         self.client = SimpleNamespace(cluster=cluster, add_topic=self._nothing)
@@ -106,8 +106,8 @@ class Producer:
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    made = Broker()
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    made = FakeBroker()
     monkeypatch.setattr(kafka_link, "AIOKafkaProducer", lambda **more: Producer(made, **more))
     return made
 
@@ -116,40 +116,40 @@ MIXED = [message(1, "bad"), message(2, "good"), message(3, "bad", "b"), message(
 
 
 @pytest.mark.parametrize("error", [InvalidTimestampError(), TopicAuthorizationFailedError("bad")])
-async def test_one_refused_topic_holds_back_itself_alone(broker: Broker, error: Any) -> None:
-    broker.errors["bad"] = error
+async def test_one_refused_topic_holds_back_itself_alone(fake: FakeBroker, error: Any) -> None:
+    fake.errors["bad"] = error
     sent = await KafkaLink("one", {}).send(MIXED, [Answer("bad", b"", b"void")])
     assert [each.id for each in sent.refused] == [1, 3]
     assert list(sent.topics) == ["bad"]
-    assert [topic for topic, *_ in broker.committed] == ["good", "good"]
+    assert [topic for topic, *_ in fake.committed] == ["good", "good"]
 
 
-async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(broker: Broker) -> None:
+async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(fake: FakeBroker) -> None:
     """aiokafka fails the transaction then, and with it the batches of all other topics."""
-    broker.denied.add("bad")
+    fake.denied.add("bad")
     sent = await KafkaLink("one", {}).send(MIXED)
     assert list(sent.topics) == ["bad"]
-    assert [value for _, value, _ in broker.committed] == [b"x", b"x"]
+    assert [value for _, value, _ in fake.committed] == [b"x", b"x"]
     # A transaction that has failed is ended by who opens the link next.
-    assert broker.opened == 2
+    assert fake.opened == 2
 
 
-async def test_a_topic_that_does_not_answer_holds_back_itself_alone(broker: Broker) -> None:
-    broker.errors["bad"] = None
+async def test_a_topic_that_does_not_answer_holds_back_itself_alone(fake: FakeBroker) -> None:
+    fake.errors["bad"] = None
     link = KafkaLink("one", {}, acknowledged=0.2)
     sent = await link.send(MIXED)
     assert list(sent.topics) == ["bad"]
-    assert len(broker.committed) == 2
+    assert len(fake.committed) == 2
     with pytest.raises(Unavailable):  # nothing answers: that is no topic's doing
         await link.send([message(1, "bad")])
 
 
-async def test_two_refused_topics_and_a_message_that_is_too_large(broker: Broker) -> None:
-    broker.errors |= {
+async def test_two_refused_topics_and_a_message_that_is_too_large(fake: FakeBroker) -> None:
+    fake.errors |= {
         "bad": InvalidTimestampError(),
         "worse": TopicAuthorizationFailedError("worse"),
     }
-    broker.large = 5
+    fake.large = 5
     large = message(5, "good", "c", b"too large")
     messages = [
         *MIXED,
@@ -161,22 +161,22 @@ async def test_two_refused_topics_and_a_message_that_is_too_large(broker: Broker
     sent = await KafkaLink("one", {}).send(messages)
     assert {each.id for each in sent.refused} == {1, 3, 5, 6, 7}
     assert set(sent.topics) == {"bad", "worse"}
-    assert len(broker.committed) == 3
+    assert len(fake.committed) == 3
 
 
-async def test_who_is_fenced_is_told_so_whatever_else_fails(broker: Broker) -> None:
-    broker.errors |= {"bad": ProducerFenced()}
+async def test_who_is_fenced_is_told_so_whatever_else_fails(fake: FakeBroker) -> None:
+    fake.errors |= {"bad": ProducerFenced()}
     with pytest.raises(Superseded):
         await KafkaLink("one", {}).send(MIXED)
 
 
 async def test_records_are_stamped_with_the_time_of_writing(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the time of capture Kafka would delete them at once after an outage beyond retention."""
     monkeypatch.setattr("sequitur.relay.kafka_link.time.time", lambda: 1_700_000_000.5)
     await KafkaLink("one", {}).send([message(1)], [Answer("orders.void", b"a", b"")])
-    assert {stamp for *_, stamp in broker.committed} == {1_700_000_000_500}
+    assert {stamp for *_, stamp in fake.committed} == {1_700_000_000_500}
 
 
 # -- the relay, with a link that refuses

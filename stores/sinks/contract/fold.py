@@ -5,11 +5,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stores.sinks import OutputRecord
-from tests.contracts.sink.records import TOPIC, Change, Rows, delete, upsert, value
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import TOPIC, Change, Rows, delete, upsert, value
+from stores.sinks.contract.store import StoreUnderTest
 
 
-class FoldContract(Store):
+class FoldContract(StoreUnderTest):
     def test_any_batches_with_any_replays_are_the_plain_fold(self) -> None:
         tried = settings(
             max_examples=self.examples,

@@ -3,8 +3,8 @@
 import pytest
 
 from stores.sinks import DeadRecord, OutputRecord
-from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import ORDERS, TOPIC, delete, order, upsert, value
+from stores.sinks.contract.store import StoreUnderTest
 
 BAD: list[tuple[bytes | None, str]] = [
     (None, "no value"),
@@ -51,7 +51,7 @@ BAD: list[tuple[bytes | None, str]] = [
 """(a record's value, a part of the reason why it cannot be applied)."""
 
 
-class EachDeadContract(Store):
+class EachDeadContract(StoreUnderTest):
     """Bad records one by one, for stores that are quick."""
 
     @pytest.mark.parametrize(("body", "reason"), BAD)
@@ -67,7 +67,7 @@ class EachDeadContract(Store):
         assert len(self.dead()) == 1
 
 
-class DeadContract(Store):
+class DeadContract(StoreUnderTest):
     def test_bad_records_are_kept_with_the_reason_and_the_others_are_applied(self) -> None:
         records: list[OutputRecord] = []
         for at, (body, _) in enumerate(BAD):

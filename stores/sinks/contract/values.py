@@ -9,9 +9,10 @@ import orjson
 from hypothesis import strategies as st
 
 from stores.sinks import OutputRecord
-from tests.contracts.sink.records import TOPIC
-from topology import Delete, Table, Upsert, decimal
-from topology.model.column_types import encoded
+from stores.sinks.contract.example_records import TOPIC
+from topology.model.changes import Delete, Upsert
+from topology.model.column_types import decimal, encoded
+from topology.model.table import Table
 
 MONEY = decimal(12, 2)
 COLUMNS: dict[str, Any] = {
@@ -129,7 +130,7 @@ STRATEGIES: dict[str, st.SearchStrategy[Any]] = {
 KEYS = [column for column in COLUMNS if column not in ("real", "doc", "list")]
 
 
-def said(offset: int, *changes: Upsert | Delete, partition: int = 0) -> OutputRecord:
+def record_of(offset: int, *changes: Upsert | Delete, partition: int = 0) -> OutputRecord:
     """The record of what a handler yields."""
     body = {"view": "v", "stream": f"s{partition}", "sequence": offset, "changes": changes}
     return TOPIC, partition, offset, encoded(body, changes)

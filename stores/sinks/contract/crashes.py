@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from stores.sinks import Batch, Position
-from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
-from tests.contracts.sink.store import Crash, Store
+from stores.sinks.contract.example_records import ORDERS, TOPIC, Rows, delete, order, upsert, value
+from stores.sinks.contract.store import Crash, StoreUnderTest
 
 
-class CrashingStore(Store):
+class CrashingStore(StoreUnderTest):
     def crash_at_any_step(self, which: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Crash before or after each step, and see that the batch is then applied once."""
+        steps = self.crash_points(self.steps)
         self.apply(order(0, 1, state="new"), (TOPIC, 0, 1, b"dead"))
         before = self.state()
         batch = [
@@ -21,7 +22,7 @@ class CrashingStore(Store):
             (TOPIC, 0, 5, value("d", 1, upsert("orders", {"id": 2}, total=1.0))),
             (TOPIC, 1, 0, b"dead"),
         ]
-        for step in self.steps:
+        for step in steps:
             with monkeypatch.context() as patch, self.open([ORDERS]) as sink:
                 self.crash(patch, sink, step, which)
                 with pytest.raises(Crash):

@@ -3,10 +3,11 @@
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.sink.records import ODD_NAMES, TOPIC
-from tests.contracts.sink.store import Store
-from tests.contracts.sink.values import said
-from topology import Delete, Table, Upsert
+from stores.sinks.contract.example_records import ODD_NAMES, TOPIC
+from stores.sinks.contract.store import StoreUnderTest
+from stores.sinks.contract.values import record_of
+from topology.model.changes import Delete, Upsert
+from topology.model.table import Table
 
 ROOM = 40
 """Bytes of a name, so that a shadow's fits behind it."""
@@ -24,7 +25,7 @@ _names = (
 )
 
 
-class NamesContract(Store):
+class NamesContract(StoreUnderTest):
     def test_any_name_is_only_a_name(self) -> None:
         tried = settings(
             max_examples=self.examples,
@@ -41,18 +42,18 @@ class NamesContract(Store):
         with self.open(keyed) as sink:
             rows = [Upsert(n, {n: n, "id": 1}, {f"{n}?%": n}) for n in names]
             wide = Upsert("wide", {"id": 1}, dict.fromkeys(names, "x"))
-            assert sink.apply([said(0, *rows, wide)]).dead == 0
+            assert sink.apply([record_of(0, *rows, wide)]).dead == 0
             for name in names:
                 assert list(sink.rows(name)) == [{name: name, "id": 1, f"{name}?%": name}]
                 assert sink.count(name) == 1
             assert list(sink.rows("wide")) == [{"id": 1, **dict.fromkeys(names, "x")}]
             with self.open(keyed, "next") as shadow:
-                shadow.apply([said(0, *rows, wide), said(1, *rows)])
+                shadow.apply([record_of(0, *rows, wide), record_of(1, *rows)])
                 assert [shadow.count(name) for name in names] == [1] * len(names)
             sink.switch("next", [TOPIC])
             sink.drop("old")
         with self.open(keyed) as sink:
             gone = [Delete(name, {name: name, "id": 1}) for name in names]
-            sink.apply([said(2, *gone)])
+            sink.apply([record_of(2, *gone)])
             assert [sink.count(name) for name in names] == [0] * len(names)
             assert sink.shadows() == []

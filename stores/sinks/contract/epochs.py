@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from stores.sinks import OutputRecord, StoreError
-from tests.contracts.sink.records import TOPIC, delete, order, upsert, value
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import TOPIC, delete, order, upsert, value
+from stores.sinks.contract.store import StoreUnderTest
 
 
 def _again(offset: int, sequence: int, epoch: int, **values: Any) -> OutputRecord:
@@ -14,7 +14,7 @@ def _again(offset: int, sequence: int, epoch: int, **values: Any) -> OutputRecor
     return TOPIC, 0, offset, value("a", sequence, change, epoch=epoch)
 
 
-class EpochsContract(Store):
+class EpochsContract(StoreUnderTest):
     def test_a_higher_epoch_is_applied_whatever_its_sequence(self) -> None:
         self.apply(order(0, 8, state="first"), order(1, 9, total=1.0))
         gone = TOPIC, 0, 2, value("a", -1, delete("orders", {"id": 1}), epoch=1)

@@ -3,14 +3,14 @@
 import pytest
 
 from stores.sinks import Batch, OutputRecord, Position, StoreError
-from tests.contracts.sink.records import ORDERS, TOPIC, order, upsert, value
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import ORDERS, TOPIC, order, upsert, value
+from stores.sinks.contract.store import StoreUnderTest
 from topology.model.table import Table
 
 OTHER = "cafe.orders"
 
 
-class ShadowTablesContract(Store):
+class ShadowTablesContract(StoreUnderTest):
     def test_a_shadow_is_written_beside_the_live_tables(self) -> None:
         self.apply(order(0, 1, state="live"))
         with self.open([ORDERS], "next") as shadow:

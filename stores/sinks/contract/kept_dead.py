@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from stores.sinks import DeadCount, DeadLimit, OutputRecord, Position, StoreError
-from tests.contracts.sink.records import ORDERS, TOPIC, order
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import ORDERS, TOPIC, order
+from stores.sinks.contract.store import StoreUnderTest
 
 
 def _bad(offset: int) -> OutputRecord:
     return TOPIC, 0, offset, b"bad %d" % offset
 
 
-class KeptDeadContract(Store):
+class KeptDeadContract(StoreUnderTest):
     def test_dead_records_do_not_grow_for_ever(self, caplog: pytest.LogCaptureFixture) -> None:
         batches: list[list[OutputRecord]]
         batches = [[_bad(0), _bad(1)], [_bad(2), order(3, 1, state="x"), _bad(4)]]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from stores.sinks import Applied, Batch, OutputRecord, Position, StoreError
-from tests.contracts.sink.crashes import CrashingStore
-from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
-from tests.contracts.sink.store import Crash
+from stores.sinks.contract.crashes import CrashingStore
+from stores.sinks.contract.example_records import ORDERS, TOPIC, delete, order, upsert, value
+from stores.sinks.contract.store import Crash
 
 
 class OnceContract(CrashingStore):
@@ -81,7 +81,7 @@ class OnceContract(CrashingStore):
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def note(offset: int, sequence: int, **values: Any) -> OutputRecord:
-            return TOPIC, 0, offset, value("b", sequence, upsert("notes", {"id": 1}, **values))
+            return TOPIC, 0, offset, value("b", sequence, upsert("remarks", {"id": 1}, **values))
 
         gone = value("a", 4, delete("orders", {"id": 1}))
         records = [
@@ -95,7 +95,7 @@ class OnceContract(CrashingStore):
             order(7, 5, state="again"),
             note(8, 3, text="three"),
         ]
-        for step in self.cut_off_at or self.steps[:-1]:
+        for step in self.crash_points(self.cut_off_at or self.steps[:-1]):
             self.forget()
             cuts = [(0, 2), (2, 9), (2, 3), (3, 6), (6, 9)]
             for first, end in cuts:
@@ -107,7 +107,7 @@ class OnceContract(CrashingStore):
                     else:
                         sink.apply(records[first:end])
             assert self.rows("orders") == {(1,): {"state": "again"}}, step
-            assert self.rows("notes") == {(1,): {"text": "three", "more": "two"}}, step
+            assert self.rows("remarks") == {(1,): {"text": "three", "more": "two"}}, step
             assert [row[2] for row in self.dead()] == [3], step
             with self.open([ORDERS]) as sink:
                 assert sink.progress() == [Position(TOPIC, 0, 9, applied=8, dead=1)], step

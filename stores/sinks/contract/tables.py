@@ -3,12 +3,20 @@
 import pytest
 
 from stores.sinks import StoreError
-from tests.contracts.sink.records import ODD_NAMES, ORDERS, TOPIC, delete, order, upsert, value
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import (
+    ODD_NAMES,
+    ORDERS,
+    TOPIC,
+    delete,
+    order,
+    upsert,
+    value,
+)
+from stores.sinks.contract.store import StoreUnderTest
 from topology.model.table import Table
 
 
-class TablesContract(Store):
+class TablesContract(StoreUnderTest):
     def test_declared_tables_are_there_before_any_record(self) -> None:
         with self.open([ORDERS]):
             pass

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.contracts.sink.records import TOPIC, delete, order, upsert, value
-from tests.contracts.sink.store import Store
+from stores.sinks.contract.example_records import TOPIC, delete, order, upsert, value
+from stores.sinks.contract.store import StoreUnderTest
 
 
-class RowsContract(Store):
+class RowsContract(StoreUnderTest):
     def test_an_upsert_inserts_and_then_merges(self) -> None:
         self.apply(order(0, 1, state="new", total=2.5))
         self.apply(order(1, 2, state="paid", paid=True))
