@@ -45,13 +45,13 @@ def _one_line(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize(
     ("package", "module", "arguments", "extra"),
     [
-        ("pyspark", "sequitur.materialize.command", ["--topics", "a", *CHECKPOINT], "spark"),
-        ("pyspark", "sequitur.live", ["--topology", "zlive:shop", *CHECKPOINT], "spark"),
-        ("pyspark", "sequitur.rebuild.command", ["export", "--topic", "a", "--to", "x"], "spark"),
-        ("psycopg", "sequitur.two_phase",
+        ("pyspark", "sequitur", "materialize", ["--topics", "a", *CHECKPOINT], "spark"),
+        ("pyspark", "sequitur", "live", ["--topology", "zlive:shop", *CHECKPOINT], "spark"),
+        ("pyspark", "sequitur", "rebuild", ["export", "--topic", "a", "--to", "x"], "spark"),
+        ("psycopg", "sequitur", "two-phase",
          ["list", "--decisions", "postgresql://host/db", "--participant", "a=sqlite:///x"],
          "postgres"),
-        ("psycopg", "sequitur.inbox.command", ["counts", "--store", "postgresql://host/db"],
+        ("psycopg", "sequitur", "inbox", ["counts", "--store", "postgresql://host/db"],
          "postgres"),
     ],
 )  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     assert f"pip install 'sequitur[{extra}]'" in line
 
 
-@pytest.mark.parametrize("module", ["sequitur.materialize.command", "sequitur.live"])
+@pytest.mark.parametrize("module", ["sequitur", "materialize", "sequitur", "live"])
 def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
@@ -82,10 +82,10 @@ def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["sequitur.materialize.command", "--topics", "a", *CHECKPOINT, *QUICK],
-        ["sequitur.live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
-        ["sequitur.rebuild.command", "export", "--topic", "a", "--to", "x", *QUICK],
-        ["sequitur.rebuild.command", "run", "--app", "sequitur.flights", "--view", "aircraft"],
+        ["sequitur", "materialize", "--topics", "a", *CHECKPOINT, *QUICK],
+        ["sequitur", "live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
+        ["sequitur", "rebuild", "export", "--topic", "a", "--to", "x", *QUICK],
+        ["sequitur", "rebuild", "run", "--app", "sequitur.flights", "--view", "aircraft"],
     ],
 )
 def test_a_broker_that_cannot_be_reached_is_status_2_and_one_line(

@@ -153,9 +153,9 @@ def test_whoever_logs_no_secret_is_in_the_log(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "command",
     [
-        ["sequitur.relay.command", "kafka", "--log", "@url", "--broker", "BROKER"],
-        ["sequitur.inbox.command", "feed", "--topic", "a", "--store", "@url", "--broker", "BROKER"],
-        [*("sequitur.materialize.command", "--topics", "a", "--checkpoint", "c"),
+        ["sequitur", "relay", "kafka", "--log", "@url", "--broker", "BROKER"],
+        ["sequitur", "inbox", "feed", "--topic", "a", "--store", "@url", "--broker", "BROKER"],
+        [*("sequitur", "materialize", "--topics", "a", "--checkpoint", "c"),
          *("--broker", "BROKER", "--kafka-properties", "client", "--status", "status")],
     ],
 )  # fmt: skip

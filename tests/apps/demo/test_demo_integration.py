@@ -13,7 +13,7 @@ from sequitur.local.home import ROOT
 
 pytestmark = pytest.mark.integration
 
-DEMO = [sys.executable, "-m", "sequitur.demo.command", "--folder"]
+DEMO = [sys.executable, "-m", "sequitur", "demo", "--folder"]
 
 
 def left(folder: Path) -> list[str]:
