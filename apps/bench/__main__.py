@@ -17,6 +17,7 @@ from bench.peers.registry import PEERS
 from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
 from bench.spark.run import SparkOptions
 from bench.spark.run import run as run_spark
+from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import HOME, ROOT, LocalError, locked
 
 
@@ -108,6 +109,7 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the bench; return the exit status: 0 only where every output was right."""
     wanted = options(arguments)
+    interrupted_by()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from checkout.console import say
+from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import ROOT
 from sequitur.local.process import spawn
 
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--fast", action="store_true", help="leave out the tests that need the broker or Spark"
     )
     options, others = parser.parse_known_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything is stopped
+    interrupted_by(signal.SIGTERM)
     with ThreadPoolExecutor(max_workers=1) as beside:
         checks = [beside.submit(_check, name, command) for name, command in _CHECKS.items()]
         tests = _pytest(pytest_arguments(options.fast) + others)

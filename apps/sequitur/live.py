@@ -29,8 +29,7 @@ from sequitur.kafka.client import client_settings
 from sequitur.kafka.options import OptionError
 from sequitur.spark.submitted import stopped_in_order, submitted
 from stores.db.urls import without_password
-from stores.sinks.by_url import needs_spark, open_sink
-from stores.sinks.sink import Sink
+from stores.sinks import Sink, needs_spark, open_sink
 from topology.declaration.topology import Topology
 
 LOOK_SECONDS = 0.2

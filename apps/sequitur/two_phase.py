@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Event
-from typing import Any
 
 import click
 from sqlalchemy import Engine

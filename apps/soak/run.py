@@ -12,8 +12,8 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from types import FrameType
 
+from sequitur.cli.signals import interrupted_by
 from sequitur.local.broker import Broker
 from sequitur.local.home import HOME
 from soak.chaos import Soak, let_work
@@ -126,10 +126,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()
 
-    def end(*_: FrameType | int | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    interrupted_by(signal.SIGTERM)
     home = HOME / "soak"
     state = home / "done.json"
     done = load(state, options.seed)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from checkout.postgres import Postgres
+from sequitur.cli.signals import interrupted_by
 from sequitur.demo.kafka import Kafka
 from sequitur.local.broker import Broker
 from sequitur.local.home import HOME
@@ -25,7 +26,7 @@ from sequitur.local.process import tail
 from soak.done import Done, Round, lasts, load, save, table
 from soak.materializers import Materializer
 from soak.views import PARTITIONS, TABLE, Views
-from stores.sinks.by_url import needs_spark, open_sink
+from stores.sinks import needs_spark, open_sink
 
 KINDS = ("sqlite", "postgresql", "delta")
 _BATCH = ("--max-rows-per-trigger", "400")
@@ -119,10 +120,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()
 
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    interrupted_by(signal.SIGTERM)
     kinds = KINDS if options.store == "all" else (options.store,)
     home = HOME / "soak-sinks"
     state = home / "done.json"

@@ -31,8 +31,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
 from stores.inbox.work import NAP, work
+from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
 from warehouse import stock

@@ -30,9 +30,9 @@ from sequitur.relay.relay import Relay
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
 from stores.inbox.work import work
 from stores.locks.lease import Lease
+from stores.message import Message
 from warehouse import stock
 from warehouse.orders import Orders
 

@@ -6,7 +6,7 @@ import orjson
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, Text, select, update
 
 from stores.db.dialect import insert
-from stores.inbox.message import Message
+from stores.message import Message
 
 _METADATA = MetaData()
 RESERVED = Table(

@@ -22,7 +22,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stores.inbox.delivery import Delivery
 from stores.inbox.inbox import Inbox, counts
-from stores.inbox.message import InboxError, Message
+from stores.inbox.message import InboxError
+from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
 

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import InboxError, Message
+from stores.inbox.message import InboxError
+from stores.message import Message
 
 
 @asynccontextmanager

@@ -29,9 +29,10 @@ from sqlalchemy import (
 
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing
-from stores.inbox.message import Message, shown
+from stores.inbox.message import shown
 from stores.inbox.rows import BY_INDEX, Planning, remove
 from stores.inbox.tables import DELIVERIES, MESSAGES, STREAMS
+from stores.message import Message
 
 LONGEST = 3600.0
 """Seconds, at most, until a message that failed comes again."""

@@ -23,11 +23,12 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.db.urls import said
 from stores.inbox.delivery import Delivering, Delivery
-from stores.inbox.message import InboxError, Message, Received
+from stores.inbox.message import InboxError, Received
 from stores.inbox.order import Order
 from stores.inbox.receive import Receiving
 from stores.inbox.rows import Partition, Read
 from stores.inbox.tables import OFFSETS, make
+from stores.message import Message
 
 __all__ = ["Inbox", "InboxError", "Message", "Read", "Received"]
 

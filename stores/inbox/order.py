@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from stores.inbox.message import Message
+from stores.message import Message
 from topology.model.event import Event, Record
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import Ordering, step

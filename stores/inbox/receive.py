@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury
-from stores.inbox.message import InboxError, Message, Received, fault, shown
+from stores.inbox.message import InboxError, Received, fault, shown
 from stores.inbox.order import FIRST, RING, At, Order, Taken, take_contiguous, take_monotonic
 from stores.inbox.rows import (
     Key,
@@ -22,7 +22,8 @@ from stores.inbox.rows import (
     put,
 )
 from stores.inbox.tables import MESSAGES
-from stores.sinks.dead_limit import DeadLimit, keep_from
+from stores.message import Message
+from stores.sinks import DeadLimit, keep_from
 
 
 class Fenced(InboxError):

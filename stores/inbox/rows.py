@@ -10,9 +10,9 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from stores.db.dialect import insert
-from stores.inbox.message import Message
 from stores.inbox.order import At
 from stores.inbox.tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS
+from stores.message import Message
 
 BY_INDEX = """\
 set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"""

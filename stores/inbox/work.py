@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.urls import said
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
+from stores.message import Message
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from stores.locks.held import SECONDS, Implausible, Lines
-from stores.sinks.by_url import needs_spark
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError, needs_spark
 
 WAIT = SECONDS / 2
 """Seconds in which who is alive renews a claim."""

@@ -14,10 +14,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from stores.locks.held import Held, taken_over
-from stores.sinks.by_url import delta_folder
+from stores.sinks import StoreError, delta_folder
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.numbered_files import NumberedFiles, VersionConflict
-from stores.sinks.sink import StoreError
 
 FOLDER = "_claims"
 ATTEMPTS = 50

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError
 
 SECONDS = 30.0
 """For how long a claim holds that is not renewed."""

@@ -21,7 +21,7 @@ from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from stores.db.urls import UrlError, said, without_password
 from stores.locks.held import Held, taken_over
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError
 
 CLAIMS = Table(
     "_claims",

@@ -13,17 +13,9 @@ from typing import Any, cast
 from sqlalchemy import Connection, Engine, Row
 
 from stores.db.statement import Statement
+from stores.message import Message
 from stores.outbox.append import MANY, Appending, Run
-from stores.outbox.message import (
-    MAX_CONTENT,
-    START,
-    Draft,
-    Message,
-    Page,
-    Position,
-    StreamId,
-    checked,
-)
+from stores.outbox.message import MAX_CONTENT, START, Draft, Page, Position, StreamId, checked
 from stores.outbox.ranges import Known, classify
 from stores.outbox.read import Reading
 from stores.outbox.tables import MessageTables

@@ -15,7 +15,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from stores.db.statement import Statement
-from stores.outbox.message import Message, Page, Position, read_row
+from stores.message import Message
+from stores.outbox.message import Page, Position, read_row
 from stores.outbox.tables import MessageTables
 
 _COLUMNS = "id, topic, stream, sequence, kind, content, headers, captured_at"

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, Engine, select, text
 
 from stores.db.clock import Now
 from stores.db.steady_time import Steady
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Message, read_row
+from stores.outbox.message import read_row
 from stores.outbox.tables import MessageTables
 
 _MANY = 1_000

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stores.db.urls import UrlError, read_url, require, without_password
-from stores.sinks.sink import DeclaredTable, Sink, StoreError
+from stores.sinks.errors import StoreError
+from stores.sinks.sink import DeclaredTable, Sink
 from topology.model.closest import closest
 
 KINDS = (

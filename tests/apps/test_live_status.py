@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from sequitur.live import _ended
-from stores.sinks.by_url import open_sink
+from stores.sinks import open_sink
 from topology import Inspector, Table, Topology
 
 topology = Topology("shop")

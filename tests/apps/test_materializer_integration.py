@@ -17,8 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from sequitur.local.process import tail
 from soak.materializers import PATIENCE, Materializer
 from soak.views import PARTITIONS, TABLE, Views
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Position
+from stores.sinks import Position, open_sink
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from sequitur.materialize.report import STALE_SECONDS, Report, lag
-from stores.sinks.sink import Applied
+from stores.sinks import Applied
 
 SOURCE = {
     "latestOffset": '{"a": {"0": 10, "10": 5, "2": 4}, "b": {"0": 3}}',

@@ -14,8 +14,7 @@ from sequitur.materialize.outputs import Deployed, Outputs
 from sequitur.materialize.query import Settings
 from sequitur.materialize.redeploy import materialize_on
 from sequitur.materialize.report import Report
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Sink, StoreError
+from stores.sinks import Sink, StoreError, open_sink
 from topology import DeclarationError, Table
 
 BOARD = Table("board", key={"id": str}, columns={"total": int})

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stores.sinks.sink import Sink
+from stores.sinks import Sink
 from topology.declaration.environment import chosen_inspectors
 from topology.declaration.topology import Topology
 from topology.engine.intake import Taken

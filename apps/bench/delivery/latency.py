@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
+from stores.message import Message
 from stores.outbox.capture import Outbox
 
 STREAMS = 200

@@ -71,7 +71,8 @@ class Flights:
         command = [
             sys.executable,
             "-m",
-            "sequitur", "rebuild",
+            "sequitur",
+            "rebuild",
             "run",
             "--app",
             "sequitur.flights",

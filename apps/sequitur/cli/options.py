@@ -20,9 +20,7 @@ class Reads(click.ParamType):
         self.name = name
         self._read = read
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return self._read(value)
         except ValueError as error:

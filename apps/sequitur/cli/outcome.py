@@ -9,14 +9,14 @@ from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.cli.statuses import CANNOT, DONE
-from sequitur.local.home import LocalError
 from sequitur.kafka.options import OptionError, kafka_options
 from sequitur.kafka.options import without_secrets as without_options
+from sequitur.local.home import LocalError
 from stores.db.urls import UrlError, said, without_secrets
 from stores.inbox.message import InboxError
 from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError
 from stores.two_phase.log import TwoPhaseError
 from topology.model.dotted import extra_of
 from topology.model.errors import DeclarationError
@@ -25,7 +25,8 @@ _NONE: Mapping[str, str] = {}
 
 MISTAKES = (
     *(OptionError, UrlError, DeclarationError, StoreError, MessageLogError, InboxError),
-    *(LocalError, TwoPhaseError, LeaseLost, SQLAlchemyError, KafkaError, OSError, ModuleNotFoundError),
+    *(TwoPhaseError, LeaseLost, SQLAlchemyError, KafkaError, OSError, ModuleNotFoundError),
+    LocalError,
 )
 """Errors whose text is for whoever runs a process; any other one is a fault of ours."""
 

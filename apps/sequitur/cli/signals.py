@@ -1,9 +1,19 @@
-"""How a job is told to stop."""
+"""How a process is told to stop."""
 
 import signal
 from logging import Logger
 from threading import Event
 from types import FrameType
+
+
+def interrupted_by(*numbers: signal.Signals) -> None:
+    """Let these signals, and SIGINT, raise KeyboardInterrupt.
+
+    SIGINT also where it was ignored when the process was started, as by a shell's `&`, by some
+    CI, and in what those start in turn: Python leaves it ignored then.
+    """
+    for number in (signal.SIGINT, *numbers):
+        signal.signal(number, signal.default_int_handler)
 
 
 def take_signals(stop: Event, log: Logger, doing: str) -> None:

@@ -9,6 +9,7 @@ import click
 
 from sequitur.cli.group import Command
 from sequitur.cli.options import COUNT, FILE
+from sequitur.cli.signals import interrupted_by
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.demo.display import Display
 from sequitur.demo.processes import ChildFailed
@@ -23,12 +24,14 @@ _DEFAULT = Network()
 
 
 @click.command("demo", cls=Command)
-@click.option(
-    "--events", type=COUNT, default=200_000, show_default=True, help="Movements to send."
-)
+@click.option("--events", type=COUNT, default=200_000, show_default=True, help="Movements to send.")
 @click.option("--all", "everything", is_flag=True, help="Send all 655,867 movements of the year.")
 @click.option(
-    "--seed", type=click.IntRange(0), default=_DEFAULT.seed, show_default=True, help="Of the network."
+    "--seed",
+    type=click.IntRange(0),
+    default=_DEFAULT.seed,
+    show_default=True,
+    help="Of the network.",
 )
 @click.option(
     "--rate",
@@ -114,6 +117,7 @@ def run(chosen: Options) -> int:
         if not ours:
             display.say(f"another demo is running in {chosen.folder}; choose another --folder")
             return CANNOT
+        interrupted_by()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _terminated)
         try:

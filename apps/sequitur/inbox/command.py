@@ -109,9 +109,7 @@ def feed(
     """Take messages in from Kafka."""
 
     def run() -> int:
-        inbox = Inbox(
-            open_engine(store), name, order="monotonic" if outputs else "contiguous"
-        )
+        inbox = Inbox(open_engine(store), name, order="monotonic" if outputs else "contiguous")
         kafka = kafka_login(broker, kafka_properties)
         topics: dict[str, Interpret] = {}
         for each in topic:
@@ -198,9 +196,7 @@ def unpark(store: str, name: str, topic: str, stream: str) -> int:
 
     def run() -> int:
         sequence = commands.unpark(_existing(store, name), topic, stream)
-        print(
-            f"{printable(topic)} {printable(stream)} goes on behind {sequence}, which is dead"
-        )
+        print(f"{printable(topic)} {printable(stream)} goes on behind {sequence}, which is dead")
         return DONE
 
     return _status(store, run)

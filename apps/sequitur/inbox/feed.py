@@ -22,9 +22,10 @@ from sequitur.relay.seldom import Seldom
 from stores.db.urls import said
 from stores.inbox.commands import gaps
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Gap, Message
+from stores.inbox.message import Gap
 from stores.inbox.receive import Fenced
 from stores.inbox.rows import Partition, Read
+from stores.message import Message
 from topology.faust.kafka.records import raw
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from stores.inbox.message import Message, mistyped
+from stores.inbox.message import mistyped
+from stores.message import Message
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
 from topology.inspectors.inspector import AnyInspector, Inspect, compile_inspector

@@ -29,9 +29,9 @@ _RUNS = "runs"
 
 def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the folder."""
-    return click.option("--data", type=FILE, default=HOME / "broker", help="Folder of its records.")(
-        function
-    )
+    return click.option(
+        "--data", type=FILE, default=HOME / "broker", help="Folder of its records."
+    )(function)
 
 
 _port = click.option("--port", type=int, default=9092, show_default=True, help="On the loopback.")

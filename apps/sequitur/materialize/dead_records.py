@@ -13,8 +13,7 @@ from sequitur.cli.options import store_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.materialize.open_sink import opened
-from stores.sinks.dead_limit import DAY
-from stores.sinks.sink import Sink
+from stores.sinks import DAY, Sink
 from topology.model.printable import printable
 
 log = logging.getLogger("dead_records")

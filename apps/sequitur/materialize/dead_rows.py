@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, St
 
 from sequitur.kafka.options import without_secrets
 from sequitur.spark.exceptions import SPARK_ERRORS
-from stores.sinks.sink import DeadRecord, StoreError
+from stores.sinks import DeadRecord, StoreError
 from topology.model.origin import ORIGIN, REASON
 
 _NO_TIME = -1

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stores.sinks.sink import Applied
+from stores.sinks import Applied
 
 REPORT_SECONDS = 5.0
 STATUS_SECONDS = 1.0

@@ -15,7 +15,7 @@ from sequitur.rebuild.limits import Limits
 from sequitur.rebuild.load import Loader
 from sequitur.rebuild.plan import Plan, WorkFolder
 from sequitur.rebuild.progress import Progress
-from stores.sinks.sink import Sink
+from stores.sinks import Sink
 from topology import Topology, View
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connection

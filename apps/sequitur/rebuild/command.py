@@ -14,13 +14,13 @@ import click
 from sequitur.cli import options as opts
 from sequitur.cli.group import Group
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
-from sequitur.cli.signals import take_signals
+from sequitur.cli.signals import interrupted_by, take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
 from sequitur.spark.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks.sink import OLD
+from stores.sinks import OLD
 from topology.model.closest import closest
 from topology.view_rebuild import CannotRebuild
 
@@ -123,6 +123,7 @@ def _outcome(work: Callable[[SimpleNamespace], int], **given: Any) -> int:
     log_to_stderr([place])
     for loud, level in (("aiokafka", "CRITICAL"), ("faust", "WARNING"), ("kafka", "WARNING")):
         logging.getLogger(loud).setLevel(level)  # what ends it is told by itself
+    interrupted_by()
     try:
         return work(SimpleNamespace(**given))
     except KeyboardInterrupt:
@@ -251,4 +252,3 @@ def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
     retention = "messages were deleted by retention since this was begun; give --fresh"
     log.error("%s", told(error, kafka, {**REMEDIES, "failOnDataLoss": retention}))
     return CANNOT
-

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stores.sinks.sink import Sink, StoreError
+from stores.sinks import Sink, StoreError
 
 SHOWN = 5
 """Differing rows of a table that are shown."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from stores.sinks.sink import Applied, OutputRecord, Sink
+from stores.sinks import Applied, OutputRecord, Sink
 from topology.spark.slices import Emitted, Slices
 
 BATCH = 20_000

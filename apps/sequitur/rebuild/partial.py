@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from sequitur.rebuild.build import Build
 from sequitur.rebuild.job_report import report
 from sequitur.rebuild.plan import Plan
-from stores.sinks.sink import NotYet, OutputRecord, Position, Sink, StoreError
+from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
 from topology.faust.kafka.follower import Follower
 from topology.spark import history

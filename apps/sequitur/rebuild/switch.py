@@ -7,7 +7,7 @@ from typing import Any
 
 from sequitur.rebuild.plan import Plan
 from sequitur.rebuild.progress import Progress
-from stores.sinks.sink import NotYet, Position, Sink, StoreError
+from stores.sinks import NotYet, Position, Sink, StoreError
 from topology.faust.kafka.follower import Follower
 
 PATIENCE = 300.0

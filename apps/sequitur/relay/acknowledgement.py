@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from sequitur.relay.link import Missing, checked_missing
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 ANSWER_BYTES = 8 << 20

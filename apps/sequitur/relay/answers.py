@@ -11,8 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.relay.link import Missing
 from stores.db.data_errors import OF_DATA, is_of_data
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Message
 from stores.outbox.retention import Kept
 from topology.model.printable import printable
 

@@ -49,7 +49,9 @@ def command() -> None:
 
 def _log(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what names a log."""
-    log = click.option("--log", type=URL, required=True, help="URL of the log's database, or @FILE.")
+    log = click.option(
+        "--log", type=URL, required=True, help="URL of the log's database, or @FILE."
+    )
     name = click.option("--name", default="sequitur", show_default=True, help="Of the log.")
     schema = click.option("--schema", help="Of the log, in PostgreSQL.")
     return log(name(schema(function)))

@@ -15,7 +15,7 @@ from sequitur.relay.acknowledgement import ANSWER_BYTES, Acknowledgement, acknow
 from sequitur.relay.link import Answer, Missing, Sent, Unavailable
 from sequitur.relay.wire import BATCH, encode
 from stores.db.urls import said, without_password
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 REQUEST_BYTES = 8 << 20

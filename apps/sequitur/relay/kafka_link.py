@@ -24,7 +24,7 @@ from sequitur.relay.kafka_refused import RefusedTopics, settled
 from sequitur.relay.link import Answer, Missing, Sent, Superseded, Unavailable
 from sequitur.relay.records import SEQUENCE, VOID, headers_of
 from sequitur.relay.seldom import Seldom
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.engine.commands.command import Command, encode_command
 from topology.model.printable import printable
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from stores.outbox.message import HIGHEST, MAX_STREAM, Message, text_fault
+from stores.message import HIGHEST, Message
+from stores.outbox.message import MAX_STREAM, text_fault
 from topology.model.printable import printable
 
 MAX_NAME = 249

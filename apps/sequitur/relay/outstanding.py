@@ -5,7 +5,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from stores.outbox.message import Message
+from stores.message import Message
 
 Key = tuple[str, str | None]
 """Topic and stream; None for a topic of which nothing is taken at all."""

@@ -3,7 +3,7 @@
 import orjson
 
 from sequitur.relay.link import Missing, checked_missing
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 SEQUENCE, KIND, VOID = "sequitur-sequence", "sequitur-kind", "sequitur-void"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sequitur.relay.link import Sent
 from sequitur.relay.seldom import Seldom
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

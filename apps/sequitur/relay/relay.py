@@ -23,8 +23,9 @@ from sequitur.relay.refusals import Refusals, divided
 from sequitur.relay.seldom import Seldom
 from sequitur.relay.turn import Moved, Pace, Turn
 from stores.locks.lease import Lease, LeaseLost
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Message, damage
+from stores.outbox.message import damage
 from stores.outbox.retention import Kept
 from topology.model.printable import printable
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sequitur.relay.gathered import Gathered
 from sequitur.relay.link import Answer
 from sequitur.relay.outstanding import Outstanding
-from stores.outbox.message import Message
+from stores.message import Message
 
 
 @dataclass(frozen=True, slots=True)

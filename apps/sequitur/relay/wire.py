@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 
 from sequitur.relay.link import Missing
-from stores.inbox.message import Message as Arrival
-from stores.outbox.message import Message
+from stores.message import Message
 from topology.model.printable import printable
 
 BATCH = "Sequitur-Batch"
@@ -35,7 +34,7 @@ def encode(messages: Iterable[Message], relay: str, voids: Iterable[Missing] = (
     return orjson.dumps({"relay": relay, "messages": found, "void": void})
 
 
-def decode(body: bytes, limit: int = MESSAGES) -> list[Arrival]:
+def decode(body: bytes, limit: int = MESSAGES) -> list[Message]:
     """The messages in a request's body, void ones too, `limit` at most. Raises ValueError.
 
     Ranges of void ones are counted before any of them is expanded: a short body can name very many.
@@ -50,7 +49,7 @@ def decode(body: bytes, limit: int = MESSAGES) -> list[Arrival]:
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no batch of messages: {printable(repr(error))}") from None
     arrivals += [
-        Arrival(topic, stream, at, None, b"", void=True)
+        Message(topic, stream, at, None, b"", void=True)
         for topic, stream, first, last in voids
         for at in range(first, last + 1)
     ]
@@ -63,11 +62,11 @@ def _range(topic: Any, stream: Any, first: Any, last: Any) -> tuple[str, str, in
     return _text(topic), _text(stream), first, last
 
 
-def _arrival(found: dict[str, Any]) -> Arrival:
+def _arrival(found: dict[str, Any]) -> Message:
     kind, sequence = found["kind"], _number(found["sequence"])
     content = b64decode(found["content"], validate=True)
     headers = {_text(name): _text(value) for name, value in found["headers"].items()}
-    return Arrival(
+    return Message(
         _text(found["topic"]), _text(found["stream"]), sequence,
         None if kind is None else _text(kind), content, headers,
     )  # fmt: skip

@@ -75,9 +75,9 @@ def spark_session(
     Spark, besides.
 
     Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
-    reachable from this machine only, with the JVM of the extra `spark` and the Kafka connector, which
-    is fetched once; with those of the environment where PYSPARK_SUBMIT_ARGS is set, or there is no
-    such JVM.
+    reachable from this machine only, with the JVM of the extra `spark` and the Kafka connector,
+    which is fetched once; with those of the environment where PYSPARK_SUBMIT_ARGS is set, or there
+    is no such JVM.
     """
     # Each failure in a callback is also raised, and told once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

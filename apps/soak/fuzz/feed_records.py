@@ -17,7 +17,8 @@ from sequitur.inbox.interpret import (
 from soak.fuzz.inbox_requests import check, drain, fresh
 from soak.fuzz.mutation import bodies, changed_bytes, headers
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Inbox, Message, Read
+from stores.inbox.inbox import Inbox, Read
+from stores.message import Message
 from topology import Inspector, Record
 
 _OUTPUT = {"view": "board", "stream": "A-17", "sequence": 4, "epoch": 1, "changes": []}

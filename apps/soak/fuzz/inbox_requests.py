@@ -12,7 +12,8 @@ from sequitur.relay.wire import MESSAGES, decode
 from soak.fuzz.mutation import bodies
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message, Received
+from stores.inbox.message import Received
+from stores.message import Message
 
 
 def _message(sequence: int, stream: str = "A-17", **more: Any) -> dict[str, Any]:

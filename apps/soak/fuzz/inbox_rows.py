@@ -8,7 +8,8 @@ from sqlalchemy import text
 from soak.fuzz.inbox_requests import fresh
 from soak.fuzz.log_rows import COLUMN_VALUES
 from stores.inbox.commands import counts, parked, redrive, unpark
-from stores.inbox.inbox import Inbox, Message
+from stores.inbox.inbox import Inbox
+from stores.message import Message
 
 _STREAMS = "abc"
 _NUMBER = 3

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from checkout.postgres import Postgres
 from soak.fuzz.mutation import bodies
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Sink
+from stores.sinks import Sink, open_sink
 from topology import Table
 
 _TABLES = [

@@ -12,8 +12,8 @@ from sequitur.inbox.feed import Feed
 from sequitur.inbox.interpret import inspected, interpreted, output_records, relayed
 from sequitur.relay.records import headers_of
 from stores.db.engines import open_engine
-from stores.inbox.inbox import Inbox, Message
-from stores.outbox.message import Message as Captured
+from stores.inbox.inbox import Inbox
+from stores.message import Message
 from tests.contracts.inbox.parts import done, make_table, write
 from topology.faust.kafka.records import damaged
 from topology.inspectors import Headers
@@ -47,7 +47,7 @@ def test_a_header_without_a_value_does_not_end_the_feed() -> None:
 
 @pytest.mark.parametrize("kind", [None, "", "Placed"])
 def test_a_message_of_any_kind_or_none_comes_through_kafka(kind: str | None) -> None:
-    captured = Captured(1, "orders", "A-17", 3, kind, b"body", {"trace": "t"}, 1.5)
+    captured = Message("orders", "A-17", 3, kind, b"body", {"trace": "t"}, captured_at=1.5)
     inspector = Headers(key(), "sequitur-sequence", "sequitur-kind")
     for interpret in (relayed("orders"), inspected(inspector, "orders")):
         message = interpret(record(captured.content, headers_of(captured)))

@@ -13,6 +13,8 @@ from sequitur.local.home import ROOT
 
 pytestmark = pytest.mark.integration
 
+# As a shell's `&` and some CI start it: with SIGINT ignored.
+UNINTERRUPTED = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
 DEMO = [sys.executable, "-m", "sequitur", "demo", "--folder"]
 
 
@@ -52,7 +54,9 @@ def test_a_signal_stops_everything_that_was_started(
 ) -> None:
     output = tmp_path / "output"
     with output.open("wb") as file:
-        demo = subprocess.Popen([*DEMO, str(tmp_path / "demo")], cwd=ROOT, stdout=file, stderr=file)
+        demo = subprocess.Popen(
+            [*UNINTERRUPTED, *DEMO, str(tmp_path / "demo")], cwd=ROOT, stdout=file, stderr=file
+        )
     try:
         deadline = time.monotonic() + 120
         while "Sending" not in output.read_text() and time.monotonic() < deadline:

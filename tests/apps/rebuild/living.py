@@ -150,7 +150,8 @@ class Living(Worker):
         command = [
             sys.executable,
             "-m",
-            "sequitur", "rebuild",
+            "sequitur",
+            "rebuild",
             "run",
             "--app",
             "app",

@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 
 from sequitur.rebuild.compare import Compared, compare
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Sink
+from stores.sinks import Sink, open_sink
 from topology import Table
 
 TABLE = Table("t", key={"a": int, "b": str}, columns={"x": float})

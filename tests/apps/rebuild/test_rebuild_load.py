@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from sequitur.rebuild.load import Loader, Refused
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Position
+from stores.sinks import Position, open_sink
 from topology import Table
 from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Rebuilt

@@ -1,11 +1,11 @@
 """What was refused waits with the rest of its stream, and comes again in order in its time."""
 
 from sequitur.relay.outstanding import Outstanding
-from stores.outbox.message import Message
+from stores.message import Message
 
 
 def message(id: int, stream: str = "a") -> Message:
-    return Message(id, "orders", stream, id, None, b"12345", {}, 0.0)
+    return Message("orders", stream, id, None, b"12345", id=id)
 
 
 def ids(messages: list[Message]) -> list[int]:

@@ -22,8 +22,9 @@ from stores.db.engines import open_engine
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Draft, Message
+from stores.outbox.message import Draft
 from tests.apps.relay.parts import TOKEN, running, serving, until
 from tests.contracts.inbox.parts import consume, done, make_table, named
 
@@ -160,8 +161,9 @@ async def test_no_answer_in_time_is_none(source: Engine, target: Engine, log: Me
     link = HttpLink("orders", "", TOKEN, acknowledged=0.3)
     async with served(inbox, free_port(), wait) as url:
         link._url = url
-        async with relaying(source, log, url, link=link):
+        async with relaying(source, log, url, link=link) as relay:
             await until(lambda: rest(source, log) == 0)
+    assert relay.moved.again >= 2
     assert consume(inbox) == ["a1", "a2"]
 
 

@@ -22,8 +22,9 @@ from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Draft, Message
+from stores.outbox.message import Draft
 from stores.outbox.retention import Kept
 from tests.apps.relay.parts import until
 from tests.contracts.inbox.parts import consume, make_table, named
@@ -103,8 +104,7 @@ async def test_from_a_log_over_kafka_into_an_inbox(
         running.start(feed.run(running.stopped))
         await until(lambda: rest(source) == 0)
         append(source, name, 301, 310)
-        await until(lambda: counts(inbox).messages == 620)
-    assert relay.moved.deleted == 620
+        await until(lambda: counts(inbox).messages == 620 and relay.moved.deleted == 620)
     offsets = inbox.offsets()
     assert sum(offsets.values()) >= 620
     # What was read is not read again, and if it were, it would be discarded.
@@ -128,7 +128,7 @@ async def test_a_relay_that_was_replaced_cannot_write(
     old, new = link(name, broker), link(name, broker)
 
     def message(n: int) -> Message:
-        return Message(n, name, "a", n, None, b"%d" % n, {}, 0.0)
+        return Message(name, "a", n, None, b"%d" % n, id=n)
 
     try:
         await old.open()
@@ -158,7 +158,7 @@ async def test_relays_of_two_databases_with_one_name_do_not_fence_each_other(
             await each.open(lease.identity())
         for n in (1, 2, 3):
             for each in links:
-                await each.send([Message(n, name, "a", n, None, b"", {}, 0.0)])
+                await each.send([Message(name, "a", n, None, b"", id=n)])
     finally:
         for lease, each in zip(leases, links, strict=True):
             await each.close()
@@ -193,8 +193,8 @@ async def test_what_was_captured_long_ago_is_stamped_with_the_time_of_writing(
     try:
         sent = await one.send(
             [
-                Message(1, name, "a", 1, None, b"", {}, 1.5),
-                Message(2, "..", "a", 1, None, b"", {}, 1),
+                Message(name, "a", 1, None, b"", id=1, captured_at=1.5),
+                Message("..", "a", 1, None, b"", id=2, captured_at=1),
             ]
         )
     finally:

@@ -26,13 +26,14 @@ from sequitur.relay.outstanding import Outstanding
 from sequitur.relay.relay import Relay
 from sequitur.relay.turn import Pace
 from stores.locks.lease import Lease
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import Draft, Message
+from stores.outbox.message import Draft
 from tests.apps.relay.parts import running, until
 
 
 def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b"x") -> Message:
-    return Message(n, topic, stream, n, None, content, {}, 1.0)
+    return Message(topic, stream, n, None, content, id=n, captured_at=1.0)
 
 
 # -- the link, with a broker that refuses

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from stores.db.engines import open_engine
-from stores.inbox.message import Message
+from stores.message import Message
 from warehouse import stock
 from warehouse.__main__ import main
 from warehouse.orders import Orders

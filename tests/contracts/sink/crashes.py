@@ -1,28 +1,12 @@
 """Crashes in the midst of a batch."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stores.sinks.sink import Batch, Position
+from stores.sinks import Batch, Position
 from tests.contracts.sink.records import ORDERS, TOPIC, Rows, delete, order, upsert, value
-from tests.contracts.sink.store import Store
-
-
-class Crash(Exception):
-    """What a step ends by."""
-
-
-def crashing(step: Callable[..., Any], which: str) -> Callable[..., Any]:
-    """The step, with a crash `before` or `after` it."""
-
-    def crash(*arguments: Any) -> Any:
-        if which == "after":
-            step(*arguments)
-        raise Crash
-
-    return crash
+from tests.contracts.sink.store import Crash, Store
 
 
 class CrashingStore(Store):
@@ -39,7 +23,7 @@ class CrashingStore(Store):
         ]
         for step in self.steps:
             with monkeypatch.context() as patch, self.open([ORDERS]) as sink:
-                patch.setattr(sink, step, crashing(getattr(sink, step), which))
+                self.crash(patch, sink, step, which)
                 with pytest.raises(Crash):
                     sink.apply(batch, Batch("query", 0))
             if self.atomic:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.sinks.sink import DeadRecord, OutputRecord
+from stores.sinks import DeadRecord, OutputRecord
 from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 

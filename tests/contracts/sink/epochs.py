@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stores.sinks.sink import OutputRecord, StoreError
+from stores.sinks import OutputRecord, StoreError
 from tests.contracts.sink.records import TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 

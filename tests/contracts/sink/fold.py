@@ -4,7 +4,7 @@ import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stores.sinks.sink import OutputRecord
+from stores.sinks import OutputRecord
 from tests.contracts.sink.records import TOPIC, Change, Rows, delete, upsert, value
 from tests.contracts.sink.store import Store
 

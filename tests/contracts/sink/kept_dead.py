@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from stores.sinks.dead_limit import DeadCount, DeadLimit
-from stores.sinks.sink import OutputRecord, Position, StoreError
+from stores.sinks import DeadCount, DeadLimit, OutputRecord, Position, StoreError
 from tests.contracts.sink.records import ORDERS, TOPIC, order
 from tests.contracts.sink.store import Store
 

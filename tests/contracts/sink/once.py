@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from stores.sinks.sink import Applied, Batch, OutputRecord, Position, StoreError
-from tests.contracts.sink.crashes import Crash, CrashingStore, crashing
+from stores.sinks import Applied, Batch, OutputRecord, Position, StoreError
+from tests.contracts.sink.crashes import CrashingStore
 from tests.contracts.sink.records import ORDERS, TOPIC, delete, order, upsert, value
+from tests.contracts.sink.store import Crash
 
 
 class OnceContract(CrashingStore):
@@ -100,7 +101,7 @@ class OnceContract(CrashingStore):
             for first, end in cuts:
                 with monkeypatch.context() as patch, self.open([ORDERS]) as sink:
                     if (first, end) == (2, 9):
-                        patch.setattr(sink, step, crashing(getattr(sink, step), "after"))
+                        self.crash(patch, sink, step, "after")
                         with pytest.raises(Crash):
                             sink.apply(records[first:end])
                     else:

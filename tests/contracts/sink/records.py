@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from stores.sinks.sink import OutputRecord
+from stores.sinks import OutputRecord
 from topology.model.table import Table
 
 TOPIC = "shop.orders"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.sinks.sink import Batch, OutputRecord, Position, StoreError
+from stores.sinks import Batch, OutputRecord, Position, StoreError
 from tests.contracts.sink.records import ORDERS, TOPIC, order, upsert, value
 from tests.contracts.sink.store import Store
 from topology.model.table import Table

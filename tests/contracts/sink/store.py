@@ -1,9 +1,11 @@
 """How the contract's tests reach a backend's store."""
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
-from stores.sinks.sink import Applied, DeclaredTable, OutputRecord, Sink
+import pytest
+
+from stores.sinks import Applied, DeclaredTable, OutputRecord, Sink
 from tests.contracts.sink.records import ODD_NAMES, ORDERS, Rows
 
 
@@ -11,7 +13,9 @@ class Store:
     """What a backend's test class says of itself: how its store is opened and looked into."""
 
     steps: ClassVar[Sequence[str]]
-    """Methods of the sink, in order, that a batch is written by."""
+    """Methods, in order, that a batch is written by."""
+    stepping: ClassVar[Any] = None
+    """The class that has these methods; None for the sink itself."""
     atomic: ClassVar[bool] = True
     """Whether all that a batch writes is committed at once; otherwise the last step commits it."""
     cut_off_at: ClassVar[Sequence[str] | None] = None
@@ -41,3 +45,23 @@ class Store:
         """Apply a batch with a sink of its own, as after a restart."""
         with self.open([ORDERS]) as sink:
             return sink.apply(records)
+
+    def crash(self, patch: pytest.MonkeyPatch, sink: Sink, step: str, which: str) -> None:
+        """Let a step of the sink end by a `Crash`, `before` or `after` it is done."""
+        owner = self.stepping or sink
+        patch.setattr(owner, step, crashing(getattr(owner, step), which))
+
+
+class Crash(Exception):
+    """What a step ends by."""
+
+
+def crashing(step: Callable[..., Any], which: str) -> Callable[..., Any]:
+    """The step, with a crash `before` or `after` it."""
+
+    def crash(*arguments: Any) -> Any:
+        if which == "after":
+            step(*arguments)
+        raise Crash
+
+    return crash

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError
 from tests.contracts.sink.records import ODD_NAMES, ORDERS, TOPIC, delete, order, upsert, value
 from tests.contracts.sink.store import Store
 from topology.model.table import Table

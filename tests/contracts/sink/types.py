@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequitur.rebuild.compare import compare
-from stores.sinks.sink import Sink, StoreError
+from stores.sinks import Sink, StoreError
 from tests.contracts.sink.records import TOPIC
 from tests.contracts.sink.store import Store
 from tests.contracts.sink.values import (

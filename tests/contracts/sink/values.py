@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from stores.sinks.sink import OutputRecord
+from stores.sinks import OutputRecord
 from tests.contracts.sink.records import TOPIC
 from topology import Delete, Table, Upsert, decimal
 from topology.model.column_types import encoded

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError, open_sink
 from stores.sinks.sql.sqlite import SqliteSink
 
 

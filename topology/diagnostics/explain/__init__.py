@@ -12,40 +12,44 @@ from topology.diagnostics.explain.fold import (
     of_waiting,
     waiting_rows,
 )
-from topology.diagnostics.explain.forecast import Next
+from topology.diagnostics.explain.forecast import NextAction
 from topology.diagnostics.explain.gaps import Ledger, OpenGap, open_gaps
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.remedies import Remedy
-from topology.diagnostics.explain.stream_context import Around, Arrival, Away, SetAside
+from topology.diagnostics.explain.stream_context import (
+    Arrival,
+    PendingRedelivery,
+    SetAside,
+    StreamContext,
+)
 from topology.diagnostics.explain.tally import (
-    Brought,
     Partition,
+    SourceTotals,
     ViewTally,
-    brought,
     came_apart,
     came_since,
+    source_totals,
     tally,
 )
 from topology.diagnostics.explain.text import account_text, ledger_text, tally_text
 
 __all__ = [
     "Account",
-    "Around",
     "Arrival",
-    "Away",
-    "Brought",
     "Fold",
     "Ledger",
     "Missing",
-    "Next",
+    "NextAction",
     "OpenGap",
     "Partition",
+    "PendingRedelivery",
     "Remedy",
     "SetAside",
+    "SourceTotals",
+    "StreamContext",
     "ViewTally",
     "account",
     "account_text",
-    "brought",
     "came_apart",
     "came_since",
     "ledger_text",
@@ -55,6 +59,7 @@ __all__ = [
     "of_stream",
     "of_waiting",
     "open_gaps",
+    "source_totals",
     "tally",
     "tally_text",
     "waiting_rows",

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
-from topology.diagnostics.explain.forecast import Next, nexts
+from topology.diagnostics.explain.command_log import CommandRecord
+from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.passed import Passed, passed
 from topology.diagnostics.explain.remedies import Remedy, remedies
 from topology.diagnostics.explain.stream_context import (
-    Around,
     Arrival,
-    Away,
     Blocked,
+    PendingRedelivery,
     Request,
     SetAside,
+    StreamContext,
 )
-from topology.diagnostics.explain.stream_status import Situation, Standing
-from topology.diagnostics.explain.told import Told
+from topology.diagnostics.explain.stream_status import Situation, StreamStatus
 from topology.engine.view_task import ViewTask
 from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of
@@ -40,7 +40,7 @@ class Account:
     nothing waits). attempts, due: of the retry that it is held for. skipped: ranges that were given
     up and did not come since. epoch: how often the stream was rebuilt. asked: the first late events
     that it is to be rebuilt with. newest: its last message that is known of. next: what will
-    happen. remedies: what would help. The rest as in Around.
+    happen. remedies: what would help. The rest as in StreamContext.
     """
 
     now: int
@@ -67,7 +67,7 @@ class Account:
     due: int | None
     failure: str | None
     halted: str | None
-    away: tuple[Away, ...]
+    away: tuple[PendingRedelivery, ...]
     partition: int
     position: int
     lag: int
@@ -75,7 +75,7 @@ class Account:
     unkeyed: int
     owner: str | None
     group: str
-    next: tuple[Next, ...]
+    next: tuple[NextAction, ...]
     remedies: tuple[Remedy, ...]
     well: bool
     dead: tuple[SetAside, ...]
@@ -84,7 +84,7 @@ class Account:
     back: tuple[SetAside, ...]
     failed: tuple[SetAside, ...]
     malformed: tuple[SetAside, ...]
-    pending: tuple[Told, ...]
+    pending: tuple[CommandRecord, ...]
     unseen: tuple[str, ...]
     limit: int | None
     read: int
@@ -92,7 +92,7 @@ class Account:
     requested: tuple[Request, ...]
 
 
-def account(task: ViewTask, stream: str, around: Around) -> Account:
+def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     """Explain a stream of a view. task: made of the view's rows, as they are durable."""
     known = task.known(stream)
     progress = task.progress(stream)
@@ -105,26 +105,26 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
     goes_on = (
         isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
     )
-    here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
-    apart = passed(progress, last, here, around, task.ordering)
+    here = sorted({*some, *(a.sequence for a in context.away if a.sequence > last)})
+    apart = passed(progress, last, here, context, task.ordering)
     there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
     gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))
-    standing = Standing(
+    status = StreamStatus(
         task, stream, "unknown", progress, last, here[0] if here else None, waiting,
         gaps[0] if gaps else None, len(asked), apart,
     )  # fmt: skip
-    situation = _situation(standing, known, goes_on, around)
-    standing = replace(standing, situation=situation)
+    situation = _situation(status, known, goes_on, context)
+    status = replace(status, situation=situation)
     place = progress if isinstance(progress, Progress) else Progress(last)
     parked = waiting if situation == "parked" else 0
     return Account(
-        now=around.now,
+        now=context.now,
         stream=stream,
         lane=None if task.view.split is None else split_lane(stream)[1],
         view=task.view.name,
         situation=situation,
-        causes=tuple(causes(standing, around)),
+        causes=tuple(causes(status, context)),
         last=last if known else None,
         ring=len(place.ring or ()),
         slots=task.view.buffer,
@@ -134,43 +134,45 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
         missing=tuple(gaps),
         ranges=ranges,
         since=place.since if waiting else None,
-        newest=around.newest or newest,
+        newest=context.newest or newest,
         skipped=apart.skipped,
         epoch=place.epoch,
         asked=tuple(asked[:SHOWN]),
-        late=around.late[-LATE:],
+        late=context.late[-LATE:],
         attempts=place.retry.attempts if place.retry else None,
         due=place.retry.due if place.retry else None,
-        failure=around.failure if situation in ("parked", "retrying") else None,
+        failure=context.failure if situation in ("parked", "retrying") else None,
         halted=task.halted,
-        away=around.away,
-        partition=around.partition,
-        position=around.position,
-        lag=around.lag,
-        unread=around.unread,
-        unkeyed=around.unkeyed,
-        owner=around.owner,
-        group=around.group,
-        next=tuple(nexts(standing, around)),
-        remedies=tuple(remedies(standing, around)),
-        well=_well(situation, apart, around, task.halted),
+        away=context.away,
+        partition=context.partition,
+        position=context.position,
+        lag=context.lag,
+        unread=context.unread,
+        unkeyed=context.unkeyed,
+        owner=context.owner,
+        group=context.group,
+        next=tuple(forecast(status, context)),
+        remedies=tuple(remedies(status, context)),
+        well=_well(situation, apart, context, task.halted),
         dead=apart.ahead[:SHOWN],
         dying=len(apart.ahead),
         lost=apart.lost[:SHOWN],
         back=apart.back[:SHOWN],
         failed=apart.failed[-SHOWN:],
-        malformed=around.malformed[-SHOWN:],
-        pending=around.pending,
-        unseen=around.unseen,
+        malformed=context.malformed[-SHOWN:],
+        pending=context.pending,
+        unseen=context.unseen,
         limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
-        read=around.read,
-        blocked=around.blocked,
-        requested=around.requested[-SHOWN:],
+        read=context.read,
+        blocked=context.blocked,
+        requested=context.requested[-SHOWN:],
     )
 
 
-def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -> Situation:
-    task, progress, apart = standing.task, standing.progress, standing.passed
+def _situation(
+    status: StreamStatus, known: bool, goes_on: bool, context: StreamContext
+) -> Situation:
+    task, progress, apart = status.task, status.progress, status.passed
     if isinstance(progress, Progress) and progress.rebuild and not progress.held:
         return "rebuilding"
     if isinstance(progress, Progress) and progress.waiting:
@@ -178,28 +180,28 @@ def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -
             return "parked" if progress.retry is None else "retrying"
         if goes_on:
             return "released"
-        if standing.dead_first:
+        if status.dead_first:
             return "dead"
         return "settling" if task.ordering.kind == "monotonic" else "waiting"
     if apart.ahead:
         return "dead"
-    if around.away:
+    if context.away:
         return "redelivering"
-    if around.unread:
+    if context.unread:
         return "unread"
     if apart:
         return "incomplete"
-    if around.malformed:
+    if context.malformed:
         return "malformed"
     if known:
         return "in order"
-    return "forgotten" if around.read else "unknown"
+    return "forgotten" if context.read else "unknown"
 
 
-def _well(situation: Situation, apart: Passed, around: Around, halted: str | None) -> bool:
+def _well(situation: Situation, apart: Passed, context: StreamContext, halted: str | None) -> bool:
     fine = situation in ("in order", "settling", "released", "unread")
-    whole = not (apart or apart.ahead or around.malformed or around.blocked)
-    return fine and whole and not halted and around.owner is not None
+    whole = not (apart or apart.ahead or context.malformed or context.blocked)
+    return fine and whole and not halted and context.owner is not None
 
 
 def _waits(events: Iterable[Event]) -> tuple[list[int], Arrival | None]:

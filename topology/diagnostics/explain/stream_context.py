@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.told import Told
+from topology.diagnostics.explain.command_log import CommandRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class PendingRedelivery:
     """An event in the redelivery topic: it comes again at `due` (ms), for the `attempt`th time."""
 
     stream: str
@@ -67,7 +67,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class StreamContext:
     """The surroundings of one stream in one view.
 
     now: the wall clock (ms). partition: the stream's. position: the input offset that the view
@@ -97,12 +97,12 @@ class Around:
     unread: int = 0
     hidden: bool = False
     looked: int = 0
-    away: tuple[Away, ...] = ()
+    away: tuple[PendingRedelivery, ...] = ()
     late: tuple[Arrival, ...] = ()
     dead: tuple[SetAside, ...] = ()
     failed: tuple[SetAside, ...] = ()
     malformed: tuple[SetAside, ...] = ()
-    pending: tuple[Told, ...] = ()
+    pending: tuple[CommandRecord, ...] = ()
     failure: str | None = None
     command: str = "faust -A app"
     unseen: tuple[str, ...] = ()

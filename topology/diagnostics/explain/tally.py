@@ -34,7 +34,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class SourceTotals:
     """What a source brought.
 
     taken: of the source's topics, None where they are the views' input themselves. read: of the
@@ -113,7 +113,7 @@ class ViewTally:
         return f"view {self.view} adds up: {places}{named}"
 
 
-def brought(
+def source_totals(
     source: str,
     taken: Taken | None,
     read: Taken,
@@ -121,7 +121,7 @@ def brought(
     unread: int,
     *,
     exactly_once: bool = True,
-) -> Brought:
+) -> SourceTotals:
     """Compare what was re-keyed with what was read of it."""
     wrong = None
     if taken is not None and exactly_once and not 0 <= taken.events - read.read <= unread:
@@ -129,7 +129,7 @@ def brought(
             f"source {source}: {taken.events} events were re-keyed, {read.read} of them are read "
             f"and {unread} at most are unread"
         )
-    return Brought(source, taken, read, unkeyed, unread, wrong)
+    return SourceTotals(source, taken, read, unkeyed, unread, wrong)
 
 
 def tally(view: str, source: str, partitions: Sequence[Partition], unkeyed: int = 0) -> ViewTally:
@@ -148,11 +148,11 @@ def tally(view: str, source: str, partitions: Sequence[Partition], unkeyed: int 
         {each.number: each.halted for each in partitions if each.halted},
         tuple(each.number for each in partitions if each.apart),
         tuple(each.number for each in partitions if each.owner is None),
-        tuple(wrong for each in partitions for wrong in wrongs(each)),
+        tuple(wrong for each in partitions for wrong in discrepancies(each)),
     )
 
 
-def wrongs(partition: Partition) -> list[str]:
+def discrepancies(partition: Partition) -> list[str]:
     """What does not add up in one partition."""
     counts, where = partition.counts, f"partition {partition.number}"
     found: list[str] = []

@@ -6,14 +6,14 @@ from dataclasses import fields
 from topology.declaration.lanes import split_lane
 from topology.diagnostics.explain.account import Account
 from topology.diagnostics.explain.columns import columns
+from topology.diagnostics.explain.command_log import pending_text
 from topology.diagnostics.explain.formatting import numbered
 from topology.diagnostics.explain.gaps import Ledger, OpenGap
 from topology.diagnostics.explain.missing import Missing
 from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Arrival, SetAside
-from topology.diagnostics.explain.tally import SHARE, Brought, ViewTally
+from topology.diagnostics.explain.tally import SHARE, SourceTotals, ViewTally
 from topology.diagnostics.explain.times import lasting, since
-from topology.diagnostics.explain.told import waiting_text
 from topology.model.counts import Counts
 from topology.model.printable import printable
 
@@ -78,7 +78,7 @@ def _facts(found: Account) -> Iterator[tuple[str, Sequence[str]]]:
         last = [each for each in found.requested if each.when == found.requested[-1].when]
         asked = tuple((each.first, each.last) for each in last)
         yield "asked for", [f"{numbered(asked).split(' ', 1)[1]}, {since(now, last[0].when)}"]
-    yield "told", [waiting_text(told, now) for told in found.pending]
+    yield "told", [pending_text(told, now) for told in found.pending]
     yield "assigned to", [found.owner or f"nobody (the group is {found.group})"]
     yield (
         "next",
@@ -172,7 +172,9 @@ def _gap(gap: OpenGap, now: int) -> list[str]:
     ]  # fmt: skip
 
 
-def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally], share: float = SHARE) -> str:
+def tally_text(
+    sources: Sequence[SourceTotals], views: Sequence[ViewTally], share: float = SHARE
+) -> str:
     """What each source brought, a table of the views' places, what is not well, and a verdict per
     view. share: of malformed messages, from which on they are told of.
     """
@@ -198,7 +200,7 @@ def tally_text(sources: Sequence[Brought], views: Sequence[ViewTally], share: fl
 _ALWAYS = frozenset(("received", "processed", "passed", "duplicate", "waiting"))
 
 
-def _source(source: Brought) -> str:
+def _source(source: SourceTotals) -> str:
     taken = source.read if source.taken is None else source.taken
     text = (
         f"source {source.source}: {taken.read} messages, of them {taken.malformed} malformed, "

@@ -9,10 +9,10 @@ from click import Choice, FloatRange
 from faust.cli import argument, option
 
 from topology.diagnostics.explain import account_text, ledger_text, tally_text
-from topology.diagnostics.explain.parked import parked_text
+from topology.diagnostics.explain.command_log import commands_text
+from topology.diagnostics.explain.parked_streams import parked_text
 from topology.diagnostics.explain.tally import SHARE
 from topology.diagnostics.explain.times import seconds_of
-from topology.diagnostics.explain.told import told_text
 from topology.diagnostics.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import JSON, ONLY_VIEW, REASON, SCAN, SECONDS, limit, older_than
@@ -109,7 +109,7 @@ def register(app: Any) -> None:
     async def commands(self: AnsweringCommand, view: str, limit: int) -> None:
         """List what operators told the views: what waits, and what came of the rest."""
         now, found, unseen = await found_commands(self.app, view=view, limit=limit)
-        self.answer(told_text(found, now, unseen), found)
+        self.answer(commands_text(found, now, unseen), found)
 
     @app.command(  # type: ignore[untyped-decorator]
         _SOURCE, limit(MESSAGES, "Recorded messages to try at most, the last ones."), _AFTER, JSON,

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from click import IntRange
 from faust.cli import argument, option
 
+from topology.diagnostics.explain.command_log import WAITS
 from topology.diagnostics.explain.times import seconds_of
-from topology.diagnostics.explain.told import WAITS
 from topology.engine.commands.command import Command
 from topology.engine.dead_events import Choice as DeadChoice
 from topology.faust.cli.answering import BAD_NEWS, AnsweringCommand
@@ -24,9 +24,9 @@ from topology.faust.inspection import commands as found_commands
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import view_of
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.operation.bulk import LIMIT, StreamSelection, operate_many
+from topology.faust.operation.command_sender import ANSWER, LIVES, operate
 from topology.faust.operation.dead_events import redrive_dead as put_back
-from topology.faust.operation.many import LIMIT, Choice, many
-from topology.faust.operation.operate import ANSWER, LIVES, operate
 from topology.sequencer.sequencer import LAST
 
 _FORCE = option("--force", is_flag=True, default=False, help="Do it although it loses something.")
@@ -73,8 +73,8 @@ class OperatorCommand(AnsweringCommand):
             raise CannotAnswer(
                 "name a stream, or say which: --all, --older-than 15m, --reason TEXT"
             )
-        choice = Choice(command.view, seconds_of(older_than or "0"), reason, limit)
-        found = await many(
+        choice = StreamSelection(command.view, seconds_of(older_than or "0"), reason, limit)
+        found = await operate_many(
             self.app, command.name, choice, force=command.force, dry_run=command.dry_run,
             seconds=timeout, lives=expires,
         )  # fmt: skip

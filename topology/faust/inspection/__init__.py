@@ -2,7 +2,7 @@
 
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.commands import commands
-from topology.faust.inspection.durable import NotThere
+from topology.faust.inspection.durable import TopicMissing
 from topology.faust.inspection.explain import explain
 from topology.faust.inspection.gaps import gaps
 from topology.faust.inspection.parked import parked
@@ -11,9 +11,9 @@ from topology.faust.inspection.views import Tallies, views
 
 __all__ = [
     "CannotAnswer",
-    "NotThere",
     "Tallies",
     "Timeouts",
+    "TopicMissing",
     "commands",
     "explain",
     "gaps",

@@ -9,19 +9,19 @@ from aiokafka import TopicPartition
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.diagnostics.explain import (
-    Brought,
     Partition,
+    SourceTotals,
     ViewTally,
-    brought,
     came_apart,
     came_since,
     of_counts,
+    source_totals,
     tally,
 )
 from topology.diagnostics.explain.tally import SHARE
 from topology.diagnostics.explain.trouble import Trouble
 from topology.engine.intake import Taken
-from topology.faust.inspection.durable import Durable, Group
+from topology.faust.inspection.durable import DurableState, Group
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.event import Message
@@ -41,7 +41,7 @@ _NONE = Committed(0, Taken())
 class Tallies:
     """What the sources brought, and the views' sums."""
 
-    sources: list[Brought]
+    sources: list[SourceTotals]
     views: list[ViewTally]
 
     @property
@@ -71,9 +71,9 @@ class Tallies:
 
 
 async def views(app: Any) -> Tallies:
-    """Count what came and what became of it, in all views. Raises NotThere."""
+    """Count what came and what became of it, in all views. Raises TopicMissing."""
     exactly = app.engine.settings.guarantee == "exactly_once"
-    async with Durable(app) as durable:
+    async with DurableState(app) as durable:
         group = await durable.group()
         sources = [
             await _brought(durable, source, exactly) for source in durable.topology.sources.values()
@@ -89,7 +89,7 @@ async def views(app: Any) -> Tallies:
         return Tallies(sources, found)
 
 
-async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
+async def _brought(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:
     ordered = [TopicPartition(source.by_stream, number) for number in range(source.partitions)]
     for left in reversed(range(TRIES)):
         read = await durable.committed(ordered)
@@ -105,7 +105,7 @@ async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
             for tp, span in spans.items()
         )
         done = _sum([committed.taken for committed in read.values()])
-        found = brought(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
+        found = source_totals(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
         if found.wrong is None or not left:
             return (
                 replace(found, sample=await _sample(durable, source)) if found.malformed else found
@@ -114,7 +114,7 @@ async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
     raise AssertionError("unreachable")
 
 
-async def _sample(durable: Durable, source: Source) -> str | None:
+async def _sample(durable: DurableState, source: Source) -> str | None:
     """Where the last malformed message of a source is, and why it is one."""
 
     def mine(record: Message) -> bool:
@@ -137,7 +137,7 @@ def _sum(parts: list[Taken]) -> Taken:
 
 
 async def _partition(
-    durable: Durable, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: Group, view: View, number: int, exactly: bool
 ) -> Partition:
     for left in reversed(range(TRIES)):
         found = await _looked(durable, group, view, number, exactly)
@@ -148,7 +148,7 @@ async def _partition(
 
 
 async def _looked(
-    durable: Durable, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: Group, view: View, number: int, exactly: bool
 ) -> Partition:
     """One look. The counts are of a moment between the group's offset before and after."""
     source = TopicPartition(view.of.by_stream, number)
@@ -181,7 +181,7 @@ async def _looked(
 
 
 async def _between(
-    durable: Durable, source: Source, partition: TopicPartition, one: int, other: int
+    durable: DurableState, source: Source, partition: TopicPartition, one: int, other: int
 ) -> int | None:
     """How many events there are between two offsets, None if that would take long to count."""
     start, end = sorted((one, other))

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Batch, DeclaredTable, OutputRecord, Position, StoreError
+from stores.sinks import Batch, DeclaredTable, OutputRecord, Position, StoreError, open_sink
 from stores.sinks.sql.postgres import PostgresSink
+from stores.sinks.sql.transaction import SqlTransaction
 from tests.contracts.sink import (
     ORDERS,
     TOPIC,
@@ -26,14 +26,15 @@ pytestmark = pytest.mark.integration
 
 
 class TestPostgresSink(SinkContract):
+    stepping = SqlTransaction
     steps = (
-        "_make_tables",
-        "_delete",
-        "_upsert",
-        "_save_progress",
-        "_save_positions",
-        "_save_dead",
-        "_save_batch",
+        "make_tables",
+        "delete",
+        "upsert",
+        "save_streams",
+        "save_positions",
+        "save_dead",
+        "save_batch",
     )
     url: str
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from stores.sinks.sink import Batch, DeclaredTable, StoreError
+from stores.sinks import Batch, DeclaredTable, StoreError
 from stores.sinks.sql.sqlite import SqliteSink
+from stores.sinks.sql.transaction import SqlTransaction
 from tests.contracts.sink import (
     ORDERS,
     TOPIC,
@@ -24,14 +25,15 @@ from topology.model.table import Table
 
 
 class TestSqliteSink(SinkContract, EachDeadContract):
+    stepping = SqlTransaction
     steps = (
-        "_make_tables",
-        "_delete",
-        "_upsert",
-        "_save_progress",
-        "_save_positions",
-        "_save_dead",
-        "_save_batch",
+        "make_tables",
+        "delete",
+        "upsert",
+        "save_streams",
+        "save_positions",
+        "save_dead",
+        "save_batch",
     )
     path: Path
 

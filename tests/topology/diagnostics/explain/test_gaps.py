@@ -17,7 +17,7 @@ from topology.diagnostics.explain import (
     open_gaps,
 )
 from topology.diagnostics.explain.trouble import troubles
-from topology.faust.operation.many import up_to
+from topology.faust.operation.bulk import up_to
 from topology.model.counts import Counts
 
 

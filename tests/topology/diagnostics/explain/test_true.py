@@ -25,9 +25,9 @@ from topology import (
     spill,
 )
 from topology.diagnostics.explain import Account, account_text
+from topology.diagnostics.explain.command_log import waits
 from topology.diagnostics.explain.remedies import quoted
-from topology.diagnostics.explain.sides import mentions
-from topology.diagnostics.explain.told import waits
+from topology.diagnostics.explain.side_records import mentions
 from topology.engine.commands.command import Command
 from topology.engine.commit_unit import CommitUnit
 

@@ -13,12 +13,12 @@ import pytest
 from aiokafka import TopicPartition
 
 from topology.faust.inspection import durable
-from topology.faust.inspection.durable import Durable, Span, Tail
+from topology.faust.inspection.durable import DurableState, Span, Tail
 from topology.faust.inspection.ticker import Ticker
 from topology.model.event import Message, Record
 
 
-class Topic(Durable):
+class Topic(DurableState):
     """Offsets `first` to `end` of a topic, each with a record but for every third."""
 
     def __init__(self, first: int, end: int, scan: int | None, tick: float = 0.0) -> None:
@@ -95,7 +95,7 @@ async def test_a_long_look_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -
     out, clock = io.StringIO(), partial(next, count(0, 60))
     monkeypatch.setattr(durable, "read_range", read_range)
     monkeypatch.setattr(durable, "Ticker", partial(Ticker, out=out, clock=clock))
-    look: Any = object.__new__(Durable)
+    look: Any = object.__new__(DurableState)
     look._started = SimpleNamespace(assign=lambda _: None)
     found = [r.offset async for r in look.records(TopicPartition("shop.dead", 0), 100, 200)]
     assert found == [109, 149, 199]

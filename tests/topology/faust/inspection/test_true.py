@@ -5,7 +5,7 @@ import signal
 import orjson
 import pytest
 
-from tests.topology.faust.inspection.test_look_commands import Looks, event
+from tests.topology.faust.inspection.test_inspection import Looks, event
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
-from topology.diagnostics.explain.sides import body_of
+from topology.diagnostics.explain.side_records import body_of
 from topology.engine.commands.command import Command, Result, encode_command
 from topology.engine.lane_names import readings
 from topology.faust.inspection.cannot_answer import CannotAnswer
@@ -52,7 +52,7 @@ async def operate(
         # A stream that is not known is made only if none is, whatever its name may mean.
         meant = [*(replace(each, everywhere=True) for each in meant), meant[0]]
     found: list[Result] = []
-    async with Orders(app, [view]) as orders:
+    async with CommandSender(app, [view]) as orders:
         for each in meant:
             (result,) = await orders.give([each], seconds=seconds, lives=lives)
             if result is None:
@@ -63,7 +63,7 @@ async def operate(
     return found[0]
 
 
-class Orders:
+class CommandSender:
     """Gives commands to views, and waits for what comes of each."""
 
     def __init__(self, app: Any, views: Iterable[View]) -> None:
@@ -73,7 +73,7 @@ class Orders:
         self._found: dict[str, list[Result]] = {}
         self.last: list[Command] = []
 
-    async def __aenter__(self) -> "Orders":
+    async def __aenter__(self) -> "CommandSender":
         """Connect. Raises NoAnswer where no worker has run yet."""
         app, views = self._app, self._views.values()
         topics = [topic for view in views for topic in (view.commands_topic, view.audit_topic)]

@@ -18,18 +18,18 @@ from topology.model.origin import REASON
 
 
 @dataclass(slots=True)
-class Told:
+class SideTopicCounts:
     """What a topic tells of a stream. numbers: of its events, from 0 on. records: how many."""
 
     numbers: Sequences = field(default_factory=Sequences)
     records: int = 0
 
 
-NOTHING = Told()
+NOTHING = SideTopicCounts()
 """Of a stream that a topic does not tell of; never changed."""
 
 
-class Sides:
+class SideTopics:
     """The records about one view. late, failed, dead, parked: stream → what is told. redriven: the
     same of dead events that were put back, those with an offset in `put_back`.
 
@@ -50,13 +50,13 @@ class Sides:
             or self._closes
         )
         """Whether a copy of an event that was late, or handled long ago, may be late as well."""
-        self.late: dict[str, Told] = {}
-        self.refused: dict[str, Told] = {}
-        self.failed: dict[str, Told] = {}
-        self.dead: dict[str, Told] = {}
-        self.redriven: dict[str, Told] = {}
+        self.late: dict[str, SideTopicCounts] = {}
+        self.refused: dict[str, SideTopicCounts] = {}
+        self.failed: dict[str, SideTopicCounts] = {}
+        self.dead: dict[str, SideTopicCounts] = {}
+        self.redriven: dict[str, SideTopicCounts] = {}
         self.put_back: set[int] = set()
-        self.parked: dict[str, Told] = {}
+        self.parked: dict[str, SideTopicCounts] = {}
         self.drops: dict[str, int] = {}
         self.skipped: set[str] = set()
         self._twice: dict[str, list[tuple[int, Violation]]] = {}
@@ -139,10 +139,12 @@ class Sides:
                 text = f"it is in the {topic} topic, but never came"
                 findings.violation(Violation(text, None, self.view, stream))
 
-    def _tellings(self) -> tuple[dict[str, Told], ...]:
+    def _tellings(self) -> tuple[dict[str, SideTopicCounts], ...]:
         return self.late, self.failed, self.dead, self.parked, self.redriven
 
-    def _once(self, into: dict[str, Told], stream: str, sequence: object, record: Message) -> None:
+    def _once(
+        self, into: dict[str, SideTopicCounts], stream: str, sequence: object, record: Message
+    ) -> None:
         number = int(str(sequence))
         if self._add(into, stream, number) or not self.findings.once:
             return
@@ -150,10 +152,10 @@ class Sides:
         wrong = Violation(text, place_of(record), self.view, stream, number)
         self._twice.setdefault(stream, []).append((self._number(number), wrong))
 
-    def _add(self, into: dict[str, Told], stream: str, sequence: int) -> bool:
+    def _add(self, into: dict[str, SideTopicCounts], stream: str, sequence: int) -> bool:
         told = into.get(stream)
         if told is None:
-            told = into[stream] = Told()
+            told = into[stream] = SideTopicCounts()
         new = told.numbers.add(self._number(sequence))
         told.records += new or self.findings.once
         return new

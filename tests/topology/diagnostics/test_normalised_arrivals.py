@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.diagnostics.explain.recorded import Recorded
+from topology.diagnostics.normalised_arrivals import NormalisedArrivals
 from topology.diagnostics.suggest import Suggested, suggested
 from topology.sequencer.sequencer import Ordering
 
 Arrived = tuple[str, int, int]
 
 
-def recorded(arrivals: list[Arrived]) -> Recorded:
-    made = Recorded()
+def recorded(arrivals: list[Arrived]) -> NormalisedArrivals:
+    made = NormalisedArrivals()
     for stream, sequence, at in arrivals:
         made.add([stream], sequence, None, at)
     return made
@@ -30,7 +30,7 @@ def test_each_stream_begins_at_the_start() -> None:
 
 
 def test_kinds_that_matter_and_lanes_are_kept() -> None:
-    made = Recorded(["On", "End"], columns=2)
+    made = NormalisedArrivals(["On", "End"], columns=2)
     made.add(["a", "a|1"], 1, "On", 5)
     made.add(["a", "a|2"], 2, "Is", 6)
     assert [(e.stream, e.kind) for e in made.events()] == [("a", "On"), ("a", None)]

@@ -13,7 +13,7 @@ from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 
 
-class _Again(Handling):
+class ReplayHandling(Handling):
     """said: events with the value of their output record. messages: events with those that they
     yield, by topic. broken: events whose handler fails, with the error."""
 
@@ -38,7 +38,7 @@ class _Again(Handling):
         return False
 
 
-class Again:
+class HandlerReplay:
     """One view in one partition.
 
     streams: stream → the numbers, from 0 on, of the events that the view has handled. What comes
@@ -80,9 +80,9 @@ class Again:
         if waits is not None and not waits:
             del self._waits[stream]
 
-    async def run(self) -> _Again:
+    async def run(self) -> ReplayHandling:
         """Handle what is ready."""
-        handling = _Again(self.view, CommitUnit("", 0), self._states.get)
+        handling = ReplayHandling(self.view, CommitUnit("", 0), self._states.get)
         ready, self._ready = self._ready, []
         if self.view.is_async:
             await handling.arun(ready)

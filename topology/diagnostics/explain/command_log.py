@@ -14,7 +14,7 @@ WAITS = "waits"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CommandRecord:
     """A command. given: when, expires: when it is too old (ms), 0 where that is not said. state:
     "waits", or what came of it: "carried out", "refused", "expired", "cancelled", at `when` (ms),
     and `message` says more.
@@ -40,31 +40,31 @@ class Told:
         return printable(" ".join(words), 60)
 
 
-def waits(command: Command, given: int) -> Told:
+def waits(command: Command, given: int) -> CommandRecord:
     """A command that waits. given: when its record was written (ms), if it does not say itself."""
-    return Told(
+    return CommandRecord(
         command.id, command.name, command.view, command.stream, command.sequence, command.who,
         command.given or given, command.expires, WAITS,
     )  # fmt: skip
 
 
-def answered(body: Mapping[str, Any]) -> Told:
+def answered_command(body: Mapping[str, Any]) -> CommandRecord:
     """A command that was answered. body: of a record of the audit topic. Raises KeyError."""
     outcome = body.get("outcome") or ("carried out" if body["done"] else "refused")
-    return Told(
+    return CommandRecord(
         body["id"], body["name"], body["view"], body.get("stream"), body.get("sequence"),
         body["who"], body.get("given") or body["when"], body.get("expires", 0), outcome,
         body["when"], body["message"],
     )  # fmt: skip
 
 
-def merged(found: Iterable[Told]) -> list[Told]:
+def merged(found: Iterable[CommandRecord]) -> list[CommandRecord]:
     """Each command once, the oldest first: one that went to all partitions has an answer of each.
 
     What was carried out counts, then another answer, then that it waits in a partition; that one
     does not have the stream counts least.
     """
-    best: dict[str, Told] = {}
+    best: dict[str, CommandRecord] = {}
     for at, told in enumerate(found):
         key = told.id or f"{told.view}/{at}"
         if key not in best or _rank(told) < _rank(best[key]):
@@ -72,7 +72,7 @@ def merged(found: Iterable[Told]) -> list[Told]:
     return sorted(best.values(), key=lambda told: (told.given, told.when))
 
 
-def _rank(told: Told) -> int:
+def _rank(told: CommandRecord) -> int:
     if told.state == "carried out":
         return 0
     if told.state == WAITS:
@@ -80,7 +80,7 @@ def _rank(told: Told) -> int:
     return 3 if "has no stream" in told.message else 1
 
 
-def told_text(found: Sequence[Told], now: int, unseen: Iterable[str] = ()) -> str:
+def commands_text(found: Sequence[CommandRecord], now: int, unseen: Iterable[str] = ()) -> str:
     """A command per line, the oldest first."""
     if not found:
         return "\n".join(["nobody has told the views anything", *unseen])
@@ -91,7 +91,7 @@ def told_text(found: Sequence[Told], now: int, unseen: Iterable[str] = ()) -> st
     return "\n".join([*lines, *unseen])
 
 
-def _line(told: Told, now: int) -> Sequence[str]:
+def _line(told: CommandRecord, now: int) -> Sequence[str]:
     state = told.state
     if state == WAITS and told.expires:
         left = told.expires - now
@@ -102,7 +102,7 @@ def _line(told: Told, now: int) -> Sequence[str]:
     )  # fmt: skip
 
 
-def waiting_text(told: Told, now: int) -> str:
+def pending_text(told: CommandRecord, now: int) -> str:
     """A command that waits, in words."""
     (_, given, who, _, line, state, _) = _line(told, now)
     return f"{line} by {who}, {given}: {state}"

@@ -8,7 +8,7 @@ from topology.model.event import Event, Record, event_of
 _NONE = Record("", 0, 0, None, None)
 
 
-class Recorded:
+class NormalisedArrivals:
     """Of each event its stream, sequence, time and, as far as it matters, its kind: 22 bytes.
 
     Each stream's id is there once. kinds: those that matter. columns: how many ways there are to

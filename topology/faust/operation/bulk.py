@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topology.diagnostics.explain import OpenGap
-from topology.diagnostics.explain.parked import Aside
+from topology.diagnostics.explain.parked_streams import ParkedStreams
 from topology.engine.commands.command import Command, Result
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.gaps import gaps
 from topology.faust.inspection.named import view_of
 from topology.faust.inspection.parked import parked
 from topology.faust.inspection.ticker import Ticker
-from topology.faust.operation.operate import ANSWER, LIVES, Orders
+from topology.faust.operation.command_sender import ANSWER, LIVES, CommandSender
 from topology.model.printable import printable
 
 AT_ONCE = 200
@@ -24,7 +24,7 @@ SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class StreamSelection:
     """Which streams are meant. older_than: seconds that they have waited for at least. reason: a
     part of the reason why the event failed. view: only of this one; all unless given. limit: how
     many at most, the oldest first.
@@ -37,7 +37,7 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Many:
+class BulkResult:
     """What came of a command for many streams. done, refused, unanswered: numbers of streams.
     more: how many were chosen beyond the limit. results: each with its answer, None if nobody
     answered. facts: the sums of what the answers count. unseen: what was not looked at.
@@ -108,10 +108,10 @@ class Many:
         yield from self.unseen
 
 
-async def many(
-    app: Any, name: str, choice: Choice, *, force: bool = False, dry_run: bool = False,
+async def operate_many(
+    app: Any, name: str, choice: StreamSelection, *, force: bool = False, dry_run: bool = False,
     seconds: float = ANSWER, lives: float = LIVES,
-) -> Many:  # fmt: skip
+) -> BulkResult:  # fmt: skip
     """Give a command for each stream that is chosen; each has an audit record of its own.
 
     name: 'skip' of what is missing in front of streams, 'redrive' or 'unpark' of parked ones.
@@ -120,13 +120,15 @@ async def many(
     if choice.view:
         view_of(app, choice.view)
     commands, unseen = await _chosen(app, name, choice)
-    made = Many(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
+    made = BulkResult(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
     commands = [replace(each, force=force, dry_run=dry_run) for each in commands[: choice.limit]]
     if not commands:
         return made
     names = {each.view for each in commands}
     ticker = Ticker(name, len(commands), unit="streams")
-    async with Orders(app, [app.engine.topology.views[view] for view in sorted(names)]) as orders:
+    async with CommandSender(
+        app, [app.engine.topology.views[view] for view in sorted(names)]
+    ) as orders:
         for at in range(0, len(commands), AT_ONCE):
             answers = await orders.give(commands[at : at + AT_ONCE], seconds=seconds, lives=lives)
             made.results += zip(orders.last, answers, strict=True)
@@ -139,7 +141,7 @@ async def many(
     return made
 
 
-async def _chosen(app: Any, name: str, choice: Choice) -> tuple[list[Command], list[str]]:
+async def _chosen(app: Any, name: str, choice: StreamSelection) -> tuple[list[Command], list[str]]:
     """The commands, the oldest stream's first, and what was not looked at."""
     if name == "skip":
         if choice.reason:
@@ -150,7 +152,7 @@ async def _chosen(app: Any, name: str, choice: Choice) -> tuple[list[Command], l
         found = [(g, up_to(g, views[g.view].ordering.step)) for g in old]
         commands = [Command(name, g.view, g.stream, at) for g, at in found if at is not None]
         return commands, ledger.unseen
-    aside: Aside = await parked(app, view=choice.view)
+    aside: ParkedStreams = await parked(app, view=choice.view)
     mine = aside.older(choice.older_than, choice.reason)
     unseen = mine.unseen if choice.reason else []
     return [Command(name, one.view, one.stream) for one in mine.streams], unseen

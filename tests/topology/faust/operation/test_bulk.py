@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 APP = test_operator.APP
 
 
-class Told:
+class CommandRecord:
     """Commands of an app, with the status that is expected of each."""
 
     def __init__(self, worker: Worker, mended: Path) -> None:
@@ -39,7 +39,7 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
 ) -> None:
     mended = tmp_path / "mended"
     worker.start(MENDED=str(mended))
-    told = Told(worker, mended)
+    told = CommandRecord(worker, mended)
     worker.send(*(event(f"s{n}", 1, "Bad") for n in range(12)), event("good", 1))
     worker.send(*(event(f"s{n}", 2) for n in range(12)), event("x\x1b[31m", 1, "Bad"))
     worker.wait("careful-out", 1)
@@ -86,7 +86,7 @@ def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(
 ) -> None:
     mended = tmp_path / "mended"
     worker.start(MENDED=str(mended))
-    told = Told(worker, mended)
+    told = CommandRecord(worker, mended)
     worker.send(event("a", 1))
     worker.wait("careful-out", 1)
     assert told(0, "halt", "patient") == "view patient is halted\n"

@@ -22,7 +22,7 @@ _HELD = ("retry", "park", "halt", "rebuild")
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class SideRecords:
     """Records that may be of a stream, as the side topics have them, the oldest first.
 
     unseen: which topics were not looked at to their beginning, in words.
@@ -35,12 +35,12 @@ class Sides:
     audit: list[Message] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
-    def of(self, task: ViewTask, stream: str, now: int) -> "OfStream":
+    def of(self, task: ViewTask, stream: str, now: int) -> "StreamSideRecords":
         """What they say of a stream of a view; in a view with lanes, of one lane.
 
         task: of the view; its rows say which dead events were put back. now: ms.
         """
-        mine, rows = _Mine(task.view, stream), task.table
+        mine, rows = _BelongsTo(task.view, stream), task.table
         dead = [
             replace(each, again=rows.get(redriven_key(record.offset)) is not None)
             for record in filter(mine, self.dead)
@@ -57,7 +57,7 @@ class Sides:
         ]
         if isinstance(progress, Progress) and progress.anew:
             failed = [each for each in failed if each.sequence in progress.failed]
-        return OfStream(
+        return StreamSideRecords(
             _last_of_each(dead),
             tuple(each for each in _last_of_each(failed) if not each.again),
             tuple(late),
@@ -69,8 +69,8 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class OfStream:
-    """As in Around. failures: sequence → why it failed last."""
+class StreamSideRecords:
+    """As in StreamContext. failures: sequence → why it failed last."""
 
     dead: tuple[SetAside, ...] = ()
     failed: tuple[SetAside, ...] = ()
@@ -119,7 +119,7 @@ def mentions(stream: str) -> Callable[[Message], bool]:
     return found
 
 
-class _Mine:
+class _BelongsTo:
     """Whether a record is of a stream of a view."""
 
     def __init__(self, view: View, stream: str) -> None:

@@ -18,7 +18,7 @@ Reasons = Mapping[tuple[str, str, int], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedStream:
     """A parked stream. since: when its failed event came (ms). sequence: the failed one's. waiting:
     how many events wait, that one included. reason: why it failed, None where that is not known
     any more.
@@ -34,13 +34,13 @@ class Parked:
 
 
 @dataclass(slots=True)
-class Aside:
+class ParkedStreams:
     """What is parked, the oldest first. now: the wall clock (ms). unseen: what was not looked at,
     in words; nothing if all was.
     """
 
     now: int
-    streams: list[Parked] = field(default_factory=list)
+    streams: list[ParkedStream] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
     def explain(self, reasons: Reasons) -> None:
@@ -50,17 +50,17 @@ class Aside:
             for each in self.streams
         ]
 
-    def older(self, seconds: float, reason: str = "") -> "Aside":
+    def older(self, seconds: float, reason: str = "") -> "ParkedStreams":
         """Those that have waited for as long, and whose reason has the text."""
         mine = [
             each
             for each in self.streams
             if self.now - each.since >= seconds * 1000 and reason in (each.reason or "")
         ]
-        return Aside(self.now, mine, self.unseen)
+        return ParkedStreams(self.now, mine, self.unseen)
 
 
-def parked_of(task: ViewTask, partition: int) -> Iterator[Parked]:
+def parked_of(task: ViewTask, partition: int) -> Iterator[ParkedStream]:
     """The parked streams of a view in one partition, without reasons.
 
     task: made of the rows that `of_waiting` keeps.
@@ -70,7 +70,7 @@ def parked_of(task: ViewTask, partition: int) -> Iterator[Parked]:
         progress = task.progress(stream)
         assert isinstance(progress, Progress)
         head = next((event.sequence for event in task.waits(stream)), progress.last)
-        yield Parked(name, partition, stream, progress.since, head, waiting, None)
+        yield ParkedStream(name, partition, stream, progress.since, head, waiting, None)
 
 
 def reason_of(record: Message) -> tuple[tuple[str, str, int], str] | None:
@@ -83,7 +83,7 @@ def reason_of(record: Message) -> tuple[tuple[str, str, int], str] | None:
         return None
 
 
-def parked_text(found: Aside, shown: int) -> str:
+def parked_text(found: ParkedStreams, shown: int) -> str:
     """A stream per line, and how many there are."""
     if not found.streams:
         return "\n".join(["no stream is parked", *found.unseen])
@@ -98,7 +98,7 @@ def parked_text(found: Aside, shown: int) -> str:
     return "\n".join([*lines, *found.unseen])
 
 
-def _line(each: Parked, now: int) -> Sequence[str]:
+def _line(each: ParkedStream, now: int) -> Sequence[str]:
     return (
         lasting(now - each.since), each.view, printable(each.stream, 60), str(each.sequence),
         str(each.waiting), printable(each.reason or "not known any more", 80),

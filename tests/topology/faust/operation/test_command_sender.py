@@ -10,8 +10,8 @@ from topology.declaration.lanes import joined_lane
 from topology.engine.commands.command import Command, Result
 from topology.engine.commands.execute import execute
 from topology.engine.commit_unit import CommitUnit
-from topology.faust.operation import operate as operate_module
-from topology.faust.operation.operate import Orders, operate, partitions_of
+from topology.faust.operation import command_sender
+from topology.faust.operation.command_sender import CommandSender, operate, partitions_of
 
 
 def test_a_lane_is_where_its_stream_is() -> None:
@@ -39,7 +39,7 @@ class Audit:
 
 
 async def test_an_answer_is_found_among_what_others_wrote_to_the_audit_topic() -> None:
-    orders = Orders(None, ())
+    orders = CommandSender(None, ())
     answer = b'{"id": "7", "done": true, "message": "is done", "facts": {}}'
     rubbish = (None, b"", b"{", b"[]", b"7", b'{"id": []}', b"\xff", b'{"name": "blocked"}')
     orders._consumer = Audit(*rubbish, answer)
@@ -78,7 +78,7 @@ async def test_a_command_finds_a_stream_with_a_bar_in_whichever_partition_it_is(
     topology.view("board", of=source, handler=lambda event: None, lane="lane")
     view, app = topology.views["board"], SimpleNamespace(engine=SimpleNamespace(topology=topology))
     Partitions.drivers = {number: TopologyTestDriver(topology) for number in range(16)}
-    monkeypatch.setattr(operate_module, "Orders", Partitions)
+    monkeypatch.setattr(command_sender, "CommandSender", Partitions)
     streams = ("a|b", "a", "b")
     places = [partitions_of(view, joined_lane(stream, ""))[0] for stream in streams]
     assert len(set(places)) == 3
