@@ -14,8 +14,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from stores.db.urls import without_password
 from stores.locks.held import SECONDS, Implausible, Lines
-from stores.sinks import StoreError, needs_spark
+from stores.sinks import StoreError, is_own, needs_spark
 
 WAIT = SECONDS / 2
 """Seconds in which who is alive renews a claim."""
@@ -92,6 +93,11 @@ class Claim:
 
 
 def _lines(url: str) -> Lines:
+    if is_own(url):
+        raise StoreError(
+            f"read store {without_password(url)!r}: a rebuild notes in the store who works on "
+            "what, which it cannot do in a store of your own; rebuild into one of Sequitur's"
+        )
     if needs_spark(url):
         from stores.locks.file_claim import FileLines
 

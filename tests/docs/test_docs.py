@@ -28,6 +28,7 @@ FACES = {
     "stores.inbox",
     "stores.outbox",
     "stores.sinks",
+    "stores.sinks.contract",
     "stores.two_phase",
     "stores.view_state",
     "stores.view_state.contract",

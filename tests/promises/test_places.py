@@ -116,7 +116,7 @@ class Run:
         progress = task.progress(stream)
         context = StreamContext(**context_of(driver._kept, task, stream, now=driver.now))  # type: ignore[arg-type]
         waits = {event.sequence for event in task.waits(stream)}
-        here = waits | {away.sequence for away in context.away}
+        here = waits | {each.sequence for each in context.redelivering}
         return passed(progress, last_of(progress), here, context, task.ordering)
 
     def check(self) -> None:

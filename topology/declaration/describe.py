@@ -2,10 +2,9 @@
 
 import re
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from topology.declaration.topology import Topology
+from topology.declaration.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ class Description:
         return "\n".join(dict.fromkeys(lines))
 
 
-def describe(topology: "Topology") -> Description:
-    """Describe a topology."""
+def describe(topology: Graph) -> Description:
+    """Describe the sources and views of a topology."""
     sources = tuple(
         SourceDescription(
             name=source.name,
@@ -149,6 +148,8 @@ def policy_name(policy: type) -> str:
 
 
 def _call(policy: Any) -> str:
+    if not is_dataclass(policy):
+        return f"{type(policy).__name__}(…)"
     values = ((each.name, getattr(policy, each.name), each.default) for each in fields(policy))
     arguments = ", ".join(
         f"{name}={_value(value)}"
@@ -159,7 +160,7 @@ def _call(policy: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    if is_dataclass(value):
+    if is_dataclass(value) or (callable(value) and not hasattr(value, "__name__")):
         return _call(value)
     if isinstance(value, float) and value == int(value):
         return str(int(value))

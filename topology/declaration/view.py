@@ -11,9 +11,9 @@ from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
 from topology.declaration.linking import lenient_link
 from topology.declaration.policies import (
-    Adaptive,
     Full,
     Gap,
+    GapTime,
     Halt,
     OnError,
     OnLate,
@@ -103,10 +103,10 @@ class View(SideTopics):
         return joined_lane(self.of.stream_id(stream), StreamIds().read(lane))
 
     @property
-    def adaptive(self) -> Adaptive | None:
+    def adaptive(self) -> GapTime | None:
         """How the view learns when to give a gap up, None if it does not."""
         after = self.gap.after if isinstance(self.gap, Skip) else None
-        return after if isinstance(after, Adaptive) else None
+        return None if isinstance(after, float) else after
 
     @property
     def ordering(self) -> Ordering:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
-from topology.declaration.policies.gap import Adaptive
+from topology.declaration.policies.gap_time import Adaptive, GapTime
 from topology.diagnostics.trial import Trial
 from topology.engine.lateness import Lateness
 from topology.model.event import Event, Record
@@ -101,7 +101,7 @@ def suggested(
     *,
     rates: Sequence[float] = RATES,
     candidates: Sequence[float] = (),
-    policy: Adaptive | None = None,
+    policy: GapTime | None = None,
     progress: Callable[[int], None] = lambda number: None,
 ) -> Suggested:
     """The same of events with their kinds, each partition by its own clock, as a worker has it.

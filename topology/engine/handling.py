@@ -9,7 +9,7 @@ import orjson
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
-from topology.engine.failure import Failure, log_failure, outcome
+from topology.engine.failure import Failure, decided, log_failure
 from topology.engine.record_formatter import OUTPUT_LIMIT, RecordFormatter, too_large
 from topology.model.changes import (
     ITEMS_LIMIT,
@@ -235,7 +235,7 @@ class Handling:
 
         Returns whether events that follow have to be filtered from now on.
         """
-        what = outcome(self.view.error, self.retried.get(event, 0))
+        what = decided(self.view.error, event, error, self.retried.get(event, 0))
         text = log_failure(self.view, event, error, what.done, self.unit)
         if not what.held:
             self.failed += 1

@@ -213,7 +213,7 @@ class ViewTask(ViewState):
         if handling.without and isinstance(self.view.late, RebuildStream):
             note_failed(result.changed, handling.without)
         if late and isinstance(self.view.late, RebuildStream):
-            late, asked = self.late_events.take(result, self.view.late.limit, self.ordering.step)
+            late, asked = self.late_events.take(result, self.view.late, self.ordering.step)
         tell(self.view, result, late, unit)
         self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its

@@ -1,8 +1,10 @@
 """What a view does with an event whose handler failed: advance, retry, park, halt."""
 
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from topology.model.errors import DeclarationError
+from topology.model.event import Event
 
 RETRIES = 1_000
 """The most retries of one event."""
@@ -42,7 +44,26 @@ class Retry:
         return min(self.backoff * 2.0 ** min(attempt - 1, 64), self.limit)
 
 
-OnError = Advance | Retry | Park | Halt
+@runtime_checkable
+class ErrorPolicy(Protocol):
+    """Decides for each failed event: a class of yours, given as `view(error=…)`."""
+
+    def on_error(self, event: Event, error: BaseException) -> Advance | Retry | Park:
+        """Decide what happens to a failed event.
+
+        The engine asks again after each retry, so the answer may depend on the event and the error
+        only: no clock, no I/O. If the method raises, or returns anything else, the event is parked.
+
+        Args:
+            event: the event whose handler failed.
+            error: what the handler raised.
+
+        Returns:
+            `advance()`, `retry(…)` or `park()`.
+        """
+
+
+OnError = Advance | Retry | Park | Halt | ErrorPolicy
 
 
 def advance() -> Advance:

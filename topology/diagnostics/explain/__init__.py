@@ -3,7 +3,8 @@
 Pure: `topology/faust/inspection` reads the changelogs, offsets and topics.
 """
 
-from topology.diagnostics.explain.account import Account, account
+from topology.diagnostics.explain.account import Account, StreamPlace, account
+from topology.diagnostics.explain.account_text import account_text
 from topology.diagnostics.explain.fold import (
     Fold,
     of_counts,
@@ -14,6 +15,7 @@ from topology.diagnostics.explain.fold import (
 )
 from topology.diagnostics.explain.forecast import NextAction
 from topology.diagnostics.explain.gaps import Ledger, OpenGap, open_gaps
+from topology.diagnostics.explain.ledger_text import ledger_text, tally_text
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.remedies import Remedy
 from topology.diagnostics.explain.stream_context import (
@@ -23,7 +25,7 @@ from topology.diagnostics.explain.stream_context import (
     StreamContext,
 )
 from topology.diagnostics.explain.tally import (
-    Partition,
+    PartitionTally,
     SourceTotals,
     ViewTally,
     came_apart,
@@ -31,7 +33,6 @@ from topology.diagnostics.explain.tally import (
     source_totals,
     tally,
 )
-from topology.diagnostics.explain.text import account_text, ledger_text, tally_text
 
 __all__ = [
     "Account",
@@ -41,12 +42,13 @@ __all__ = [
     "Missing",
     "NextAction",
     "OpenGap",
-    "Partition",
+    "PartitionTally",
     "PendingRedelivery",
     "Remedy",
     "SetAside",
     "SourceTotals",
     "StreamContext",
+    "StreamPlace",
     "ViewTally",
     "account",
     "account_text",

@@ -1,22 +1,18 @@
 """The causal account of one stream in one view, from what is durable."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
-from topology.diagnostics.explain.command_log import CommandRecord
 from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.passed import Passed, passed
 from topology.diagnostics.explain.remedies import Remedy, remedies
 from topology.diagnostics.explain.stream_context import (
     Arrival,
-    Blocked,
-    PendingRedelivery,
-    Request,
-    SetAside,
     StreamContext,
 )
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
@@ -30,25 +26,19 @@ SHOWN, LATE = 20, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Why a stream is where it is.
+class StreamPlace:
+    """How far the view is in a stream, as its rows say.
 
-    lane: of a view with lanes, in which `stream` is both. situation: the stream's own; causes: what
-    holds it back, the outermost first. last: the last processed sequence, None if the view has seen
-    nothing of it. waits: the first sequences that wait, of `ring` in the ring of `slots` slots and
-    `spilled` beyond it. missing: the first ranges of `ranges`, noticed at `since` (ms, None if
-    nothing waits). attempts, due: of the retry that it is held for. skipped: ranges that were given
-    up and did not come since. epoch: how often the stream was rebuilt. asked: the first late events
-    that it is to be rebuilt with. newest: its last message that is known of. next: what will
-    happen. remedies: what would help. The rest as in StreamContext.
+    Attributes:
+        last: the last processed sequence, None if the view has seen nothing of the stream.
+        waits: the first sequences that wait, of `ring` in the ring of `slots` slots and `spilled`
+            on disk beyond it; `parked` of them are set aside.
+        missing: the first ranges of `ranges`, noticed at `since` (ms; None if nothing waits).
+        attempts: of the retry that the stream is held for, the next one at `due` (ms).
+        epoch: how often the stream was rebuilt.
+        rebuilt_with: the first late events that the stream is to be rebuilt with.
     """
 
-    now: int
-    stream: str
-    lane: str | None
-    view: str
-    situation: Situation
-    causes: tuple[str, ...]
     last: int | None
     ring: int
     slots: int
@@ -58,38 +48,68 @@ class Account:
     missing: tuple[Missing, ...]
     ranges: int
     since: int | None
-    newest: Arrival | None
-    skipped: tuple[tuple[int, int], ...]
-    epoch: int
-    asked: tuple[int, ...]
-    late: tuple[Arrival, ...]
     attempts: int | None
     due: int | None
-    failure: str | None
+    epoch: int
+    rebuilt_with: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Why a stream is where it is in a view.
+
+    Attributes:
+        lane: of a view with lanes, in which `stream` is both.
+        situation: the stream's own state; what holds it back is in `causes`, the outermost first.
+        place: how far the view is in the stream.
+        passed: what the stream went on without, and what of it lies in the dead topic.
+        context: what the topics and the group say of the stream.
+        halted: why the view is halted, None if it is not.
+        limit: how often an event may be redelivered, None if that is not limited.
+        next: what happens next, in order.
+        remedies: the commands that would help, the first that is needed first.
+        well: whether nothing has to be done.
+    """
+
+    stream: str
+    lane: str | None
+    view: str
+    situation: Situation
+    causes: tuple[str, ...]
+    place: StreamPlace
+    passed: Passed
+    context: StreamContext
     halted: str | None
-    away: tuple[PendingRedelivery, ...]
-    partition: int
-    position: int
-    lag: int
-    unread: int
-    unkeyed: int
-    owner: str | None
-    group: str
+    limit: int | None
     next: tuple[NextAction, ...]
     remedies: tuple[Remedy, ...]
     well: bool
-    dead: tuple[SetAside, ...]
-    dying: int
-    lost: tuple[SetAside, ...]
-    back: tuple[SetAside, ...]
-    failed: tuple[SetAside, ...]
-    malformed: tuple[SetAside, ...]
-    pending: tuple[CommandRecord, ...]
-    unseen: tuple[str, ...]
-    limit: int | None
-    read: int
-    blocked: Blocked | None
-    requested: tuple[Request, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON: the parts' fields side by side, and long lists cut."""
+        own, context, passed = fields_of(self), self.context, self.passed
+        for part in ("place", "passed", "context"):
+            del own[part]
+        return {
+            **own,
+            **fields_of(self.place),
+            **fields_of(context),
+            "lag": context.lag,
+            "late": context.late[-LATE:],
+            "malformed": context.malformed[-SHOWN:],
+            "requested": context.requested[-SHOWN:],
+            "dead": passed.ahead[:SHOWN],
+            "dead_count": len(passed.ahead),
+            "lost": passed.lost[:SHOWN],
+            "back": passed.back[:SHOWN],
+            "failed": passed.failed[-SHOWN:],
+            "skipped": passed.skipped,
+        }
+
+
+def fields_of(part: Any) -> dict[str, Any]:
+    """The fields of a dataclass, none of which is turned into anything."""
+    return {each.name: getattr(part, each.name) for each in fields(part)}
 
 
 def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
@@ -105,7 +125,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     goes_on = (
         isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
     )
-    here = sorted({*some, *(a.sequence for a in context.away if a.sequence > last)})
+    here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
     apart = passed(progress, last, here, context, task.ordering)
     there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
     gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
@@ -116,56 +136,40 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     )  # fmt: skip
     situation = _situation(status, known, goes_on, context)
     status = replace(status, situation=situation)
-    place = progress if isinstance(progress, Progress) else Progress(last)
-    parked = waiting if situation == "parked" else 0
+    at = progress if isinstance(progress, Progress) else Progress(last)
+    held = situation in ("parked", "retrying")
     return Account(
-        now=context.now,
-        stream=stream,
-        lane=None if task.view.split is None else split_lane(stream)[1],
-        view=task.view.name,
-        situation=situation,
-        causes=tuple(causes(status, context)),
-        last=last if known else None,
-        ring=len(place.ring or ()),
-        slots=task.view.buffer,
-        spilled=place.spilled,
-        parked=parked,
-        waits=tuple(some[:SHOWN]),
-        missing=tuple(gaps),
-        ranges=ranges,
-        since=place.since if waiting else None,
-        newest=context.newest or newest,
-        skipped=apart.skipped,
-        epoch=place.epoch,
-        asked=tuple(asked[:SHOWN]),
-        late=context.late[-LATE:],
-        attempts=place.retry.attempts if place.retry else None,
-        due=place.retry.due if place.retry else None,
-        failure=context.failure if situation in ("parked", "retrying") else None,
+        stream,
+        None if task.view.split is None else split_lane(stream)[1],
+        task.view.name,
+        situation,
+        tuple(causes(status, context)),
+        StreamPlace(
+            last=last if known else None,
+            ring=len(at.ring or ()),
+            slots=task.view.buffer,
+            spilled=at.spilled,
+            parked=waiting if situation == "parked" else 0,
+            waits=tuple(some[:SHOWN]),
+            missing=tuple(gaps),
+            ranges=ranges,
+            since=at.since if waiting else None,
+            attempts=at.retry.attempts if at.retry else None,
+            due=at.retry.due if at.retry else None,
+            epoch=at.epoch,
+            rebuilt_with=tuple(asked[:SHOWN]),
+        ),
+        apart,
+        replace(
+            context,
+            newest=context.newest or newest,
+            failure=context.failure if held else None,
+        ),
         halted=task.halted,
-        away=context.away,
-        partition=context.partition,
-        position=context.position,
-        lag=context.lag,
-        unread=context.unread,
-        unkeyed=context.unkeyed,
-        owner=context.owner,
-        group=context.group,
+        limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
         next=tuple(forecast(status, context)),
         remedies=tuple(remedies(status, context)),
         well=_well(situation, apart, context, task.halted),
-        dead=apart.ahead[:SHOWN],
-        dying=len(apart.ahead),
-        lost=apart.lost[:SHOWN],
-        back=apart.back[:SHOWN],
-        failed=apart.failed[-SHOWN:],
-        malformed=context.malformed[-SHOWN:],
-        pending=context.pending,
-        unseen=context.unseen,
-        limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
-        read=context.read,
-        blocked=context.blocked,
-        requested=context.requested[-SHOWN:],
     )
 
 
@@ -185,7 +189,7 @@ def _situation(
         return "settling" if task.ordering.kind == "monotonic" else "waiting"
     if apart.ahead:
         return "dead"
-    if context.away:
+    if context.redelivering:
         return "redelivering"
     if context.unread:
         return "unread"

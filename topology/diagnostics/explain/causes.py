@@ -115,7 +115,7 @@ def _cause(status: StreamStatus, context: StreamContext) -> str | None:
         case "redelivering":
             return (
                 f"its ring of {status.task.view.buffer} slots had no room for "
-                f"{events(len(context.away))}, and nothing waits in it"
+                f"{events(len(context.redelivering))}, and nothing waits in it"
             )
         case "rebuilding":
             return f"{events(status.asked)} of it came late, and it waits until it is rebuilt"

@@ -40,7 +40,7 @@ class CommandRecord:
         return printable(" ".join(words), 60)
 
 
-def waits(command: Command, given: int) -> CommandRecord:
+def pending_command(command: Command, given: int) -> CommandRecord:
     """A command that waits. given: when its record was written (ms), if it does not say itself."""
     return CommandRecord(
         command.id, command.name, command.view, command.stream, command.sequence, command.who,

@@ -52,10 +52,12 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
         # Of what is not re-keyed yet the input has nothing.
         far = f": {context.lag} offsets to the end of its input" if context.lag else ""
         found.append(NextAction(f"the view reads on{far}"))
-    if context.away:
-        due = min(away.due for away in context.away)
-        found.append(NextAction(f"{events(len(context.away))} come again from redelivery", due))
-        if (death := dies(task.view, context.away)) is not None:
+    if context.redelivering:
+        due = min(each.due for each in context.redelivering)
+        found.append(
+            NextAction(f"{events(len(context.redelivering))} come again from redelivery", due)
+        )
+        if (death := dies(task.view, context.redelivering)) is not None:
             sequence, when = death
             what = (
                 f"else sequence {sequence} goes to {task.view.dead_topic}, unless the stream moves"
@@ -73,7 +75,7 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
     return found
 
 
-def dies(view: View, away: Iterable[PendingRedelivery]) -> tuple[int, int] | None:
+def dies(view: View, redelivering: Iterable[PendingRedelivery]) -> tuple[int, int] | None:
     """(sequence, when): the first event in redelivery that is given up, if its stream does not move
     until then (ms). None where none ever is.
     """
@@ -82,7 +84,7 @@ def dies(view: View, away: Iterable[PendingRedelivery]) -> tuple[int, int] | Non
         return None
     found = [
         (each.due + _delays(view, policy, each.attempt, policy.limit), each.sequence)
-        for each in away
+        for each in redelivering
     ]
     if not found:
         return None

@@ -38,3 +38,15 @@ def events(number: int) -> str:
 def lately(looked: int, topic: str) -> str:
     """What is said where only the end of a topic was looked at."""
     return f"looked at the last {looked} offsets of {topic} only; --scan N looks further"
+
+
+def ranges(missing: Sequence[Missing], number: int, shown: int = 5) -> str:
+    """`4 to 6, 9 …`."""
+    text = ", ".join(pair(gap.first, gap.last) for gap in missing[:shown])
+    if missing and missing[0].count is None:
+        text = f"between {missing[0].first - 1} and {missing[0].last + 1}"
+    return f"{text} … ({number} ranges)" if number > min(shown, len(missing)) else text
+
+
+def pair(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"

@@ -70,20 +70,28 @@ class Blocked:
 class StreamContext:
     """The surroundings of one stream in one view.
 
-    now: the wall clock (ms). partition: the stream's. position: the input offset that the view
-    reads next; end: behind the last message that is there. unkeyed: how many offsets of the source
-    topics are not re-keyed yet. owner: the group's member that has the partition, None if nobody
-    has; group: the state of the group. newest: the stream's last message among the `looked` last
-    records of the input; unread: how many messages of the stream are not read yet, in the input and
-    in the source's topics; hidden: whether part of what is not read yet was not looked at. away:
-    the stream's events in the redelivery topic. late: those that came after they had been given up,
-    newest last. dead, failed: those in the dead topic, and those that the view passed over as their
-    handler failed; malformed: messages without a sense that its id is in. pending: commands that
-    wait, to the stream or to the whole view. failure: why the event at the head of a stream that is
-    set aside failed. command: what an operator's command line begins with. unseen: what was not
-    looked at, in words. read: messages of the stream among the `looked` that the view has read.
-    blocked: the handler that is at it and does not come to an end. requested: what the relay was
-    asked for, newest last, where the view asks.
+    Attributes:
+        now: the wall clock (ms).
+        partition: the stream's.
+        position: the input offset that the view reads next; `end` is behind the last message.
+        unkeyed: offsets of the source topics that are not re-keyed yet.
+        owner: the group's member that has the partition, None if nobody has.
+        group: the state of the group.
+        newest: the stream's last message among the `looked` last records of the input.
+        unread: messages of the stream that are not read yet, in the input and the source's topics.
+        hidden: whether part of what is not read yet was not looked at.
+        redelivering: the stream's events in the redelivery topic.
+        late: events that came after they had been given up, newest last.
+        dead: events in the dead topic.
+        failed: events that the view passed over, as their handler failed.
+        malformed: messages that no event could be made of, with the stream's id in them.
+        pending: commands that wait, to the stream or to the whole view.
+        failure: why the event at the head of a stream that is set aside failed.
+        command: what an operator's command line begins with.
+        unseen: what was not looked at, in words.
+        read: messages of the stream among the `looked` that the view has read.
+        blocked: the handler that is at the stream and does not come to an end.
+        requested: what the relay was asked for, newest last, where the view asks.
     """
 
     now: int
@@ -97,7 +105,7 @@ class StreamContext:
     unread: int = 0
     hidden: bool = False
     looked: int = 0
-    away: tuple[PendingRedelivery, ...] = ()
+    redelivering: tuple[PendingRedelivery, ...] = ()
     late: tuple[Arrival, ...] = ()
     dead: tuple[SetAside, ...] = ()
     failed: tuple[SetAside, ...] = ()

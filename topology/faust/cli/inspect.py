@@ -13,7 +13,14 @@ from topology.diagnostics.explain.command_log import commands_text
 from topology.diagnostics.explain.parked_streams import parked_text
 from topology.diagnostics.explain.tally import SHARE
 from topology.diagnostics.explain.times import seconds_of
-from topology.diagnostics.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
+from topology.diagnostics.explain.trouble import (
+    HALTED,
+    MALFORMED,
+    PLACES,
+    STILL,
+    UNASSIGNED,
+    Trouble,
+)
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import JSON, ONLY_VIEW, REASON, SCAN, SECONDS, limit, older_than
 from topology.faust.inspection import commands as found_commands
@@ -28,7 +35,7 @@ from topology.faust.inspection.parked import LIMIT as PARKED
 from topology.faust.inspection.timeouts import LIMIT as MESSAGES
 
 _ALLOW = option(
-    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED]),
+    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED, STILL]),
     help="Bad news that is known of and passed over; may be repeated.",
 )  # fmt: skip
 _SHARE = option(
@@ -58,7 +65,9 @@ def register(app: Any) -> None:
         accounts = await found_accounts(self.app, stream, view, command=self.start, scan=scan)
         known = [account for account in accounts if account.situation != "unknown"]
         bad = not known or not all(account.well for account in known)
-        self.answer("\n\n".join(map(account_text, accounts)), accounts, bad=bad)
+        self.answer(
+            "\n\n".join(map(account_text, accounts)), [each.as_dict() for each in accounts], bad=bad
+        )
 
     @app.command(  # type: ignore[untyped-decorator]
         ONLY_VIEW, limit(GAPS, "Gaps to list at most; the rest is counted."), _ALLOW, SCAN, JSON,

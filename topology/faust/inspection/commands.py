@@ -11,7 +11,7 @@ from topology.diagnostics.explain.command_log import (
     CommandRecord,
     answered_command,
     merged,
-    waits,
+    pending_command,
 )
 from topology.diagnostics.explain.fold import of_counts
 from topology.diagnostics.explain.side_records import body_of
@@ -73,5 +73,5 @@ async def pending(
     found: list[CommandRecord] = []
     async for record in durable.records(topic, max(span.first, read), span.end):
         with suppress(ValueError):
-            found.append(waits(decode_command(record.value), record.timestamp))
+            found.append(pending_command(decode_command(record.value), record.timestamp))
     return found

@@ -149,7 +149,7 @@ class _StreamInspection:
             read=sum(1 for offset in source.seen if offset < position),
             blocked=sides.blocked,
             requested=await self._requested(view, stream),
-            away=tuple(away),
+            redelivering=tuple(away),
             late=sides.late,
             dead=sides.dead,
             failed=sides.failed,

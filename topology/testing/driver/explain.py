@@ -34,7 +34,7 @@ def context_of(
         "unread": unread,
         "owner": OWNER,
         "group": "Stable",
-        "away": _away(kept, task, stream),
+        "redelivering": _away(kept, task, stream),
         "late": found.late,
         "dead": found.dead,
         "failed": found.failed,

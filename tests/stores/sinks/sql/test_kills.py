@@ -12,7 +12,7 @@ import pytest
 
 from sequitur.local.home import ROOT
 from stores.sinks import Batch, OutputRecord, open_sink
-from tests.contracts.sink import ORDERS, TOPIC, delete, upsert, value
+from stores.sinks.contract import ORDERS, TOPIC, delete, upsert, value
 
 pytestmark = pytest.mark.integration
 

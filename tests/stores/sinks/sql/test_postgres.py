@@ -9,9 +9,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from stores.sinks import Batch, DeclaredTable, OutputRecord, Position, StoreError, open_sink
-from stores.sinks.sql.postgres import PostgresSink
-from stores.sinks.sql.transaction import SqlTransaction
-from tests.contracts.sink import (
+from stores.sinks.contract import (
     ORDERS,
     TOPIC,
     Rows,
@@ -20,12 +18,15 @@ from tests.contracts.sink import (
     upsert,
     value,
 )
+from stores.sinks.sql.postgres import PostgresSink
+from stores.sinks.sql.transaction import SqlTransaction
+from tests.stores.sinks.compared import ComparedContract
 from topology.model.table import Table
 
 pytestmark = pytest.mark.integration
 
 
-class TestPostgresSink(SinkContract):
+class TestPostgresSink(SinkContract, ComparedContract):
     stepping = SqlTransaction
     steps = (
         "make_tables",

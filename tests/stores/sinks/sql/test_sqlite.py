@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from stores.sinks import Batch, DeclaredTable, StoreError
-from stores.sinks.sql.sqlite import SqliteSink
-from stores.sinks.sql.transaction import SqlTransaction
-from tests.contracts.sink import (
+from stores.sinks.contract import (
     ORDERS,
     TOPIC,
     EachDeadContract,
@@ -21,10 +19,13 @@ from tests.contracts.sink import (
     upsert,
     value,
 )
+from stores.sinks.sql.sqlite import SqliteSink
+from stores.sinks.sql.transaction import SqlTransaction
+from tests.stores.sinks.compared import ComparedContract
 from topology.model.table import Table
 
 
-class TestSqliteSink(SinkContract, EachDeadContract):
+class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
     stepping = SqlTransaction
     steps = (
         "make_tables",

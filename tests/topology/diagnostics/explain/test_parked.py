@@ -8,7 +8,12 @@ from tests.topology.diagnostics.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, retry
 from topology.diagnostics.explain import of_waiting
-from topology.diagnostics.explain.command_log import answered_command, commands_text, merged, waits
+from topology.diagnostics.explain.command_log import (
+    answered_command,
+    commands_text,
+    merged,
+    pending_command,
+)
 from topology.diagnostics.explain.parked_streams import (
     ParkedStreams,
     parked_of,
@@ -78,8 +83,8 @@ def test_commands_are_listed_once_with_what_came_of_them() -> None:
     done = {**told, "done": True, "message": "well", "when": 2500, "outcome": "carried out"}
     found = merged(
         [
-            waits(halt, 0),
-            waits(halt, 0),
+            pending_command(halt, 0),
+            pending_command(halt, 0),
             answered_command(old),
             answered_command(told),
             answered_command(done),
@@ -103,6 +108,10 @@ def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> Non
     told = {
         **orjson.loads(orjson.dumps(halt)), "when": 9, "done": False, "message": "runs on Spark",
     }  # fmt: skip
-    assert [each.state for each in merged([waits(halt, 0), answered_command(told)])] == ["refused"]
+    assert [each.state for each in merged([pending_command(halt, 0), answered_command(told)])] == [
+        "refused"
+    ]
     told["message"] = "has no stream 'a'"
-    assert [each.state for each in merged([answered_command(told), waits(halt, 0)])] == ["waits"]
+    assert [each.state for each in merged([answered_command(told), pending_command(halt, 0)])] == [
+        "waits"
+    ]

@@ -25,7 +25,7 @@ from topology import (
     spill,
 )
 from topology.diagnostics.explain import Account, account_text
-from topology.diagnostics.explain.command_log import waits
+from topology.diagnostics.explain.command_log import pending_command
 from topology.diagnostics.explain.remedies import quoted
 from topology.diagnostics.explain.side_records import mentions
 from topology.engine.commands.command import Command
@@ -54,7 +54,12 @@ def test_a_stream_whose_events_are_dead_is_not_in_order() -> None:
     assert driver.counts("board").dead == 418
     send(driver, 1, 3, 4, 5, 6, 7, 8, 9)
     found = explained(driver)
-    assert (found.situation, found.last, found.dying, found.well) == ("dead", 9, 418, False)
+    assert (found.situation, found.place.last, len(found.passed.ahead), found.well) == (
+        "dead",
+        9,
+        418,
+        False,
+    )
     assert found.causes[0].startswith("sequences 10 to 427 (418) of it lie in shop.dead: the ring")
     assert "in order" not in account_text(found)
     assert [r.command for r in found.remedies] == [
@@ -68,11 +73,11 @@ def test_what_lies_in_the_dead_topic_is_not_missing_and_nobody_is_told_to_skip_i
     send(driver, 1, 3, 5)
     found = explained(driver)
     assert found.situation == "waiting"
-    assert [(gap.first, gap.last) for gap in found.missing] == [(4, 4), (6, 7), (10, 11)]
-    assert [each.sequence for each in found.dead] == [8, 9, 12]
+    assert [(gap.first, gap.last) for gap in found.place.missing] == [(4, 4), (6, 7), (10, 11)]
+    assert [each.sequence for each in found.passed.ahead] == [8, 9, 12]
     send(driver, 4, 6, 7, 10)
     found = explained(driver)
-    assert (found.situation, found.last, found.waits) == ("dead", 7, (10,))
+    assert (found.situation, found.place.last, found.place.waits) == ("dead", 7, (10,))
     assert "sequences 8 to 9, 12 (3) of it lie in shop.dead" in found.causes[0]
     assert "and 1 wait behind" in found.causes[0]
     assert not any(" skip " in remedy.command for remedy in found.remedies)
@@ -82,8 +87,8 @@ def test_a_dead_event_that_came_another_time_is_told_as_such() -> None:
     driver = dead_stream(2, 8)
     send(driver, 1, *range(3, 10))
     found = explained(driver)
-    assert (found.situation, found.last, found.well) == ("in order", 9, True)
-    assert [each.sequence for each in found.back] == [8]
+    assert (found.situation, found.place.last, found.well) == ("in order", 9, True)
+    assert [each.sequence for each in found.passed.back] == [8]
     assert "was dead        sequence 8: put back, or came another time" in account_text(found)
 
 
@@ -91,22 +96,22 @@ def test_an_event_that_cannot_be_is_no_gap_of_billions() -> None:
     driver = driver_of(board)
     send(driver, 1, 10**15)
     found = explained(driver)
-    assert (found.situation, found.last, found.missing) == ("incomplete", 1, ())
+    assert (found.situation, found.place.last, found.place.missing) == ("incomplete", 1, ())
     assert "it went on without sequence 1000000000000000, in shop.dead" in first(found)
 
 
 def test_a_dead_event_that_was_redriven_is_told_as_such() -> None:
     driver = dead_stream(2, 4, 8)
-    assert explained(driver).dying == 1
+    assert len(explained(driver).passed.ahead) == 1
     assert driver.redrive_dead("board") == {"a": [8]}
     driver.advance(1)
     found = driver.explain("board", "a")
-    assert (found.situation, found.dead, found.dying) == ("waiting", (), 0)
-    assert [(each.sequence, each.again) for each in found.back] == [(8, True)]
+    assert (found.situation, found.passed.ahead, len(found.passed.ahead)) == ("waiting", (), 0)
+    assert [(each.sequence, each.again) for each in found.passed.back] == [(8, True)]
     assert not any("redrive-dead" in remedy.command for remedy in found.remedies)
     send(driver, 1, 3, 5, 6, 7)
     found = driver.explain("board", "a")
-    assert (found.situation, found.last, found.well) == ("in order", 8, True)
+    assert (found.situation, found.place.last, found.well) == ("in order", 8, True)
 
 
 @pytest.mark.parametrize("how", ["unpark", "skip", "drop"])
@@ -127,7 +132,7 @@ def test_a_stream_whose_only_event_failed_is_not_in_order() -> None:
     driver = driver_of(board)
     send(driver, 1, kind="Bad")
     found = explained(driver)
-    assert (found.situation, found.last, found.well) == ("incomplete", 1, False)
+    assert (found.situation, found.place.last, found.well) == ("incomplete", 1, False)
     assert found.causes == (
         "it went on without sequence 1, whose handler failed: ValueError: not yet",
     )
@@ -149,7 +154,7 @@ def test_a_failure_that_a_retry_mended_is_no_news() -> None:
     bad.clear()
     driver.advance(8)
     found = explained(driver)
-    assert (found.situation, found.last, found.well) == ("in order", 2, True)
+    assert (found.situation, found.place.last, found.well) == ("in order", 2, True)
 
 
 def test_a_malformed_message_that_names_the_stream_is_told() -> None:
@@ -158,11 +163,11 @@ def test_a_malformed_message_that_names_the_stream_is_told() -> None:
     driver.pipe("orders", b'{"id": "a", "n": "no number"}')
     driver.pipe("orders", b'{"id": "ab", "n": "no number"}')
     found = explained(driver)
-    assert (found.situation, found.well, len(found.malformed)) == ("malformed", False, 1)
+    assert (found.situation, found.well, len(found.context.malformed)) == ("malformed", False, 1)
     assert "1 message in shop.malformed has its id in the text, and may be of it" in first(found)
     assert "in order" not in account_text(found)
     unseen = explained(driver, "ab")
-    assert (unseen.situation, len(unseen.malformed)) == ("malformed", 1)
+    assert (unseen.situation, len(unseen.context.malformed)) == ("malformed", 1)
 
 
 def test_an_id_is_looked_for_as_a_word() -> None:
@@ -208,7 +213,7 @@ def test_an_event_in_redelivery_is_counted_once() -> None:
         "shop.board.redeliver", records[0].key, records[0].value, records[0].headers, driver.now
     )
     found = explained(driver)
-    assert sorted(away.sequence for away in found.away) == [9, 10]
+    assert sorted(away.sequence for away in found.context.redelivering) == [9, 10]
     assert "redelivering    2: 9 to 10" in account_text(found)
 
 
@@ -217,8 +222,8 @@ def test_commands_that_wait_are_told() -> None:
     send(driver, 2)
     given = driver.now - 120_000
     command = Command("skip", "board", "a", 1, "ann", given=given, expires=given + 600_000)
-    text = account_text(explained(driver, pending=(waits(command, 0),)))
-    assert "told            skip a 1 by ann, 2 min ago: waits, for 8 min more" in text
+    text = account_text(explained(driver, pending=(pending_command(command, 0),)))
+    assert "commands        skip a 1 by ann, 2 min ago: waits, for 8 min more" in text
 
 
 def test_what_was_not_looked_at_is_said() -> None:
@@ -298,14 +303,14 @@ def test_what_a_relay_was_asked_for_is_told() -> None:
     driver = driver_of(board, gap=ask("orders", after=5, every=60))
     send(driver, 1, 4, 7)
     driver.advance(4)
-    assert explained(driver).requested == ()
+    assert explained(driver).context.requested == ()
     driver.advance(21)
     found = explained(driver)
-    assert [(each.first, each.last) for each in found.requested] == [(2, 3), (5, 6)]
+    assert [(each.first, each.last) for each in found.context.requested] == [(2, 3), (5, 6)]
     assert "asked for       2 to 3, 5 to 6, 2001-09-09 01:46:45 UTC (20 s ago)" in account_text(
         found
     )
-    assert explained(driver, "b").requested == ()
+    assert explained(driver, "b").context.requested == ()
 
 
 def test_a_driver_explains() -> None:
@@ -315,7 +320,7 @@ def test_a_driver_explains() -> None:
     driver.command("halt", "board")
     send(driver, 3)
     found = driver.explain("board", "a")
-    assert (found.well, found.unread) == (False, 1)
+    assert (found.well, found.context.unread) == (False, 1)
     assert found.causes[0] == "view board is halted: by test"
 
 
@@ -368,7 +373,7 @@ def test_all_is_well_only_if_every_event_was_handled(
         if found.well:
             assert not junk
             assert sent <= handled, text
-            assert found.last in ({*handled, 0} if sent else {0, None}) | {None}, text
+            assert found.place.last in ({*handled, 0} if sent else {0, None}) | {None}, text
         if found.situation != "in order":
             assert ": in order" not in text
         elif not found.causes:
@@ -399,7 +404,7 @@ def joined(**view: Any) -> TopologyTestDriver:
 def test_a_stream_that_was_joined_midway_is_in_order(start: Any) -> None:
     driver = joined(start=start)
     found = explained(driver)
-    assert (found.situation, found.causes, found.skipped) == ("in order", (), ())
+    assert (found.situation, found.causes, found.passed.skipped) == ("in order", (), ())
     assert found.well
 
 
@@ -419,7 +424,7 @@ def test_a_gap_behind_where_a_stream_was_joined_is_given_up() -> None:
     send(driver, 10)
     driver.advance(5)
     found = explained(driver)
-    assert (found.situation, found.skipped, found.well) == ("incomplete", ((9, 9),), False)
+    assert (found.situation, found.passed.skipped, found.well) == ("incomplete", ((9, 9),), False)
 
 
 def test_a_halted_view_is_not_said_to_read_no_offsets_of_what_is_unread() -> None:

@@ -111,25 +111,25 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     worker.wait_until(lambda: worker.count("careful.redeliver") == 1)
 
     a = looks.explain("a", "careful")
-    assert (a.situation, a.last, a.waits) == ("waiting", 1, (3,))
-    assert a.missing == (Missing(2, 2, 1), Missing(4, 29, 26))
-    assert a.newest is not None
-    assert (a.newest.sequence, a.newest.topic) == (30, f"{worker.prefix}.in")
-    assert [away.sequence for away in a.away] == [30]
-    assert "one" in (a.owner or "")
-    assert (a.lag, a.unread, a.unkeyed) == (0, 0, 0)
+    assert (a.situation, a.place.last, a.place.waits) == ("waiting", 1, (3,))
+    assert a.place.missing == (Missing(2, 2, 1), Missing(4, 29, 26))
+    assert a.context.newest is not None
+    assert (a.context.newest.sequence, a.context.newest.topic) == (30, f"{worker.prefix}.in")
+    assert [away.sequence for away in a.context.redelivering] == [30]
+    assert "one" in (a.context.owner or "")
+    assert (a.context.lag, a.context.unread, a.context.unkeyed) == (0, 0, 0)
     patient = looks.explain("a", "patient")
-    assert patient.since is not None
-    assert patient.next[1].when == patient.since + 900_000
+    assert patient.place.since is not None
+    assert patient.next[1].when == patient.place.since + 900_000
     parked = looks.explain("b", "careful")
-    assert (parked.situation, parked.parked) == ("parked", 2)
-    assert parked.failure == "ValueError: not yet"
+    assert (parked.situation, parked.place.parked) == ("parked", 2)
+    assert parked.context.failure == "ValueError: not yet"
     retried = looks.explain("b", "patient")
-    assert (retried.situation, retried.attempts) == ("retrying", 1)
+    assert (retried.situation, retried.place.attempts) == ("retrying", 1)
     in_order = looks.explain("c", "patient")
     assert in_order.situation == "in order"
-    assert in_order.newest is not None
-    assert in_order.newest.sequence == 1
+    assert in_order.context.newest is not None
+    assert in_order.context.newest.sequence == 1
     assert looks.explain("nobody", "careful").situation == "unknown"
     ledger = looks.gaps(limit=1)
     assert (ledger.streams, len(ledger.gaps), ledger.gaps[0].stream) == (2, 1, "a")
@@ -144,7 +144,7 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     worker.wait("patient-out", 4)
     halted = looks.explain("c", "careful")
     assert halted.causes[0].startswith("view careful is halted")
-    assert (halted.unread, halted.last) == (1, 1)
+    assert (halted.context.unread, halted.place.last) == (1, 1)
     tallies = looks.views()
     assert tallies.adds_up
     assert tallies.views[0].apart == (0, 1)
@@ -153,7 +153,7 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     for stream in ("c", "a"):
         # Nothing is to be skipped before all that came is read, which the first remedy sees to.
         if stream == "a":
-            worker.wait_until(lambda: not looks.explain("a", "careful").unread)
+            worker.wait_until(lambda: not looks.explain("a", "careful").context.unread)
         line = shlex.split(looks.explain(stream, "careful").remedies[-1].command)
         assert line[:3] == ["faust", "-A", "app"]
         assert worker.run(*line[3:]).returncode == 0, line
@@ -161,13 +161,17 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     worker.send(event("a", 2))
     worker.wait_until(lambda: worker.count("late") == 1)
     late = looks.explain("a", "careful")
-    assert (late.last, late.late[0].sequence, late.situation) == (4, 2, "redelivering")
+    assert (late.place.last, late.context.late[0].sequence, late.situation) == (
+        4,
+        2,
+        "redelivering",
+    )
 
     assert worker.end(signal.SIGTERM) == 0
     worker.send(event("c", 3))
-    worker.wait_until(lambda: looks.explain("c", "careful").owner is None)
+    worker.wait_until(lambda: looks.explain("c", "careful").context.owner is None)
     gone = looks.explain("c", "careful")
-    assert (gone.last, gone.unkeyed) == (2, 1)
+    assert (gone.place.last, gone.context.unkeyed) == (2, 1)
     assert gone.remedies[0].command == "faust -A app worker"
     tallies = looks.views()
     assert tallies.adds_up
@@ -257,9 +261,9 @@ def test_a_keyed_source_is_looked_for_in_all_partitions(
     worker.wait("patient-out", 8)
     for n in range(1, 9):
         found = looks.explain(f"s{n}", "patient")
-        assert (found.situation, found.last) == ("waiting", 1)
-        assert found.newest is not None
-        assert found.newest.sequence == 3
+        assert (found.situation, found.place.last) == ("waiting", 1)
+        assert found.context.newest is not None
+        assert found.context.newest.sequence == 3
     tallies = looks.views()
     assert tallies.adds_up
     assert tallies.sources[0].taken is None
