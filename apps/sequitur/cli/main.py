@@ -11,7 +11,7 @@ from sequitur.cli.statuses import CANNOT, DONE, STOPPED
 
 COMMANDS = {
     "demo": Lazy("sequitur.demo.command", "Run everything here over the flights of a year."),
-    "broker": Lazy("sequitur.local.command", "Run a Kafka broker on this machine."),
+    "broker": Lazy("sequitur.broker", "Run a Kafka broker on this machine."),
     "materialize": Lazy(
         "sequitur.materialize.command", "Turn output topics into read-store tables."
     ),
