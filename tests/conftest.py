@@ -54,6 +54,7 @@ _QUICK = {
 
 # Set by the process that hands tests to xdist's workers, so that they share its broker.
 _ADDRESS = "SEQUITUR_TEST_BROKER"
+_SERVERS = {"broker", "postgres", "redis_server", "spark"}
 _run_broker = pytest.StashKey["_RunBroker"]()
 
 
@@ -96,7 +97,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the slow tests begin first, so that xdist's workers end at about the same time."""
+    """Mark what uses a server, and let it begin first: xdist's workers end at about one time."""
+    for item in items:
+        if _SERVERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("integration")
     items.sort(key=lambda item: item.get_closest_marker("integration") is None)
 
 

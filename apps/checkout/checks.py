@@ -51,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="All other arguments go to pytest, e.g. scripts/test -k ring tests/topology.",
     )
     parser.add_argument(
-        "--fast", action="store_true", help="leave out the tests that need the broker or Spark"
+        "--fast",
+        action="store_true",
+        help="leave out the tests that need a broker, a database server or Spark",
     )
     options, others = parser.parse_known_args(arguments)
     interrupted_by(signal.SIGTERM)
@@ -83,7 +85,7 @@ def _report(outcomes: list[Outcome], fast: bool) -> int:
     for outcome in outcomes:
         say(outcome.line)
     if fast:
-        say("  --fast: the tests that need the broker or Spark were left out")
+        say("  --fast: the tests that need a broker, a database server or Spark were left out")
     say(f"\n{outcomes[-1].closing or 'pytest did not come to its end'}")
     return 1 if failed else 0
 

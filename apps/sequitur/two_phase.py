@@ -27,7 +27,7 @@ from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_t
 from stores.db.engines import open_engine
 from stores.db.urls import said
 from stores.two_phase.log import DecisionLog
-from stores.two_phase.prepared import Prepared, end, is_gone, prepared
+from stores.two_phase.prepared import PreparedTransaction, end, is_gone, prepared
 from stores.two_phase.recovery import recover
 
 log = logging.getLogger("two_phase")
@@ -127,7 +127,7 @@ def _list(decisions: DecisionLog, participants: dict[str, Engine]) -> int:
     return status
 
 
-def _line(one: Prepared, outcome: str) -> str:
+def _line(one: PreparedTransaction, outcome: str) -> str:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.at))
     return f"{one.participant}\t{outcome}\t{at}\t{one.age:.0f} s\t{one.gid}"
 

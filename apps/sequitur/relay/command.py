@@ -26,11 +26,11 @@ from sequitur.cli.running import run_until_stopped, token
 from sequitur.kafka.login import kafka_login
 from sequitur.relay.http_link import HttpLink
 from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.leadership import RelayConfig
 from sequitur.relay.link import Link
 from sequitur.relay.relay import Relay
 from sequitur.relay.requests import requests
 from sequitur.relay.status import status
-from sequitur.relay.turn import Pace
 from stores.db.engines import open_engine
 from stores.db.urls import existing
 from stores.locks.lease import Lease
@@ -87,7 +87,7 @@ def _relay(options: argparse.Namespace, link: Link) -> Relay:
     log = MessageLog(options.name, schema=options.schema)
     holder = f"{socket.gethostname()}/{os.getpid()}"
     lease = Lease(engine, _lease(options), holder, options.lease)
-    return Relay(engine, log, link, lease, keep=options.keep, pace=Pace(page=options.page))
+    return Relay(engine, log, link, lease, keep=options.keep, config=RelayConfig(page=options.page))
 
 
 def _name(options: argparse.Namespace) -> str:

@@ -25,7 +25,7 @@ from topology.diagnostics.explain.stream_context import (
     StreamContext,
 )
 from topology.diagnostics.explain.tally import (
-    Partition,
+    PartitionTally,
     SourceTotals,
     ViewTally,
     came_apart,
@@ -42,7 +42,7 @@ __all__ = [
     "Missing",
     "NextAction",
     "OpenGap",
-    "Partition",
+    "PartitionTally",
     "PendingRedelivery",
     "Remedy",
     "SetAside",

@@ -13,7 +13,14 @@ from topology.diagnostics.explain.command_log import commands_text
 from topology.diagnostics.explain.parked_streams import parked_text
 from topology.diagnostics.explain.tally import SHARE
 from topology.diagnostics.explain.times import seconds_of
-from topology.diagnostics.explain.trouble import HALTED, MALFORMED, PLACES, UNASSIGNED, Trouble
+from topology.diagnostics.explain.trouble import (
+    HALTED,
+    MALFORMED,
+    PLACES,
+    STILL,
+    UNASSIGNED,
+    Trouble,
+)
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import JSON, ONLY_VIEW, REASON, SCAN, SECONDS, limit, older_than
 from topology.faust.inspection import commands as found_commands
@@ -28,7 +35,7 @@ from topology.faust.inspection.parked import LIMIT as PARKED
 from topology.faust.inspection.timeouts import LIMIT as MESSAGES
 
 _ALLOW = option(
-    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED]),
+    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED, STILL]),
     help="Bad news that is known of and passed over; may be repeated.",
 )  # fmt: skip
 _SHARE = option(

@@ -1,7 +1,7 @@
 """Reads what is durable: changelogs, the group's offsets, topics. Committed records only."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
@@ -153,7 +153,7 @@ class DurableState:
 
     async def records(
         self, partition: TopicPartition, start: int, end: int
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message]:
         """The records from offset `start` up to `end`."""
         if start >= end:
             return

@@ -21,10 +21,10 @@ from sqlalchemy import Engine, text
 
 from sequitur.relay import kafka_link
 from sequitur.relay.kafka_link import KafkaLink
-from sequitur.relay.link import Answer, Missing, Sent, Superseded, Unavailable
+from sequitur.relay.leadership import RelayConfig
+from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.outstanding import Outstanding
 from sequitur.relay.relay import Relay
-from sequitur.relay.turn import Pace
 from stores.locks.lease import Lease
 from stores.message import Message
 from stores.outbox.log import MessageLog
@@ -39,7 +39,7 @@ def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b
 # -- the link, with a broker that refuses
 
 
-class Broker:
+class FakeBroker:
     """What a producer is told: topic → the error of its batches; None answers nothing at all."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Batch:
 class Producer:
     """As much of `AIOKafkaProducer` as the link uses."""
 
-    def __init__(self, broker: Broker, **_: Any) -> None:
+    def __init__(self, broker: FakeBroker, **_: Any) -> None:
         self.broker = broker
         cluster = SimpleNamespace(partitions_for_topic=lambda topic: {0}, unauthorized_topics=set())
         self.client = SimpleNamespace(cluster=cluster, add_topic=self._nothing)
@@ -106,8 +106,8 @@ class Producer:
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    made = Broker()
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    made = FakeBroker()
     monkeypatch.setattr(kafka_link, "AIOKafkaProducer", lambda **more: Producer(made, **more))
     return made
 
@@ -116,40 +116,40 @@ MIXED = [message(1, "bad"), message(2, "good"), message(3, "bad", "b"), message(
 
 
 @pytest.mark.parametrize("error", [InvalidTimestampError(), TopicAuthorizationFailedError("bad")])
-async def test_one_refused_topic_holds_back_itself_alone(broker: Broker, error: Any) -> None:
-    broker.errors["bad"] = error
+async def test_one_refused_topic_holds_back_itself_alone(fake: FakeBroker, error: Any) -> None:
+    fake.errors["bad"] = error
     sent = await KafkaLink("one", {}).send(MIXED, [Answer("bad", b"", b"void")])
     assert [each.id for each in sent.refused] == [1, 3]
     assert list(sent.topics) == ["bad"]
-    assert [topic for topic, *_ in broker.committed] == ["good", "good"]
+    assert [topic for topic, *_ in fake.committed] == ["good", "good"]
 
 
-async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(broker: Broker) -> None:
+async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(fake: FakeBroker) -> None:
     """aiokafka fails the transaction then, and with it the batches of all other topics."""
-    broker.denied.add("bad")
+    fake.denied.add("bad")
     sent = await KafkaLink("one", {}).send(MIXED)
     assert list(sent.topics) == ["bad"]
-    assert [value for _, value, _ in broker.committed] == [b"x", b"x"]
+    assert [value for _, value, _ in fake.committed] == [b"x", b"x"]
     # A transaction that has failed is ended by who opens the link next.
-    assert broker.opened == 2
+    assert fake.opened == 2
 
 
-async def test_a_topic_that_does_not_answer_holds_back_itself_alone(broker: Broker) -> None:
-    broker.errors["bad"] = None
+async def test_a_topic_that_does_not_answer_holds_back_itself_alone(fake: FakeBroker) -> None:
+    fake.errors["bad"] = None
     link = KafkaLink("one", {}, acknowledged=0.2)
     sent = await link.send(MIXED)
     assert list(sent.topics) == ["bad"]
-    assert len(broker.committed) == 2
+    assert len(fake.committed) == 2
     with pytest.raises(Unavailable):  # nothing answers: that is no topic's doing
         await link.send([message(1, "bad")])
 
 
-async def test_two_refused_topics_and_a_message_that_is_too_large(broker: Broker) -> None:
-    broker.errors |= {
+async def test_two_refused_topics_and_a_message_that_is_too_large(fake: FakeBroker) -> None:
+    fake.errors |= {
         "bad": InvalidTimestampError(),
         "worse": TopicAuthorizationFailedError("worse"),
     }
-    broker.large = 5
+    fake.large = 5
     large = message(5, "good", "c", b"too large")
     messages = [
         *MIXED,
@@ -161,22 +161,22 @@ async def test_two_refused_topics_and_a_message_that_is_too_large(broker: Broker
     sent = await KafkaLink("one", {}).send(messages)
     assert {each.id for each in sent.refused} == {1, 3, 5, 6, 7}
     assert set(sent.topics) == {"bad", "worse"}
-    assert len(broker.committed) == 3
+    assert len(fake.committed) == 3
 
 
-async def test_who_is_fenced_is_told_so_whatever_else_fails(broker: Broker) -> None:
-    broker.errors |= {"bad": ProducerFenced()}
+async def test_who_is_fenced_is_told_so_whatever_else_fails(fake: FakeBroker) -> None:
+    fake.errors |= {"bad": ProducerFenced()}
     with pytest.raises(Superseded):
         await KafkaLink("one", {}).send(MIXED)
 
 
 async def test_records_are_stamped_with_the_time_of_writing(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the time of capture Kafka would delete them at once after an outage beyond retention."""
     monkeypatch.setattr("sequitur.relay.kafka_link.time.time", lambda: 1_700_000_000.5)
     await KafkaLink("one", {}).send([message(1)], [Answer("orders.void", b"a", b"")])
-    assert {stamp for *_, stamp in broker.committed} == {1_700_000_000_500}
+    assert {stamp for *_, stamp in fake.committed} == {1_700_000_000_500}
 
 
 # -- the relay, with a link that refuses
@@ -195,10 +195,10 @@ class Refusing:
 
     async def close(self) -> None: ...
 
-    async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
+    async def void(self, missing: MissingRange, first: int, last: int) -> list[Answer]:
         return []
 
-    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
         self.calls += 1
         for each in messages:
             for value in each.headers.values():
@@ -206,7 +206,7 @@ class Refusing:
         refused = [m for m in messages if m.topic in self.topics or m.stream in self.streams]
         self.taken += [m for m in messages if m not in refused]
         topics = dict.fromkeys({m.topic for m in refused} & self.topics, "not allowed")
-        return Sent(refused, reason="no room", topics=topics)
+        return SendResult(refused, reason="no room", topics=topics)
 
 
 def append(engine: Engine, topic: str, numbers: Iterable[int], streams: str = "abc") -> None:
@@ -232,8 +232,8 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
     link.topics = {"bad"}
     append(engine, "bad", range(200))
     append(engine, "good", range(50))
-    pace = Pace(page=40, poll=0.02, retry=0.02)
-    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"), pace=pace)
+    config = RelayConfig(page=40, poll=0.02, retry=0.02)
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"), config=config)
     with caplog.at_level(logging.INFO):
         async with running(relay):
             await until(lambda: relay.moved.deleted == 150)
@@ -255,16 +255,18 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
 async def test_a_receiver_that_is_away_is_told_of_now_and_then(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Away(Refusing):
-        async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+    class AwayLink(Refusing):
+        async def send(
+            self, messages: Sequence[Message], answers: Sequence[Answer] = ()
+        ) -> SendResult:
             self.calls += 1
             if self.calls < 20:
                 raise Unavailable("the inbox is away")
             return await super().send(messages, answers)
 
     append(engine, "orders", [1])
-    pace = Pace(poll=0.02, retry=0.001)
-    relay = Relay(engine, MessageLog(), Away(), Lease(engine, "relay", "one"), pace=pace)
+    config = RelayConfig(poll=0.02, retry=0.001)
+    relay = Relay(engine, MessageLog(), AwayLink(), Lease(engine, "relay", "one"), config=config)
     async with running(relay):
         await until(lambda: relay.moved.deleted == 3)
     assert caplog.text.count("the inbox is away; it is sent again") == 1

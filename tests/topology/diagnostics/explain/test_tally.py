@@ -8,7 +8,7 @@ from tests.topology.diagnostics.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip
 from topology.diagnostics.explain import (
-    Partition,
+    PartitionTally,
     came_apart,
     came_since,
     of_counts,
@@ -16,6 +16,7 @@ from topology.diagnostics.explain import (
     tally,
     tally_text,
 )
+from topology.diagnostics.explain.trouble import STILL
 from topology.engine.intake import Taken
 from topology.model.counts import Counts
 
@@ -25,9 +26,9 @@ def board(event: Event) -> None:
         raise ValueError("not yet")
 
 
-def partition(driver: TopologyTestDriver, came: int, **other: object) -> Partition:
+def partition(driver: TopologyTestDriver, came: int, **other: object) -> PartitionTally:
     counts = task_of(driver, of_counts).counts
-    made = Partition(0, counts, came, 0, False, None, came, came, "worker-1")
+    made = PartitionTally(0, counts, came, 0, False, None, came, came, "worker-1")
     return replace(made, **other)  # type: ignore[arg-type]
 
 
@@ -182,3 +183,11 @@ def test_what_was_put_back_came_once() -> None:
     assert found.counts.redriven > 0
     assert found.adds_up, found.wrong
     assert found.verdict == "view board adds up: 5 events came, 5 are in its places"
+
+
+def test_a_partition_that_stands_still_is_bad_news() -> None:
+    parts = [partition(mixed(), 10, number=number, still=number == 1) for number in range(3)]
+    found = tally("board", "orders", parts)
+    (trouble,) = [each for each in found.troubles if each.place == STILL]
+    assert "stands still in partitions 1, with messages to read" in str(trouble)
+    assert str(trouble) in tally_text([], [found])

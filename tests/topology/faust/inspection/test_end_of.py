@@ -3,7 +3,7 @@
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from itertools import count, pairwise
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ class Topic(DurableState):
 
     async def records(
         self, partition: TopicPartition, start: int, end: int
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message]:
         self.read.append((start, end))
         self.clock += self._tick
         for offset in range(start, end):
@@ -88,7 +88,7 @@ def test_what_is_before_the_least_is_not_looked_at_and_not_said() -> None:
 
 
 async def test_a_long_look_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def read_range(*_: Any, **__: Any) -> AsyncIterator[list[Record]]:
+    async def read_range(*_: Any, **__: Any) -> AsyncGenerator[list[Record]]:
         for offset in (109, 149, 199):  # of some offsets there is no record
             yield [Record("shop.dead", 0, offset, b"", None)]
 

@@ -59,7 +59,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivering:
+class DeliveryQueue:
     """What delivering goes by; see `Inbox`. Each method runs in a transaction of the caller."""
 
     inbox: str

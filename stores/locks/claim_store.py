@@ -11,7 +11,7 @@ PLAUSIBLE = round(4 * SECONDS * 1000)
 """Milliseconds beyond which no claim holds."""
 
 
-class Held(NamedTuple):
+class HeldClaim(NamedTuple):
     """One name's line. until: when it is void (ms). shadow: where the work is done, '' for nowhere.
 
     A line that is void stays as long as it names a shadow.
@@ -22,11 +22,11 @@ class Held(NamedTuple):
     shadow: str
 
 
-class Lines(Protocol):
+class ClaimStore(Protocol):
     """Where claims are kept. Methods raise StoreError."""
 
     def take(
-        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[HeldClaim] = ()
     ) -> dict[str, str]:
         """Claim all names or none. Returns name → the shadow that an earlier owner left.
 
@@ -52,23 +52,23 @@ class Lines(Protocol):
         ...
 
 
-class Implausible(StoreError):
+class ImplausibleClaim(StoreError):
     """Names are held for longer than any claim holds: the clock was set back since. held: so."""
 
-    def __init__(self, reason: str, held: Collection[Held]) -> None:
+    def __init__(self, reason: str, held: Collection[HeldClaim]) -> None:
         super().__init__(reason)
         self.held = held
 
 
 def taken_over(
-    names: Sequence[str], lines: Mapping[str, Held], now: int, void: Collection[Held] = ()
+    names: Sequence[str], lines: Mapping[str, HeldClaim], now: int, void: Collection[HeldClaim] = ()
 ) -> dict[str, str]:
     """Name → the shadow that its earlier owner left. Raises StoreError if a name is held."""
     left = {}
     found = {name: lines[name] for name in names if name in lines}
     ahead = [held for held in found.values() if held.until > now + PLAUSIBLE and held not in void]
     if ahead:
-        raise Implausible(
+        raise ImplausibleClaim(
             f"{ahead[0].owner} holds them by a clock that is ahead of this one", ahead
         )
     for name, held in found.items():

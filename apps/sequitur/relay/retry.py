@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from sequitur.relay.seldom import Seldom
+from sequitur.relay.rate_limit import RateLimit
 from stores.db.urls import said
 
 logger = logging.getLogger(__name__)
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryUntilAvailable:
     """name: of the relay. retry: seconds until it is tried again. told: of the log."""
 
     name: str
     retry: float
-    told: Seldom = field(default_factory=Seldom)
+    told: RateLimit = field(default_factory=RateLimit)
 
     async def __call__(
         self, work: Callable[[], T], thread: Callable[..., Awaitable[Any]] = asyncio.to_thread

@@ -26,7 +26,7 @@ WITH counter AS (
 INSERT INTO {messages} (topic, stream, sequence, kind, content, headers, captured_at)
 SELECT CAST(:topic AS text), CAST(:stream AS text), counter.last, CAST(:kind AS text),
   CAST(:content AS bytea), CAST(:headers AS text), extract(epoch FROM clock_timestamp())
-FROM counter RETURNING sequence{bell}"""
+FROM counter RETURNING sequence{notify}"""
 
 # Counters in the order of their streams: two transactions that do so cannot lock each other out.
 _SEVERAL = """\
@@ -51,7 +51,7 @@ appended AS (
   INSERT INTO {messages} (topic, stream, sequence, kind, content, headers, captured_at)
   SELECT topic, stream, sequence, kind, content, headers, extract(epoch FROM clock_timestamp())
   FROM numbered ORDER BY place RETURNING 1)
-SELECT sequence{bell} FROM numbered ORDER BY place"""
+SELECT sequence{notify} FROM numbered ORDER BY place"""
 
 _COUNT = """\
 INSERT INTO {streams} (topic, stream, last) VALUES (:topic, :stream, 1)
@@ -63,30 +63,30 @@ VALUES (:topic, :stream, :sequence, :kind, :content, :headers, :captured_at)"""
 # Who notifies makes everybody's commits wait for one another, so it is done only for a reader that
 # sleeps: then the reader has the lock. Who gets the lock shared keeps the reader from sleeping
 # until his transaction has ended.
-_BELL = """\
-, CASE WHEN pg_try_advisory_xact_lock_shared(:bell) THEN NULL
+_NOTIFY = """\
+, CASE WHEN pg_try_advisory_xact_lock_shared(:lock) THEN NULL
   ELSE CAST(pg_notify(:channel, '') AS text) END"""
 
 
-class Appending:
+class AppendStatements:
     """The statements of one log in one dialect.
 
-    rings: messages wake a reader that sleeps. PostgreSQL cannot prepare a transaction that does so.
+    notifies: messages wake a reader that sleeps. PostgreSQL prepares no transaction that does so.
     """
 
-    def __init__(self, tables: MessageTables, dialect: str, *, rings: bool) -> None:
+    def __init__(self, tables: MessageTables, dialect: str, *, notifies: bool) -> None:
         self._dialect = dialect
-        self._bell = rings and dialect == "postgresql"
-        self.ring_values = bell(tables) if dialect == "postgresql" else {}
-        self._values = self.ring_values if self._bell else {}
-        self.ring = Statement("SELECT NULL" + (_BELL if dialect == "postgresql" else ""))
+        self._notifies = notifies and dialect == "postgresql"
+        self.notify_values = notification(tables) if dialect == "postgresql" else {}
+        self._values = self.notify_values if self._notifies else {}
+        self.notify = Statement("SELECT NULL" + (_NOTIFY if dialect == "postgresql" else ""))
 
         def statement(sql: str) -> Statement:
             return Statement(
                 sql.format(
                     streams=tables.sql(tables.streams),
                     messages=tables.sql(tables.messages),
-                    bell=_BELL if self._bell else "",
+                    notify=_NOTIFY if self._notifies else "",
                 )
             )
 
@@ -136,8 +136,8 @@ _LISTED = {
 """Parameter → the column of the rows that it is a list of."""
 
 
-def bell(tables: MessageTables) -> dict[str, Any]:
+def notification(tables: MessageTables) -> dict[str, Any]:
     """The number of the lock and the channel by which messages of the log wake its reader."""
     full = f"{tables.schema or ''}.{tables.name}"
     number = zlib.crc32(full.encode()) | 0x5E9 << 48
-    return {"bell": number, "channel": f"{tables.name}_messages"}
+    return {"lock": number, "channel": f"{tables.name}_messages"}

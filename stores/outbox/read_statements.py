@@ -47,7 +47,7 @@ UNION ALL
  WHERE id > :id ORDER BY id LIMIT :more)"""
 
 
-class Reading:
+class ReadStatements:
     """The statements that read one log in one dialect."""
 
     def __init__(self, tables: MessageTables, dialect: str) -> None:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Gathered(Generic[T]):
+class BatchQueue(Generic[T]):
     """Things in their order, from one task to one other."""
 
     def __init__(self) -> None:

@@ -3,14 +3,14 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from sequitur.relay.gathered import Gathered
+from sequitur.relay.batch_queue import BatchQueue
 from sequitur.relay.link import Answer
 from sequitur.relay.outstanding import Outstanding
 from stores.message import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RelayConfig:
     """page: messages read, sent and deleted at a time. poll: seconds after which it is looked for
     new messages, and for the lease, though nobody woke it. ask: seconds between questions for what
     receivers miss. retry: seconds until it is tried again where something is away. nap: seconds
@@ -27,7 +27,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Moved:
+class RelayCounts:
     """How much was done. sent: messages acknowledged, again ones too. deleted: from the log."""
 
     sent: int = 0
@@ -37,13 +37,13 @@ class Moved:
 
 
 @dataclass(slots=True)
-class Turn:
+class LeadershipTerm:
     """What one turn as the leader has in hand. fenced: how often somebody else shut it out."""
 
     epoch: int
     fenced: int = 0
-    read: Gathered[Message] = field(default_factory=Gathered)
-    done: Gathered[int] = field(default_factory=Gathered)
+    read: BatchQueue[Message] = field(default_factory=BatchQueue)
+    done: BatchQueue[int] = field(default_factory=BatchQueue)
     again: list[Message] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     outstanding: Outstanding = field(default_factory=Outstanding)

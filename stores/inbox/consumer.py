@@ -22,7 +22,9 @@ Handle = Callable[[Connection, Message], None]
 """Processes a message by the connection; it must not end the transaction."""
 
 
-def work(inbox: Inbox, handle: Handle, stopped: Event, *, batch: int = 1, nap: float = NAP) -> int:
+def run_consumer(
+    inbox: Inbox, handle: Handle, stopped: Event, *, batch: int = 1, nap: float = NAP
+) -> int:
     """Deliver to `handle` until `stopped` is set; returns how many messages were processed.
 
     batch: messages in one transaction. What `handle` raises is logged, and noted in the inbox: the

@@ -8,7 +8,7 @@ THINGS = 1_000
 """Things that are known apart; when there are more, all are told anew."""
 
 
-class Seldom:
+class RateLimit:
     """Says whether it is time to tell something again. every: seconds."""
 
     def __init__(self, every: float = EVERY) -> None:

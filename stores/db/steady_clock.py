@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-class Steady:
+class SteadyClock:
     """Seconds since 1970, as `wall` said when it was first asked; from there on by this process."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
@@ -17,6 +17,6 @@ class Steady:
         return self._ahead + time.monotonic()
 
 
-steady = Steady()
+steady = SteadyClock()
 """By this machine's clock, as it was when this process began."""
 steady()

@@ -9,12 +9,20 @@ from sqlalchemy import Connection, select
 
 from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury
-from stores.inbox.message import InboxError, Received, fault, shown
-from stores.inbox.order import FIRST, RING, At, Order, Taken, take_contiguous, take_monotonic
+from stores.inbox.message import InboxError, ReceiveResult, fault, shown
+from stores.inbox.order import (
+    FIRST,
+    RING,
+    Order,
+    OrderResult,
+    StreamPosition,
+    take_contiguous,
+    take_monotonic,
+)
 from stores.inbox.rows import (
     Key,
     Partition,
-    Read,
+    ReadRange,
     lock_streams,
     make_streams,
     move_offsets,
@@ -31,7 +39,7 @@ class Fenced(InboxError):
 
 
 @dataclass(frozen=True, slots=True)
-class Receiving:
+class Receiver:
     """What receiving goes by; see `Inbox`."""
 
     inbox: str
@@ -43,16 +51,16 @@ class Receiving:
         self,
         connection: Connection,
         messages: Iterable[Message],
-        read: Mapping[Partition, Read] | None = None,
+        read: Mapping[Partition, ReadRange] | None = None,
         malformed: Sequence[tuple[str, bytes | None]] = (),
-    ) -> Received:
+    ) -> ReceiveResult:
         """Receive within the connection's transaction; see `Inbox.receive`."""
         begin_writing(connection)
         if read:
             self._move(connection, read)
         else:
             plan_by_index(connection)
-        found = Received()
+        found = ReceiveResult()
         good, dead = self._sift(messages)
         if dead or malformed:
             lines = [self._line(reason, content) for reason, content in malformed]
@@ -77,7 +85,7 @@ class Receiving:
     def _line(self, reason: str, content: bytes | None) -> dict[str, object]:
         return {"reason": shown(reason), "content": content}
 
-    def _move(self, connection: Connection, read: Mapping[Partition, Read]) -> None:
+    def _move(self, connection: Connection, read: Mapping[Partition, ReadRange]) -> None:
         """Move the offsets on; only from where they are, so that two readers cannot mix."""
         for topic, partition in move_offsets(connection, self.inbox, read):
             raise Fenced(
@@ -86,7 +94,7 @@ class Receiving:
                 "from where the inbox is"
             )
 
-    def _store(self, connection: Connection, messages: list[Message], found: Received) -> None:
+    def _store(self, connection: Connection, messages: list[Message], found: ReceiveResult) -> None:
         keys = sorted({(message.topic, message.stream) for message in messages})
         lines = self._lines(connection, keys)
         by_topic: dict[str, list[Message]] = defaultdict(list)
@@ -113,8 +121,8 @@ class Receiving:
         connection: Connection,
         messages: list[Message],
         ids: Mapping[str, int],
-        at: Mapping[str, At],
-    ) -> Taken:
+        at: Mapping[str, StreamPosition],
+    ) -> OrderResult:
         if self.order == "monotonic":
             return take_monotonic(messages, at)
 
@@ -132,7 +140,9 @@ class Receiving:
 
         return take_contiguous(messages, at, stored, int(time.time() * 1000))
 
-    def _lines(self, connection: Connection, keys: list[Key]) -> dict[Key, tuple[int, At]]:
+    def _lines(
+        self, connection: Connection, keys: list[Key]
+    ) -> dict[Key, tuple[int, StreamPosition]]:
         """Topic and stream → id and how far it is, locked; made where it is not there."""
         found = lock_streams(connection, self.inbox, keys)
         if missing := [key for key in keys if key not in found]:
@@ -140,7 +150,7 @@ class Receiving:
             found = lock_streams(connection, self.inbox, keys)
         return found
 
-    def _write(self, connection: Connection, taken: Taken, ids: Mapping[str, int]) -> None:
+    def _write(self, connection: Connection, taken: OrderResult, ids: Mapping[str, int]) -> None:
         moved = [
             (ids[stream], at, stream in taken.ready) for stream, at in sorted(taken.changed.items())
         ]
