@@ -66,6 +66,14 @@ class Damaged(Record):
     reason: str = ""
 
 
+def damaged(record: Record, reason: str) -> Damaged:
+    """The same record as one that no event may be made of."""
+    return Damaged(
+        record.topic, record.partition, record.offset, record.key, record.value, record.headers,
+        record.timestamp, reason,
+    )  # fmt: skip
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
     """An event in the making: its fields can be set. `draft.__class__ = Event` makes it one.
