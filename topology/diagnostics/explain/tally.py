@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology.diagnostics.explain.trouble import MALFORMED, PLACES, Trouble, troubles
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts
 from topology.model.printable import printable
 
@@ -46,8 +46,8 @@ class SourceTotals:
     """
 
     source: str
-    taken: Taken | None
-    read: Taken
+    taken: IntakeCounts | None
+    read: IntakeCounts
     unkeyed: int
     unread: int
     wrong: str | None
@@ -118,8 +118,8 @@ class ViewTally:
 
 def source_totals(
     source: str,
-    taken: Taken | None,
-    read: Taken,
+    taken: IntakeCounts | None,
+    read: IntakeCounts,
     unkeyed: int,
     unread: int,
     *,

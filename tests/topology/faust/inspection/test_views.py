@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection import standing_still
 from topology.faust.inspection.durable import Group, Span
@@ -20,7 +20,7 @@ INPUT = TopicPartition("shop-orders-by-stream", 0)
 
 
 def at(offset: int, events: int = 0) -> Committed:
-    return Committed(offset, Taken(events))
+    return Committed(offset, IntakeCounts(events))
 
 
 class Kafka:
