@@ -64,7 +64,7 @@ class App(faust.App):
 
 
 def compile(topology: Topology, **settings: Any) -> App:
-    """The Faust app of a topology: `app = compile(topology)`, then `faust -A module worker`.
+    """Make a Faust app of a topology, for `faust -A module worker`.
 
     settings: those of `topology.faust.Settings`, and any of Faust's own (`broker_credentials`,
     `ssl_context`, `web_port` …), which are passed on. A source's inspector is the one that

@@ -77,18 +77,28 @@ def park() -> Park:
 
 
 def halt() -> Halt:
-    """Stop the view. As an error policy the failed event waits in front of its stream; as a full
-    policy the event that did not fit is kept on disk."""
+    """Stop the view until an operator resumes it.
+
+    As an error policy, the failed event waits in front of its stream. As a full policy, the event
+    that did not fit is kept on disk.
+    """
     return Halt()
 
 
 def retry(
     times: int, backoff: float, then: Advance | Park | None = None, *, limit: float | None = None
 ) -> Retry:
-    """Handle a failed event up to `times` more times.
+    """Handle a failed event again, while its stream waits.
 
-    backoff: seconds before the first retry; each next one waits twice as long, at most `limit`
-    seconds (a minute, or `backoff` if that is longer). then: `advance()` or `park()`.
+    Args:
+        times: the most retries, from 1 to 1000.
+        backoff: seconds before the first retry; each next delay is twice as long.
+        then: what happens when the last retry fails: `advance()` (unless given) or `park()`.
+        limit: the longest delay, in seconds; a minute, or `backoff` if that is longer, unless
+            given.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     call = f"retry(times={times!r}, backoff={backoff!r})"
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= RETRIES:

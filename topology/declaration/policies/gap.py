@@ -81,12 +81,18 @@ def skip(after: float | GapTime) -> Skip:
 
 
 def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
-    """Ask where missing events come from, and skip only what is known never to come.
+    """Ask the source of a gap to send again, and skip only what it declares void.
 
-    source: the topic that a relay fills from its message log. It sends again what it still has; a
-    number that is declared void in the log it skips by a command, which the audit topic has.
-    after: seconds from when the first event behind the gap arrived. every: seconds until it is
-    asked again.
+    The relay of the topic sends what its message log still has. A number that the log has as void
+    is skipped by a command, which the audit topic records.
+
+    Args:
+        source: the topic that a relay fills from its message log.
+        after: seconds from when the first event behind the gap arrived until the relay is asked.
+        every: seconds until the relay is asked again.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
     call = f"ask({source!r}, after={after!r}, every={every!r})"
     if not isinstance(source, str) or not source:

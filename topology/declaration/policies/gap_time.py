@@ -17,7 +17,11 @@ class Latenesses(Protocol):
     """How many late events were seen."""
 
     def all_but(self, count: float) -> float:
-        """The seconds within which all of them came but `count`."""
+        """Return the seconds within which all late events came, except some.
+
+        Args:
+            count: how many may have been later.
+        """
 
 
 @runtime_checkable

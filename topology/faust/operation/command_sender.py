@@ -186,4 +186,5 @@ def _best(results: list[Result]) -> Result:
 
 
 def who() -> str:
+    """Return the user and host that a command is recorded under."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
