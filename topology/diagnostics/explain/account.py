@@ -114,21 +114,23 @@ def fields_of(part: Any) -> dict[str, Any]:
 
 def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     """Explain a stream of a view. task: made of the view's rows, as they are durable."""
-    known = task.known(stream)
-    progress = task.progress(stream)
+    known = task.state.known(stream)
+    progress = task.state.progress(stream)
     last, waiting = last_of(progress), 0
     some: list[int] = []
     newest: Arrival | None = None
     if isinstance(progress, Progress):
         waiting = progress.waiting
-        some, newest = _waits(task.waits(stream))
+        some, newest = _waits(task.state.waits(stream))
     goes_on = (
-        isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
+        isinstance(progress, Progress)
+        and bool(waiting)
+        and can_go_on(task.state.ordering, progress)
     )
     here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
-    apart = passed(progress, last, here, context, task.ordering)
+    apart = passed(progress, last, here, context, task.state.ordering)
     there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
-    gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
+    gaps, ranges = missing(task.state.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))
     status = StreamStatus(
         task, stream, "unknown", progress, last, here[0] if here else None, waiting,
@@ -186,7 +188,7 @@ def _situation(
             return "released"
         if status.dead_first:
             return "dead"
-        return "settling" if task.ordering.kind == "monotonic" else "waiting"
+        return "settling" if task.state.ordering.kind == "monotonic" else "waiting"
     if apart.ahead:
         return "dead"
     if context.redelivering:

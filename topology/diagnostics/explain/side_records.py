@@ -40,14 +40,14 @@ class SideRecords:
 
         task: of the view; its rows say which dead events were put back. now: ms.
         """
-        mine, rows = _BelongsTo(task.view, stream), task.table
+        mine, rows = _BelongsTo(task.view, stream), task.state.table
         dead = [
             replace(each, again=rows.get(redriven_key(record.offset)) is not None)
             for record in filter(mine, self.dead)
             for each in _dead(record)
         ]
         failed = [each for record in filter(mine, self.errors) for each in _failed(record)]
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         # Another copy of one that no rebuild took in may have led to one since.
         late = [
             each

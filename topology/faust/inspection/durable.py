@@ -214,8 +214,8 @@ class DurableState:
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
         table.write(sorted(rows.items()))
         task = ViewTask(view, table)
-        if group is not None and task.positions.input is None:
-            task.positions.input = left_behind(table.get(COUNTS), group.offset)
+        if group is not None and task.state.positions.input is None:
+            task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
         return task
 
     async def away(
@@ -227,14 +227,16 @@ class DurableState:
         stream: only those of this one.
         """
         view = task.view
-        if not task.counts.redelivering:
+        if not task.state.counts.redelivering:
             return [], []
         topic = TopicPartition(view.redeliver_topic, partition)
         wanted = None if stream is None else stream.encode()
         tail = await self.end_of(
             topic,
-            lambda record: wanted in (None, record.key) and not task.positions.took(record.offset),
-            least=task.positions.redelivered,
+            lambda record: (
+                wanted in (None, record.key) and not task.state.positions.took(record.offset)
+            ),
+            least=task.state.positions.redelivered,
         )
         found: dict[tuple[str, int], PendingRedelivery] = {}
         for record in tail.records:

@@ -89,7 +89,7 @@ class _StreamInspection:
         found = [await self._account(first, likely, self._stream)]
         for number in others:
             task = await self._task(view, number)
-            own = task.positions.input
+            own = task.state.positions.input
             if (await self._inputs.input(view, number, own, self._stream)).seen:
                 found.append(await self._account(task, number, self._stream))
         return [each for each in found if each.situation != "unknown"] or found[:1]
@@ -104,10 +104,10 @@ class _StreamInspection:
     async def _known(self, task: ViewTask) -> list[str]:
         """The stream as the view knows it: its lanes, where it has lanes."""
         if task.view.split is None:
-            return [self._stream] if task.known(self._stream) else []
+            return [self._stream] if task.state.known(self._stream) else []
         sides = await self._sides()
         told = lanes_told(task.view, self._stream, (*sides.dead, *sides.errors))
-        return sorted({*lanes_of(task.table, self._stream), *told})
+        return sorted({*lanes_of(task.state.table, self._stream), *told})
 
     async def _sides(self) -> SideRecords:
         """What the side topics have that may be of the stream."""
@@ -126,14 +126,14 @@ class _StreamInspection:
         inputs = self._inputs
         # In this order, what is re-keyed in between is seen twice, rather than not at all.
         unkeyed = await inputs.unkeyed(view, stream)
-        source = await inputs.input(view, partition, task.positions.input, stream)
-        position = source.position(task.positions.input)
+        source = await inputs.input(view, partition, task.state.positions.input, stream)
+        position = source.position(task.state.positions.input)
         away, cut = await durable.away(task, partition, stream)
-        told = await pending(durable, view, partition, task.positions.commands)
+        told = await pending(durable, view, partition, task.state.positions.commands)
         sides = (await self._sides()).of(task, stream, durable.now)
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         held = isinstance(progress, Progress) and progress.held
-        head = next((event.sequence for event in task.waits(stream)), last_of(progress))
+        head = next((event.sequence for event in task.state.waits(stream)), last_of(progress))
         context = StreamContext(
             now=durable.now,
             partition=partition,

@@ -34,19 +34,19 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
             for number in range(each.of.partitions):
                 task = await durable.task(each, number, of_waiting)
                 source = TopicPartition(each.of.by_stream, number)
-                counts += task.counts
+                counts += task.state.counts
                 if task.halted:
                     halted[number] = task.halted
                 if source not in group.owners:
                     unassigned.append(number)
                 ledger.unread += await _unread(durable, source, task)
-                if task.counts.dead and task.waiting and dead is None:
+                if task.state.counts.dead and task.state.waiting and dead is None:
                     dead = await _dead(durable, ledger.unseen)
                 away: defaultdict[str, list[int]] = defaultdict(list)
-                gone, cut = await durable.away(task, number) if task.waiting else ([], [])
+                gone, cut = await durable.away(task, number) if task.state.waiting else ([], [])
                 ledger.unseen += cut
                 for event in gone:
-                    if event.stream in task.waiting:
+                    if event.stream in task.state.waiting:
                         away[event.stream].append(event.sequence)
                 for gap in open_gaps(task, number, away, (dead or {}).get(each.name, {})):
                     ledger.enter(gap)
@@ -59,7 +59,7 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
 async def _unread(durable: DurableState, source: TopicPartition, task: ViewTask) -> int:
     """How many offsets of its input a view has before it."""
     span = (await durable.span([source]))[source]
-    position = task.positions.input
+    position = task.state.positions.input
     if position is None:
         committed = (await durable.committed([source])).get(source)
         position = span.first if committed is None else committed.offset

@@ -56,7 +56,7 @@ async def _looked(
     span = (await durable.span([source]))[source]
     position, low, high = after.offset, before.taken.events, after.taken.events
     lag = max(0, span.end - max(position, span.first))
-    if (own := task.positions.input) is not None:
+    if (own := task.state.positions.input) is not None:
         position, lag = own, max(0, span.end - max(own, span.first))
         between = await _between(durable, view.of, source, own, after.offset)
         events = None if between is None else between.events
@@ -64,7 +64,7 @@ async def _looked(
         if between is not None and own < after.offset:
             # Between its position and the others' there is a marker for each transaction.
             lag = between.records + max(0, span.end - after.offset)
-    positions = task.positions
+    positions = task.state.positions
     if positions.missed is not None:
         low, high = low - positions.missed, high - positions.missed
     elif positions.began is not None:
@@ -73,7 +73,7 @@ async def _looked(
         low, high = came_since(positions.began, position, low, high, events)
     return PartitionTally(
         number,
-        task.counts,
+        task.state.counts,
         position,
         lag,
         own is not None,

@@ -26,8 +26,8 @@ def context_of(
 ) -> dict[str, object]:
     """The fields of StreamContext that what is kept has something to say of."""
     topology, found = kept.topology, sides(kept, stream).of(task, stream, now)
-    progress = task.progress(stream)
-    head = next((event.sequence for event in task.waits(stream)), last_of(progress))
+    progress = task.state.progress(stream)
+    head = next((event.sequence for event in task.state.waits(stream)), last_of(progress))
     held = isinstance(progress, Progress) and progress.held
     return {
         "now": now,
@@ -60,7 +60,7 @@ def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[PendingRedelivery, .
     """The stream's events in the redelivery topic, each once: it may have gone again."""
     view = task.view
     found: dict[int, PendingRedelivery] = {}
-    for record in kept.topics[view.redeliver_topic][task.positions.redelivered :]:
+    for record in kept.topics[view.redeliver_topic][task.state.positions.redelivered :]:
         if record.key == stream.encode():
             for event in revive(view, [record], 0):
                 attempt = getattr(event, "attempt", 0)
