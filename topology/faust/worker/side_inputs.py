@@ -28,7 +28,7 @@ class SideInputs:
 
     def __init__(self, reader: Reader, task: ViewTask, partition: int) -> None:
         self._reader = reader
-        view, positions = task.view, task.positions
+        view, positions = task.view, task.state.positions
         self._commands_topic = TopicPartition(view.commands_topic, partition)
         self._again_topic = TopicPartition(view.redeliver_topic, partition)
         self._commands: list[Message] = []

@@ -147,7 +147,7 @@ class StreamStep(Step):
             async def work() -> None:
                 name = view.view.name
                 again = self._side_inputs[name].take_redeliveries(now)
-                back = view.take_back(again, now) if again else ()
+                back = view.take_redeliveries(again, now) if again else ()
                 until = due_by.get(name) if due_by else None
                 if view.view.is_async:
                     await view.arun(events, unit, until, back)
@@ -241,7 +241,7 @@ class StreamStep(Step):
 
     @property
     def halted(self) -> bool:
-        return self.task.apart and all(v.positions.halted for v in self.task.views.values())
+        return self.task.apart and all(v.state.positions.halted for v in self.task.views.values())
 
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(*source) if unit is None else unit

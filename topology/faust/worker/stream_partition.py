@@ -116,7 +116,7 @@ class StreamPartition(Partition):
     async def _standalone(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
         step = self._step({view.name: table}, start, None, apart=True)
         if table.get(COUNTS) is None and start:
-            step.task.views[view.name].positions.began = start
+            step.task.views[view.name].state.positions.began = start
         return await self._run_standalone(view, step, start, writer)
 
     async def _run_standalone(
@@ -172,7 +172,7 @@ class StreamPartition(Partition):
         writer = self._context.writer(self.source, name)
         try:
             await writer.start()
-            start = task.positions.input
+            start = task.state.positions.input
             assert start is not None
             step = self._step({}, start, None, apart=True)
             step.task.views[name] = task
