@@ -15,7 +15,8 @@ from topology.diagnostics.explain import (
     tally,
 )
 from topology.engine.intake import IntakeCounts
-from topology.faust.inspection.durable import DurableState, Group
+from topology.faust.inspection.consumer_group import ConsumerGroup
+from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.origin import original
@@ -34,7 +35,7 @@ class _Between(NamedTuple):
 
 
 async def partition_tally(
-    durable: DurableState, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: ConsumerGroup, view: View, number: int, exactly: bool
 ) -> PartitionTally:
     """A view's counts in one partition, taken again as long as they do not add up."""
     for left in reversed(range(TRIES)):
@@ -46,7 +47,7 @@ async def partition_tally(
 
 
 async def _looked(
-    durable: DurableState, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: ConsumerGroup, view: View, number: int, exactly: bool
 ) -> PartitionTally:
     """One look. The counts are of a moment between the group's offset before and after."""
     source = TopicPartition(view.of.by_stream, number)

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from topology.declaration.policies.gap import Ask
 from topology.diagnostics.explain import Account, PendingRedelivery, StreamContext, account
-from topology.diagnostics.explain.side_records import SideRecords, requested, wanted
+from topology.diagnostics.explain.side_filters import side_filters
+from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
 from topology.engine.redelivery import not_before, revive
 from topology.engine.view_task import ViewTask
@@ -52,7 +53,7 @@ def sides(kept: DriverStorage, stream: str) -> SideRecords:
     """The records of the side topics that may be of a stream."""
     topology = kept.topology
     found: dict[str, list[Message]] = {}
-    for name, mine in wanted(stream).items():
+    for name, mine in side_filters(stream).items():
         records = kept.topics[getattr(topology, f"{name}_topic")]
         found[name] = [record for record in records if mine(record)]
     return SideRecords(**found)  # type: ignore[arg-type]
