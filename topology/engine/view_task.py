@@ -86,8 +86,10 @@ class ViewTask(ViewParts):
         return float("inf") if self.halted else self.state.retries.next
 
     def take_redeliveries(self, records: Sequence[Message], now: int) -> list[Event]:
-        """The events of records of the redelivery topic that `RedeliveryQueue.take` returned, for the step that
-        follows."""
+        """Return the events of redelivery records, for the step that follows.
+
+        records: what `RedeliveryQueue.take` returned. now: the wall clock (ms).
+        """
         back = revive(self.view, records, now, self.foreign)
         return [event for event in back if not event.was_dead or self.redriven.take(event)]
 
