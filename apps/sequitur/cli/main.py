@@ -10,6 +10,7 @@ from sequitur.cli.group import SETTINGS, Lazy, LazyGroup
 from sequitur.cli.statuses import CANNOT, DONE, STOPPED
 
 COMMANDS = {
+    "new": Lazy("sequitur.new.command", "Write a project that runs, with a test."),
     "demo": Lazy("sequitur.demo.command", "Run everything here over the flights of a year."),
     "broker": Lazy("sequitur.broker", "Run a Kafka broker on this machine."),
     "materialize": Lazy(
