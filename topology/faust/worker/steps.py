@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from topology.engine.commands.execute import obey
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import encode_taken
+from topology.engine.intake import encode_intake
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.worker_clock import wall
@@ -101,7 +101,7 @@ class RekeyStep(Step):
 
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(*source) if unit is None else unit
-        unit.next_offset, unit.taken = position, encode_taken(self.task.taken)
+        unit.next_offset, unit.intake = position, encode_intake(self.task.intake)
         return unit
 
 
@@ -147,7 +147,7 @@ class StreamStep(Step):
             async def work() -> None:
                 name = view.view.name
                 again = self._side_inputs[name].take_redeliveries(now)
-                back = view.take_back(again, now) if again else ()
+                back = view.take_redeliveries(again, now) if again else ()
                 until = due_by.get(name) if due_by else None
                 if view.view.is_async:
                     await view.arun(events, unit, until, back)
@@ -241,7 +241,7 @@ class StreamStep(Step):
 
     @property
     def halted(self) -> bool:
-        return self.task.apart and all(v.positions.halted for v in self.task.views.values())
+        return self.task.apart and all(v.state.positions.halted for v in self.task.views.values())
 
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(*source) if unit is None else unit

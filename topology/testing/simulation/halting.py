@@ -27,7 +27,7 @@ class ObeyingRunner(PartitionRunner):
         # All of them are to be looked after between two steps.
         self.rebuilders = list(task.views.values())
         for name, view in list(task.views.items()):
-            at = view.positions.input
+            at = view.state.positions.input
             if at is None or (view.halted is None and at == task.position):
                 task.admit(name, view)
             else:
@@ -48,7 +48,7 @@ class ObeyingRunner(PartitionRunner):
         return super().busy or any(self._commands(view) for view in self.rebuilders)
 
     def _leaves(self, name: str, view: ViewTask) -> None:
-        at = view.positions.input
+        at = view.state.positions.input
         assert at is not None
         apart = self.apart[name] = StreamTask(
             self.world.topology, self.source, self.place[1], {}, position=at, apart=True
@@ -58,9 +58,9 @@ class ObeyingRunner(PartitionRunner):
     def _commands(self, view: ViewTask) -> list[tuple[int, bytes | None]]:
         """(offset, value) of commands that are not carried out yet."""
         partition = self.world.log.partitions.get((view.view.commands_topic, self.place[1]))
-        if partition is None or partition.end <= view.positions.commands:
+        if partition is None or partition.end <= view.state.positions.commands:
             return []
-        found, _ = partition.read(view.positions.commands, 1 << 30)
+        found, _ = partition.read(view.state.positions.commands, 1 << 30)
         return [(at, out[1]) for at in found if (out := partition.records[at]) is not None]
 
     def _told(self) -> CommitUnit | None:
@@ -71,7 +71,7 @@ class ObeyingRunner(PartitionRunner):
                     unit = CommitUnit(*self.place, now=self.now)
                     for at, value in commands:
                         execute(view, decode_command(value), unit)
-                        view.positions.commands = at + 1
+                        view.state.positions.commands = at + 1
                     task.finish(unit)
                     return unit
         return None

@@ -12,7 +12,7 @@ from math import inf
 from topology.declaration.policies.late import RebuildStream
 from topology.declaration.source import Source
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.model.event import Event, Record
@@ -174,10 +174,10 @@ class PartitionRunner(Commits):
         self.rebuilders = [view for view in views if isinstance(view.view.late, RebuildStream)]
         if world.memory is not None:
             for view in views:
-                view.ordering = replace(view.ordering, portion=world.memory + 1)
+                view.state.ordering = replace(view.state.ordering, portion=world.memory + 1)
         if world.drain is not None:
             for view in task.views.values():
-                view.ordering = replace(view.ordering, drain=world.drain)
+                view.state.ordering = replace(view.state.ordering, drain=world.drain)
         return task
 
     def restore(self) -> Iterator[str]:
@@ -229,7 +229,7 @@ class PartitionRunner(Commits):
         unit, events = task.begin(records, now)
         self.unit = unit
         for view in task.views.values():
-            back = self.take_back(view, now) if view in self.redelivers else ()
+            back = self.take_redeliveries(view, now) if view in self.redelivers else ()
             if view.view.is_async:
                 complete(view.arun(events, unit, horizon, back))
             else:
@@ -278,9 +278,9 @@ class PartitionRunner(Commits):
 
     # -- redelivery
 
-    def away(self, view: ViewTask) -> Away:
+    def away(self, view: ViewTask) -> RedeliveryQueue:
         """What is in a view's redelivery topic and did not come again yet, as far as it shows."""
-        found = Away(view)
+        found = RedeliveryQueue(view)
         found.read(self.redeliveries(view), self.now)
         return found
 
@@ -288,11 +288,11 @@ class PartitionRunner(Commits):
         """The records of it."""
         place = (view.view.redeliver_topic, self.place[1])
         partition = self.world.log.partitions.get(place)
-        if partition is None or partition.end <= view.positions.redelivered:
+        if partition is None or partition.end <= view.state.positions.redelivered:
             return []
         return [
             Record(*place, at, out[0], out[1], out[3], out[2])
-            for at in range(view.positions.redelivered, partition.end)
+            for at in range(view.state.positions.redelivered, partition.end)
             if (out := partition.records[at]) is not None
         ]
 
@@ -306,9 +306,9 @@ class PartitionRunner(Commits):
         """When the next event comes again (ms)."""
         return self.away(view).next(self.now)
 
-    def take_back(self, view: ViewTask, now: int) -> list[Event]:
+    def take_redeliveries(self, view: ViewTask, now: int) -> list[Event]:
         """The events that come again by now."""
-        return view.take_back(self.away(view).take(now), now)
+        return view.take_redeliveries(self.away(view).take(now), now)
 
     def shows(self, view: ViewTask) -> bool:
         """Whether all that was written to a view's redelivery topic can be read."""
