@@ -32,14 +32,10 @@ COMMANDS = {
 def sequitur() -> None:
     """Run what belongs to a topology besides its workers.
 
-    Workers, and what inspects them, are commands of an app: faust -A MODULE --help
+    Workers, and what inspects them, are commands of an app: faust -A MODULE.
 
-    \b
-    Exit status:
-      0    done, or stopped in order
-      1    the answer is bad news
-      2    it could not be done; one line on stderr says why
-      130  a demo or a rebuild was stopped before its end
+    Exit status: 0 done, or stopped in order; 1 the answer is bad news; 2 it could
+    not be done, and one line says why; 130 stopped before its end.
     """
 
 
