@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
-from apps.local import home
-from apps.local.broker import Broker
-from apps.local.postgres import Postgres
-from apps.local.redis import Redis, server_file
+from checkout.postgres import Postgres
+from checkout.redis import Redis, server_file
+from sequitur.local import home
+from sequitur.local.broker import Broker
 from tests import quick_spark
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ for _name, _examples in (("fast", 50), ("thorough", 2000)):
         deadline=None,
         suppress_health_check=_SLOW,
     )
+# What tests start imports from this checkout, as they do.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(home.ROOT), str(home.ROOT / "apps"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 settings.load_profile(os.environ.get("SEQUITUR_HYPOTHESIS", "fast"))
 
 _QUICK = {
@@ -49,6 +54,7 @@ _QUICK = {
 
 # Set by the process that hands tests to xdist's workers, so that they share its broker.
 _ADDRESS = "SEQUITUR_TEST_BROKER"
+_SERVERS = {"broker", "postgres", "redis_server", "spark"}
 _run_broker = pytest.StashKey["_RunBroker"]()
 
 
@@ -91,7 +97,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the slow tests begin first, so that xdist's workers end at about the same time."""
+    """Mark what uses a server, and let it begin first: xdist's workers end at about one time."""
+    for item in items:
+        if _SERVERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("integration")
     items.sort(key=lambda item: item.get_closest_marker("integration") is None)
 
 
@@ -128,7 +137,7 @@ def redis_server() -> Iterator[Redis]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A Spark session with Kafka and Delta Lake, shared by this process's tests."""
-    from apps.spark_session import spark_session
+    from sequitur.spark.session import spark_session
 
     session = spark_session("tests", delta=True, settings=_QUICK)
     yield session

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apps.local.checks import pytest_arguments
-from apps.local.home import ROOT
+from checkout.checks import pytest_arguments
+from sequitur.local.home import ROOT
 from tests.progress import Progress
 
 TESTS = """

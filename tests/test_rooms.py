@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 
 
 def lint(folder: Path) -> tuple[int, str]:
@@ -16,7 +16,7 @@ def lint(folder: Path) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, "--no-cache", "--no-logo"],
         cwd=folder,
-        env={"PYTHONPATH": str(folder), "COLUMNS": "200"},
+        env={"PYTHONPATH": f"{folder}:{folder}/apps", "COLUMNS": "200"},
         capture_output=True,
         text=True,
     )
@@ -36,7 +36,7 @@ def test_no_room_imports_what_it_may_not() -> None:
         ("topology/sequencer/ring.py", "topology.sequencer.run", "No circles"),
         ("stores/db/clock.py", "stores.sinks.schema", "The rooms of stores"),
         ("stores/sinks/schema.py", "topology.engine.rows", "Stores know values"),
-        ("topology/engine/rows.py", "apps.local.home", "Nothing that is imported"),
+        ("topology/engine/rows.py", "sequitur.local.home", "Nothing that is imported"),
     ],
 )
 def test_an_arrow_that_is_added_is_found(

@@ -4,6 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from topology.declaration.describe import Description
 from topology.declaration.policies import (
+    ErrorPolicy,
+    GapTime,
+    Latenesses,
     adaptive,
     advance,
     ask,
@@ -54,11 +57,14 @@ __all__ = [
     "Delete",
     "Description",
     "Emit",
+    "ErrorPolicy",
     "Event",
+    "GapTime",
     "HandlerError",
     "Headers",
     "Inspected",
     "Inspector",
+    "Latenesses",
     "Malformed",
     "Message",
     "Output",

@@ -1,4 +1,4 @@
-"""`python -m apps.bench`, which scripts/bench runs after set-up."""
+"""`python -m bench`, which scripts/bench runs after set-up."""
 
 import argparse
 import signal
@@ -9,15 +9,16 @@ from types import FrameType
 
 from rich.console import Console
 
-from apps.bench.delivery.kept import PARTS
-from apps.bench.delivery.run import DeliveryOptions
-from apps.bench.delivery.run import run as run_delivery
-from apps.bench.engine import SCENARIOS, Options, run
-from apps.bench.peers.registry import PEERS
-from apps.bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
-from apps.bench.spark.run import SparkOptions
-from apps.bench.spark.run import run as run_spark
-from apps.local.home import HOME, ROOT, LocalError, locked
+from bench.delivery.kept import PARTS
+from bench.delivery.run import DeliveryOptions
+from bench.delivery.run import run as run_delivery
+from bench.engine import SCENARIOS, Options, run
+from bench.peers.registry import PEERS
+from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
+from bench.spark.run import SparkOptions
+from bench.spark.run import run as run_spark
+from sequitur.cli.signals import interrupted_by
+from sequitur.local.home import HOME, ROOT, LocalError, locked
 
 
 def _names(known: list[str]) -> Callable[[str], list[str]]:
@@ -108,6 +109,7 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the bench; return the exit status: 0 only where every output was right."""
     wanted = options(arguments)
+    interrupted_by()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

@@ -11,15 +11,15 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException
 
-from apps.bench.audit import audit, committed_values
-from apps.bench.cluster import Cluster
-from apps.bench.job import Guarantee, Job
-from apps.bench.peers.peer import Peer
-from apps.bench.programs import Program, start
-from apps.bench.results import Result, Sample
-from apps.bench.timing import Stalled, Timing, watch
-from apps.bench.workload import Message, Workload
-from apps.demo.processes import ChildFailed
+from bench.audit import audit, committed_values
+from bench.cluster import Cluster
+from bench.job import Guarantee, Job
+from bench.peers.peer import Peer
+from bench.programs import Program, start
+from bench.results import Result, Sample
+from bench.timing import Stalled, Timing, watch
+from bench.workload import Message, Workload
+from sequitur.demo.processes import ChildFailed
 
 PARTITIONS = 4
 FULL = 400_000

@@ -1,4 +1,4 @@
-"""What capture costs a producer: `python -m apps.bench.capture`.
+"""What capture costs a producer: `python -m bench.capture`.
 
 Writers, each a process of its own, insert orders into PostgreSQL, one a transaction, with and
 without capturing a message in it; then the same by two-phase commit, with the log in another
@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, make_url, text
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.two_phase.coordinator import Coordinator
@@ -110,7 +110,7 @@ def _write(
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and print a table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m apps.bench.capture", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.capture", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="each; default: %(default)s")
     options = parser.parse_args(arguments)
     print("| writers | transactions/s without capture | with | with, into another database |")

@@ -20,8 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from apps.bench.workload import Message
-from apps.demo.kafka import Kafka
+from bench.workload import Message
+from sequitur.demo.kafka import Kafka
 
 _TIMEOUT = 30.0
 _HELD = 15 * 60 * 1000

@@ -9,23 +9,15 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from apps.bench import machine, report
-from apps.bench.bench import Bench, sample
-from apps.bench.cluster import Cluster
-from apps.bench.peers.peer import Peer
-from apps.bench.peers.registry import PEERS, SEQUITUR
-from apps.bench.results import Result, Sample, load, save
-from apps.bench.scenarios import (
-    latency,
-    memory,
-    recovery,
-    throughput,
-    upsert,
-    views,
-    workers,
-)
-from apps.bench.scenarios.scenario import Scenario
-from apps.local.broker import Broker
+from bench import machine, report
+from bench.bench import Bench, sample
+from bench.cluster import Cluster
+from bench.peers.peer import Peer
+from bench.peers.registry import PEERS, SEQUITUR
+from bench.results import Result, Sample, load, save
+from bench.scenarios import latency, memory, recovery, throughput, upsert, views, workers
+from bench.scenarios.scenario import Scenario
+from sequitur.local.broker import Broker
 
 SCENARIOS = {
     module.SCENARIO.name: module.SCENARIO

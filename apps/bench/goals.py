@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from apps.bench.bench import FULL
-from apps.bench.results import Result
-from apps.bench.scenarios import memory, recovery, views, workers
+from bench.bench import FULL
+from bench.results import Result
+from bench.scenarios import memory, recovery, views, workers
 
 
 @dataclass(frozen=True, slots=True)

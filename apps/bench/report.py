@@ -7,9 +7,9 @@ from textwrap import fill
 from rich import box
 from rich.table import Table
 
-from apps.bench.goals import GOALS, Goal, verdicts
-from apps.bench.results import Figure, Result
-from apps.bench.scenarios.scenario import Column, Scenario
+from bench.goals import GOALS, Goal, verdicts
+from bench.results import Figure, Result
+from bench.scenarios.scenario import Column, Scenario
 
 NONE = "–"
 

@@ -1,6 +1,6 @@
 """Send events at a steady rate, each with the time at which it was sent.
 
-`python -m apps.bench.sender BROKER TOPIC RATE SECONDS STREAMS`; the field `at` is in ns.
+`python -m bench.sender BROKER TOPIC RATE SECONDS STREAMS`; the field `at` is in ns.
 """
 
 import sys

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from apps.bench.cluster import Cluster, Partition
+from bench.cluster import Cluster, Partition
 
 EVERY = 0.05
 """Seconds between two looks."""

@@ -1,4 +1,4 @@
-"""How fast the view-state stores are on this machine: `python -m apps.bench.view_stores`.
+"""How fast the view-state stores are on this machine: `python -m bench.view_stores`.
 
 Units of 4,000 rows, as a step writes them, over 200,000 streams; then reads of single rows, as of
 streams that are not in a view's cache. PostgreSQL and Redis run beside, on Unix sockets, with the
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from apps.local.postgres import Postgres
-from apps.local.redis import Redis
+from checkout.postgres import Postgres
+from checkout.redis import Redis
 from stores.view_state.stores import open_store
 
 UNIT, STREAMS, READS = 4000, 200_000, 5000
@@ -22,7 +22,7 @@ UNIT, STREAMS, READS = 4000, 200_000, 5000
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and print a table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m apps.bench.view_stores", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.view_stores", description=__doc__)
     parser.add_argument("--units", type=int, default=100, help="per store; default: %(default)s")
     options = parser.parse_args(arguments)
     print("| store | rows/s written | ms per unit, median and longest | µs per row read |")

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from apps.soak.clock import FILE as FILE  # first: it moves the clock
+from soak.clock import FILE as FILE  # first: it moves the clock
 from stores.view_state import rocksdb
 from topology import Emit, Event, Inspector, Topology, Upsert, redeliver, skip
 from topology.faust import compile

@@ -30,11 +30,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from apps.local.process import spawn
-from apps.soak import VIEWS
-from apps.soak.clock import set_clock
-from apps.soak.disk import SmallDisk
-from apps.soak.workload import Workload
+from sequitur.local.process import spawn
+from soak import VIEWS
+from soak.clock import set_clock
+from soak.disk import SmallDisk
+from soak.workload import Workload
 from topology.engine.positions import decode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.model.counts import decode_counts
@@ -97,7 +97,7 @@ class Soak:
             "SEQUITUR_INSTANCE": name,
             "SOAK_CLOCK": str(self._clock(name)),
         }
-        command = [sys.executable, "-m", "faust", "-A", "apps.soak", "worker", "-l", "info"]
+        command = [sys.executable, "-m", "faust", "-A", "soak", "worker", "-l", "info"]
         log = (self.folder / f"{name}.log").open("ab", buffering=0)
         self.began[name] = log.tell()
         self.workers[name] = worker = spawn(

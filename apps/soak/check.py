@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from apps.soak import VIEWS
-from apps.soak.workload import Workload
+from soak import VIEWS
+from soak.workload import Workload
 from stores.view_state.stores import open_store
 from stores.view_state.table import Store, TableError
 from topology.engine.rows import COUNTS, decode_progress

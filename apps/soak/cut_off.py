@@ -1,7 +1,7 @@
-"""`python -m apps.soak.cut_off STEP WHEN NUMBER …`: a materializer that kills itself (SIGKILL).
+"""`python -m soak.cut_off STEP WHEN NUMBER …`: a materializer that kills itself (SIGKILL).
 
-STEP: a method of the sink, WHEN: before or after, NUMBER: of its calls, from 1 on. The rest goes to
-the materializer.
+STEP: a method of the sink or its transaction, WHEN: before or after, NUMBER: of its calls, from 1
+on. The rest goes to the materializer.
 """
 
 import os
@@ -11,18 +11,19 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from apps.materializer import main
+from sequitur.materialize.command import main
 from stores.sinks.delta.sink import DeltaSink
 from stores.sinks.sql.sink import SqlSink
+from stores.sinks.sql.transaction import SqlTransaction
 
 SQL_STEPS = (
-    "_make_tables",
-    "_delete",
-    "_upsert",
-    "_save_progress",
-    "_save_positions",
-    "_save_dead",
-    "_save_batch",
+    "make_tables",
+    "delete",
+    "upsert",
+    "save_streams",
+    "save_positions",
+    "save_dead",
+    "save_batch",
     "apply",
 )
 DELTA_STEPS = ("_make_tables", "_begin", "_write_rows", "_save_dead", "_save_progress", "apply")
@@ -46,7 +47,11 @@ def killing(step: Callable[..., Any], when: str, number: int) -> Callable[..., A
 
 if __name__ == "__main__":
     name, when, number, *arguments = sys.argv[1:]
-    for sink in (SqlSink, DeltaSink):
-        if name in (SQL_STEPS if sink is SqlSink else DELTA_STEPS):
-            setattr(sink, name, killing(getattr(sink, name), when, int(number)))
+    for owner, steps in (
+        (SqlTransaction, SQL_STEPS[:-1]),
+        (SqlSink, SQL_STEPS[-1:]),
+        (DeltaSink, DELTA_STEPS),
+    ):
+        if name in steps:
+            setattr(owner, name, killing(getattr(owner, name), when, int(number)))
     sys.exit(main(arguments))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from apps.soak.chaos import SESSION, Soak
+from soak.chaos import SESSION, Soak
 
 ZOMBIE = "pause, a zombie wakes"
 LEAP = 6 * 3600.0

@@ -12,9 +12,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from apps.local.home import ROOT
-from apps.local.process import spawn, tail
-from apps.soak.cut_off import DELTA_STEPS, SQL_STEPS
+from sequitur.local.home import ROOT
+from sequitur.local.process import spawn, tail
+from soak.cut_off import DELTA_STEPS, SQL_STEPS
 
 PATIENCE = 300.0
 """Seconds for what a busy machine may need to start Spark and work a batch off."""
@@ -44,7 +44,9 @@ class Materializer:
     def start(self, *options: str, cut: tuple[str, str, int] | None = None) -> None:
         """Start it. cut: (step, before or after, which call), at which it kills itself."""
         self.status.unlink(missing_ok=True)
-        module = ["apps.materializer"] if cut is None else ["apps.soak.cut_off", *map(str, cut)]
+        module = (
+            ["sequitur.materialize.command"] if cut is None else ["soak.cut_off", *map(str, cut)]
+        )
         command = [sys.executable, "-m", *module, "--broker", self.broker, "--store", self.url]
         command += self.what or ["--topics", self.topic]
         command += ["--checkpoint", str(self.checkpoint), "--status", str(self.status)]

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
-from apps.soak.done import Done, Round, lasts, load, save
+from sequitur.cli.signals import interrupted_by
+from soak.done import Done, Round, lasts, load, save
 
 Run = Callable[[str, Path, int, int], Round]
 """(way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is wrong."""
@@ -34,10 +34,7 @@ class Soaking:
         """Do what the arguments say, with all that is kept in `home`; returns the exit status."""
         options = self._options(arguments)
 
-        def end(*_: FrameType | int | None) -> None:
-            raise KeyboardInterrupt
-
-        signal.signal(signal.SIGTERM, end)
+        interrupted_by(signal.SIGTERM)
         done = load(home / "done.json", options.seed)
         if options.fresh or done is None or done.harms >= options.harms:
             shutil.rmtree(home, ignore_errors=True)

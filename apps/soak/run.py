@@ -12,15 +12,15 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from types import FrameType
 
-from apps.local.broker import Broker
-from apps.local.home import HOME
-from apps.soak.chaos import Soak, let_work
-from apps.soak.check import check
-from apps.soak.done import Done, Round, lasts, load, save, table
-from apps.soak.harms import harm
-from apps.soak.workload import SHAPES, Workload, shaped
+from sequitur.cli.signals import interrupted_by
+from sequitur.local.broker import Broker
+from sequitur.local.home import HOME
+from soak.chaos import Soak, let_work
+from soak.check import check
+from soak.done import Done, Round, lasts, load, save, table
+from soak.harms import harm
+from soak.workload import SHAPES, Workload, shaped
 
 WORKERS = ("a", "b")
 BROKER = "broker killed"
@@ -126,10 +126,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()
 
-    def end(*_: FrameType | int | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    interrupted_by(signal.SIGTERM)
     home = HOME / "soak"
     state = home / "done.json"
     done = load(state, options.seed)

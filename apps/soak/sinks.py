@@ -17,15 +17,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from apps.demo.kafka import Kafka
-from apps.local.broker import Broker
-from apps.local.home import HOME
-from apps.local.postgres import Postgres
-from apps.local.process import tail
-from apps.soak.done import Done, Round, lasts, load, save, table
-from apps.soak.materializers import Materializer
-from apps.soak.views import PARTITIONS, TABLE, Views
-from stores.sinks.by_url import needs_spark, open_sink
+from checkout.postgres import Postgres
+from sequitur.cli.signals import interrupted_by
+from sequitur.demo.kafka import Kafka
+from sequitur.local.broker import Broker
+from sequitur.local.home import HOME
+from sequitur.local.process import tail
+from soak.done import Done, Round, lasts, load, save, table
+from soak.materializers import Materializer
+from soak.views import PARTITIONS, TABLE, Views
+from stores.sinks import needs_spark, open_sink
 
 KINDS = ("sqlite", "postgresql", "delta")
 _BATCH = ("--max-rows-per-trigger", "400")
@@ -91,7 +92,7 @@ def _harm(materializer: Materializer, chance: random.Random) -> str:
 
 def _check(url: str, views: Views) -> None:
     if needs_spark(url):
-        from apps.spark_session import spark_session
+        from sequitur.spark.session import spark_session
 
         spark_session("soak", delta=True)
     with open_sink(url) as sink:
@@ -119,10 +120,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()
 
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    interrupted_by(signal.SIGTERM)
     kinds = KINDS if options.store == "all" else (options.store,)
     home = HOME / "soak-sinks"
     state = home / "done.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from apps.soak import fold
+from soak import fold
 
 
 @dataclass(frozen=True)

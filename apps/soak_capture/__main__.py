@@ -1,4 +1,4 @@
-"""`python -m apps.soak_capture`: kills producers that capture, and the servers of their databases.
+"""`python -m soak_capture`: kills producers that capture, and the servers of their databases.
 
 Seeded, bounded, and resumable: what is stopped goes on behind the last round that passed. Rounds
 take turns: one database or two, with the shop in SQLite or PostgreSQL.
@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from apps.local.home import HOME
-from apps.local.postgres import Postgres
-from apps.soak.done import Round
-from apps.soak.rounds import Soaking
-from apps.soak_capture.place import Place
-from apps.soak_capture.producer import quiet
+from checkout.postgres import Postgres
+from sequitur.local.home import HOME
+from soak.done import Round
+from soak.rounds import Soaking
+from soak_capture.place import Place
+from soak_capture.producer import quiet
 
 WAYS = ("one, sqlite", "one, postgresql", "two, sqlite", "two, postgresql")
 PRODUCERS = 2
@@ -101,7 +101,7 @@ def _harm(
 
 
 SOAKING = Soaking(
-    "python -m apps.soak_capture",
+    "python -m soak_capture",
     __doc__,
     WAYS,
     harms=200,

@@ -8,7 +8,7 @@ from multiprocessing.process import BaseProcess
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.soak_capture.producer import PLACED, differences, engine_of, make_tables, produce
+from soak_capture.producer import PLACED, differences, engine_of, make_tables, produce
 from stores.two_phase.coordinator import Coordinator
 
 ORDERS = 300
@@ -16,7 +16,7 @@ ORDERS = 300
 
 # Not from this process, which may have threads; from one that has imported what producers need.
 _FORKING = get_context("forkserver")
-_FORKING.set_forkserver_preload(["apps.soak_capture.producer"])
+_FORKING.set_forkserver_preload(["soak_capture.producer"])
 
 
 class Place:

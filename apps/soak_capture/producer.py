@@ -28,9 +28,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from stores.db.sqlite_engine import begin_immediate
+from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Draft, Message
+from stores.outbox.message import START, Draft
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
 

@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from apps.local.broker import Broker
-from apps.local.home import HOME
-from apps.local.postgres import Postgres
-from apps.soak.done import Round
-from apps.soak.rounds import Soaking
-from apps.soak_delivery.fleet import (
+from checkout.postgres import Postgres
+from sequitur.local.broker import Broker
+from sequitur.local.home import HOME
+from soak.done import Round
+from soak.rounds import Soaking
+from soak_delivery.fleet import (
     INBOX_SERVER,
     LOG_SERVER,
     ORDERS_SERVER,
     WAREHOUSE_SERVER,
     Fleet,
 )
-from apps.soak_delivery.harms import harm
+from soak_delivery.harms import harm
 
 TWO = ", two databases on each side"
 WAYS = ("sqlite, http", "postgresql, http", "postgresql, kafka", f"postgresql, kafka{TWO}")

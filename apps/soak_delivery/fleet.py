@@ -13,20 +13,20 @@ from confluent_kafka.cimpl import NewTopic
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.local.broker import Broker
-from apps.local.home import LocalError
-from apps.local.kafka_probe import answers
-from apps.local.ports import HOST, free_port
-from apps.local.postgres import Postgres
-from apps.local.process import spawn
-from apps.running import TOKEN
-from apps.soak_delivery.part import INBOX, LOG, SEEN, make, seen
-from apps.warehouse import stock
-from apps.warehouse.orders import TOPIC, Orders
+from checkout.postgres import Postgres
+from sequitur.cli.running import TOKEN
+from sequitur.local.broker import Broker
+from sequitur.local.home import LocalError
+from sequitur.local.kafka_probe import answers
+from sequitur.local.ports import HOST, free_port
+from sequitur.local.process import spawn
+from soak_delivery.part import INBOX, LOG, SEEN, make, seen
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
 from stores.outbox.log import MessageLog
+from warehouse import stock
+from warehouse.orders import TOPIC, Orders
 
 LEASE = 2.0
 YOUNG = 15.0
@@ -115,7 +115,7 @@ class Fleet:
     def _command(self, name: str) -> list[str]:
         orders, log = self.urls[ORDERS_SERVER], self.urls[LOG_SERVER]
         warehouse, inbox = self.urls[WAREHOUSE_SERVER], self.urls[INBOX_SERVER]
-        part, kafka = "apps.soak_delivery.part", self.broker is not None
+        part, kafka = "soak_delivery.part", self.broker is not None
         if name in PRODUCERS:
             return [part, "produce", orders, log, f"{self.seed}-{name}-{self._began}"]
         if name in CONSUMERS:
@@ -123,9 +123,9 @@ class Fleet:
         if name in RELAYS:
             way = ["kafka"] if kafka else ["http", "--to", f"http://{HOST}:{self._port}"]
             options = ["--lease", f"{LEASE}", "--acknowledged", "10", "--page", "300"]
-            return ["apps.relay", *way, "--log", log, *options]
+            return ["sequitur.relay.command", *way, "--log", log, *options]
         way = ["feed", "--topic", TOPIC] if kafka else ["serve", "--port", str(self._port)]
-        return ["apps.cursor", *way, "--store", inbox, "--name", INBOX]
+        return ["sequitur.inbox.command", *way, "--store", inbox, "--name", INBOX]
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
@@ -229,7 +229,7 @@ class Fleet:
         """Resolve by command what a side left in doubt; whether nothing is in doubt any more."""
         deciding, name, server = SIDES[side]
         databases = ["--decisions", self.urls[deciding], "--participant"]
-        command = ["apps.two_phase", "resolve", *databases, f"{name}={self.urls[server]}"]
+        command = ["sequitur.two_phase", "resolve", *databases, f"{name}={self.urls[server]}"]
         until = time.monotonic() + seconds
         with (self.folder / "resolve.log").open("ab") as log:
             while time.monotonic() < until:

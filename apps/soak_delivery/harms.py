@@ -3,7 +3,7 @@
 import random
 import time
 
-from apps.soak_delivery.fleet import (
+from soak_delivery.fleet import (
     CONSUMERS,
     LEASE,
     PARTS,

@@ -1,7 +1,7 @@
 """The two parts of the soak that are its own: who places orders, and who works off the inbox.
 
-python -m apps.soak_delivery.part produce ORDERS-URL LOG-URL SEED
-python -m apps.soak_delivery.part consume WAREHOUSE-URL INBOX-URL BATCH
+python -m soak_delivery.part produce ORDERS-URL LOG-URL SEED
+python -m soak_delivery.part consume WAREHOUSE-URL INBOX-URL BATCH
 
 Where the two URLs differ, it is by two-phase commit.
 """
@@ -28,15 +28,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.warehouse import stock
-from apps.warehouse.orders import ORDERS, Orders
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
+from stores.inbox.consumer import NAP, run_consumer
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
-from stores.inbox.work import NAP, work
+from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
+from warehouse import stock
+from warehouse.orders import ORDERS, Orders
 
 INBOX, LOG = "warehouse", "log"
 """Names: of the inbox, and of it and the log as they take part in two-phase commit."""
@@ -136,7 +136,7 @@ def consume(url: str, inbox_url: str, batch: int, stopped: Event) -> None:
     """Deliver until it is told to stop."""
     inbox = Inbox(open_engine(inbox_url), INBOX, backoff=0.2, attempts=20)
     if url == inbox_url:
-        work(inbox, handle, stopped, batch=batch)
+        run_consumer(inbox, handle, stopped, batch=batch)
         return
     # The warehouse decides: what is processed is there before the stream's next message is free.
     coordinator = Coordinator(open_engine(url), {INBOX: inbox.engine})

@@ -1,6 +1,6 @@
 """Orders in one SQLite file, the warehouse in another, and a relay over HTTP between them.
 
-    python -m apps.warehouse --orders 500
+    python -m warehouse --orders 500
 
 places, changes and cancels orders while all of it runs, with some transactions rolled back and some
 messages failing at first; then compares the two files. The exit status is 0 if they agree, 1 if
@@ -21,20 +21,20 @@ from threading import Event, Thread
 
 from sqlalchemy import Connection
 
-from apps.arguments import Parser
-from apps.cursor.server import serve
-from apps.local.ports import HOST, free_port
-from apps.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
-from apps.relay.http_link import HttpLink
-from apps.relay.relay import Relay
-from apps.warehouse import stock
-from apps.warehouse.orders import Orders
+from sequitur.cli.arguments import Parser
+from sequitur.cli.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
+from sequitur.inbox.server import serve
+from sequitur.local.ports import HOST, free_port
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.relay import Relay
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
+from stores.inbox.consumer import run_consumer
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
-from stores.inbox.work import work
 from stores.locks.lease import Lease
+from stores.message import Message
+from warehouse import stock
+from warehouse.orders import Orders
 
 log = logging.getLogger("warehouse")
 
@@ -91,7 +91,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
     link = HttpLink("orders", f"http://{HOST}:{port}", token)
     lease = Lease(orders.engine, "relay orders", f"{os.getpid()}")
     relay = asyncio.create_task(Relay(orders.engine, orders.log, link, lease).run(stopped))
-    consumer = Thread(target=work, args=(inbox, handle, ended))
+    consumer = Thread(target=run_consumer, args=(inbox, handle, ended))
     consumer.start()
     try:
         undone = await asyncio.to_thread(trade, orders, number, chance)
@@ -113,7 +113,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
     parser = Parser(
-        prog="python -m apps.warehouse",
+        prog="python -m warehouse",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -5,7 +5,8 @@ from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.async_delivery import adelivery
 from stores.inbox.commands import parked, redrive, unpark
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import InboxError, Message
+from stores.inbox.message import InboxError
+from stores.message import Message
 
 __all__ = [
     "Inbox",

@@ -1,12 +1,11 @@
-"""A message as an inbox takes and gives it, and what is wrong with one."""
+"""What an inbox says of the messages that it was given, and why it may not take one."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from stores.message import HIGHEST, Message
 from topology.model.printable import printable
 
-HIGHEST = 2**63 - 1
-"""The highest sequence there is."""
 LENGTH = 1_000
 BYTES = 2_000
 """Characters, and bytes, of a topic, stream or kind: PostgreSQL's indices have room for no more."""
@@ -16,33 +15,8 @@ class InboxError(RuntimeError):
     """An inbox cannot do what it was asked for; the text names the thing and the remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a stream.
-
-    topic: streams of two topics are two, whatever their ids. sequence: from 1 on, without a gap,
-    in a contiguous inbox. headers: text by name. epoch: of output records, how often their stream
-    was built anew. void: there is no message of this sequence and will be none; it is passed in its
-    turn, and nothing is delivered.
-    """
-
-    topic: str
-    stream: str
-    sequence: int
-    kind: str | None
-    content: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-    epoch: int = 0
-    void: bool = False
-
-    @property
-    def value(self) -> bytes:
-        """The content, as the sequencer compares it."""
-        return self.content
-
-
 @dataclass(slots=True)
-class Received:
+class ReceiveResult:
     """What became of messages that were received; all but the refused ones are acknowledged by it.
 
     stored: are in the inbox now. duplicates: were received before. conflicts: of them, those that
@@ -70,7 +44,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedStream:
     """A stream that was set aside: the message at its head failed `attempts` times.
 
     messages: how many wait in it, the failed one included.
@@ -100,6 +74,8 @@ def mistyped(message: Message) -> str | None:
 
 def fault(message: Message, first: int) -> str | None:
     """Why a message can be of no stream, None if it can. first: the lowest sequence there is."""
+    if message.damage is not None:
+        return f"its log's row is damaged: {message.damage}"
     for what, text in (("topic", message.topic), ("stream", message.stream)):
         if not text:
             return f"the {what} is empty"

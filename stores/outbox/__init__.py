@@ -2,9 +2,10 @@
 
 from stores.db.engines import open_engine
 from stores.db.sqlite_engine import begin_immediate
+from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Draft, Message, MessageLogError, MessageRefused, Position
+from stores.outbox.message import START, Draft, MessageLogError, MessageRefused, Position
 
 __all__ = [
     "START",

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import orjson
 
+from stores.message import HIGHEST, Message
 from topology.model.printable import printable
 
 MAX_CONTENT = 1_000_000
@@ -17,8 +18,6 @@ MAX_STREAM = 1_000
 MAX_KIND = 200
 MAX_HEADERS = 16_000
 """Bytes, each: of a stream, of a kind, and of the headers as JSON."""
-HIGHEST = 2**63 - 1
-"""The highest sequence there is."""
 RESERVED = "sequitur-"
 """How the headers begin that the transfer adds."""
 
@@ -47,27 +46,6 @@ class Draft:
     kind: str | None
     content: Any
     headers: Mapping[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of a log.
-
-    id: ascending in the log, and with `sequence` in each stream; ids may be missing, and a lower
-    one may become visible after a higher one. sequence: 1, 2, 3 … within (topic, stream), none
-    missing. captured_at: seconds since 1970. damage: what is wrong with its row, if that was
-    changed by other means than a log's; such a message cannot be sent.
-    """
-
-    id: int
-    topic: str
-    stream: str
-    sequence: int
-    kind: str | None
-    content: bytes
-    headers: Mapping[str, str]
-    captured_at: float
-    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +99,7 @@ def read_row(row: Sequence[Any]) -> Message:
             found = None
     if isinstance(content, bytearray | memoryview):
         content = bytes(content)
-    message = Message(id, topic, stream, sequence, kind, content, found, at)
+    message = Message(topic, stream, sequence, kind, content, found, id=id, captured_at=at)
     types = topic.__class__, stream.__class__, sequence.__class__, content.__class__, at.__class__
     if types == _TYPES and (kind is None or kind.__class__ is str) and found.__class__ is dict:
         return message
@@ -130,7 +108,7 @@ def read_row(row: Sequence[Any]) -> Message:
         return message
     topic, stream = (each if isinstance(each, str) else repr(each) for each in (topic, stream))
     number = sequence if isinstance(sequence, int) else 0
-    return Message(id, topic, stream, number, None, b"", {}, 0.0, reason)
+    return Message(topic, stream, number, None, b"", {}, id=id, damage=reason)
 
 
 _TYPES = (str, str, int, bytes, float)

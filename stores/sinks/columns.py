@@ -21,7 +21,7 @@ Python type per kind, the same for every store.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -178,3 +178,10 @@ def as_json(value: Any) -> str:
 def shown(value: Any) -> str:
     """A value in a reason, not too long."""
     return printable(repr(value), 100)
+
+
+def sql_type(kind: Kind, types: Mapping[Kind, str]) -> str:
+    """The type of a column. `types[Decimal]` says how many digits a number has."""
+    if isinstance(kind, Digits):
+        return types[Decimal].format(kind.precision, kind.scale)
+    return types[kind]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from stores.sinks.sink import StoreError
+from stores.sinks.errors import StoreError
 from topology.model.printable import printable
 
 ROWS, DAYS = "SEQUITUR_DEAD_ROWS", "SEQUITUR_DEAD_DAYS"

@@ -13,9 +13,10 @@ import orjson
 
 from stores.sinks import fast_path
 from stores.sinks.columns import INT_MAX, INT_MIN, Refused, shown
+from stores.sinks.errors import StoreError
+from stores.sinks.records import Applied, DeadRecord, OutputRecord, Position
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, refuse_nul
-from stores.sinks.sink import Applied, DeadRecord, OutputRecord, Position, StoreError
 
 FEW, MANY = 500, 10_000
 """Records that are decoded at a time. The few stay in the processor's cache until they are folded,

@@ -21,7 +21,8 @@ from stores.sinks.columns import (
     named,
     shown,
 )
-from stores.sinks.sink import DeclaredTable, StoreError
+from stores.sinks.errors import StoreError
+from stores.sinks.sink import DeclaredTable
 
 MAX_TABLES = 1_000
 MAX_COLUMNS = 900

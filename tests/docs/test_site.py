@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.local import docs
+from checkout import docs
 
 API = {
     "faust": "topology.faust",

@@ -29,10 +29,10 @@ from topology import (
     spill,
     wait,
 )
-from topology.diagnostics.explain import Around
+from topology.diagnostics.explain import StreamContext
 from topology.diagnostics.explain.passed import Passed, passed
 from topology.sequencer.progress import Progress, last_of
-from topology.testing.driver.explain import around_of
+from topology.testing.driver.explain import context_of
 
 STREAMS = "ab"
 ORDERS: dict[str, Any] = {
@@ -114,10 +114,10 @@ class Run:
         driver = self.driver
         task = driver._view("board")
         progress = task.progress(stream)
-        around = Around(**around_of(driver._kept, task, stream, now=driver.now))  # type: ignore[arg-type]
+        context = StreamContext(**context_of(driver._kept, task, stream, now=driver.now))  # type: ignore[arg-type]
         waits = {event.sequence for event in task.waits(stream)}
-        here = waits | {away.sequence for away in around.away}
-        return passed(progress, last_of(progress), here, around, task.ordering)
+        here = waits | {each.sequence for each in context.redelivering}
+        return passed(progress, last_of(progress), here, context, task.ordering)
 
     def check(self) -> None:
         driver = self.driver

@@ -2,10 +2,9 @@
 
 import re
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from topology.declaration.topology import Topology
+from topology.declaration.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,14 @@ class ViewDescription:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Everything a reader needs to know of a topology."""
+    """A topology as data; `str()` renders it as text.
+
+    Attributes:
+        name: the topology's name.
+        sources: its sources.
+        views: its views.
+        side_topics: the topics for what is malformed, late, failed and so on.
+    """
 
     name: str
     sources: tuple[SourceDescription, ...]
@@ -106,8 +112,8 @@ class Description:
         return "\n".join(dict.fromkeys(lines))
 
 
-def describe(topology: "Topology") -> Description:
-    """Describe a topology."""
+def describe(topology: Graph) -> Description:
+    """Describe the sources and views of a topology."""
     sources = tuple(
         SourceDescription(
             name=source.name,
@@ -149,6 +155,8 @@ def policy_name(policy: type) -> str:
 
 
 def _call(policy: Any) -> str:
+    if not is_dataclass(policy):
+        return f"{type(policy).__name__}(…)"
     values = ((each.name, getattr(policy, each.name), each.default) for each in fields(policy))
     arguments = ", ".join(
         f"{name}={_value(value)}"
@@ -159,7 +167,7 @@ def _call(policy: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    if is_dataclass(value):
+    if is_dataclass(value) or (callable(value) and not hasattr(value, "__name__")):
         return _call(value)
     if isinstance(value, float) and value == int(value):
         return str(int(value))

@@ -57,11 +57,17 @@ Sequence = Contiguous | Linked | Monotonic
 
 
 def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contiguous:
-    """Sequences are counting numbers from `start` in steps of `step` (at least 1).
+    """Order by counting numbers, without a gap.
 
-    jump: an event that is more sequences than that ahead of its stream cannot be: it goes to the
-    dead topic with the reason, and the stream goes on without it (10^12 unless given). Where a
-    stream is joined midway, its first event may have any sequence.
+    Args:
+        start: the first number of a stream.
+        step: the distance of neighbouring numbers, at least 1.
+        jump: the largest distance that an event can be ahead of its stream; 10^12 unless given. One
+            further ahead goes to the dead topic with the reason, and its stream goes on without it.
+            Where a stream is joined midway, its first event may have any sequence.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     if isinstance(start, bool) or not isinstance(start, int):
         raise DeclarationError(f"contiguous(start={start!r}): start must be an int")
@@ -81,11 +87,18 @@ def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contig
 
 
 def linked(previous: Field | Previous, first: Any = None) -> Linked:
-    """Each event names its predecessor, as document revisions do.
+    """Order by links: each event names its predecessor, as document revisions do.
 
-    previous: where its sequence is: a field path, `key()`, `header('name')`, or a function of the
-    event. The first event of a stream has none: null, missing, or equal to `first`. Sequences must
-    grow along the chain: numbers, times, or revisions such as '12-abc', whose number leads.
+    Sequences must grow along the chain: numbers, times, or revisions such as `12-abc`, whose number
+    leads.
+
+    Args:
+        previous: where the predecessor's sequence is: a field path, `key()`, `header("name")`, or a
+            function of the event.
+        first: the value that the first event of a stream has there, besides null or nothing at all.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
     if isinstance(previous, str | RecordKey | Header):
         getter(previous, "previous")
@@ -100,9 +113,16 @@ def linked(previous: Field | Previous, first: Any = None) -> Linked:
 
 
 def monotonic(settle: float) -> Monotonic:
-    """Times and other values that grow but do not count: in order after `settle` seconds.
+    """Order by times, or other values that grow but do not count.
 
-    An event waits so long from its arrival, and then is released together with everything lower.
+    An event waits from its arrival until it has settled, and is then released with everything
+    lower.
+
+    Args:
+        settle: seconds that an event waits.
+
+    Raises:
+        DeclarationError: `settle` is no such number.
     """
     if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 < settle < 1e10:
         raise DeclarationError(

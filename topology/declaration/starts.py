@@ -64,7 +64,14 @@ def first() -> First:
 
 
 def earliest_seen(after: float) -> EarliestSeen:
-    """For streams joined midway: wait `after` seconds, then begin with the lowest that came."""
+    """Begin a stream that is joined midway with the lowest sequence that came.
+
+    Args:
+        after: seconds to wait for it, from the stream's first arrival.
+
+    Raises:
+        DeclarationError: `after` is no such number.
+    """
     if isinstance(after, bool) or not isinstance(after, int | float) or not 0 < after < 1e10:
         raise DeclarationError(
             f"earliest_seen(after={after!r}): after must be a number of seconds above 0: how long "
@@ -74,7 +81,14 @@ def earliest_seen(after: float) -> EarliestSeen:
 
 
 def opened_by(*kinds: str) -> OpenedBy:
-    """Begin with the first event of one of these kinds; what waits below it is late."""
+    """Begin a stream with the first event of one of these kinds; events below it are late.
+
+    Args:
+        kinds: the kinds, at least one.
+
+    Raises:
+        DeclarationError: no kind is given, or one is no text.
+    """
     return OpenedBy(checked_kinds("opened_by", kinds))
 
 

@@ -11,9 +11,9 @@ from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
 from topology.declaration.linking import lenient_link
 from topology.declaration.policies import (
-    Adaptive,
     Full,
     Gap,
+    GapTime,
     Halt,
     OnError,
     OnLate,
@@ -38,13 +38,28 @@ _FULL: dict[type, Literal["redeliver", "halt"]] = {Redeliver: "redeliver", Halt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View(SideTopics):
-    """Declared by `Topology.view`.
+    """A view, as `Topology.views` has it.
 
-    accepts: the kinds it handles, None for all; others pass by in order. output: the topic of its
-    row changes. stateful: whether the handler takes the stream's own dictionary. is_async: whether
-    it has to be awaited. start: where a stream begins. closing: what closes it, if anything does.
-    lane: what splits it within the view; split: the same as one function. emitting: the topics of
-    its messages. timeout: seconds that the handler may take for an event.
+    Attributes:
+        name: the view's name.
+        topology: the topology's name.
+        of: the source it reads.
+        handler: the function from events to row changes and messages.
+        accepts: the kinds it handles, None for all; others pass by in order.
+        buffer: slots of each stream's ring.
+        gap: the policy about missing events.
+        full: the policy about events beyond the ring.
+        late: the policy about late events.
+        error: the policy about failed events.
+        tables: the declared read-store tables.
+        stateful: whether the handler takes the stream's own dictionary.
+        is_async: whether the handler has to be awaited.
+        start: where a stream begins.
+        closing: what closes a stream, None for nothing.
+        lane: what splits a stream within the view, None for nothing.
+        split: the same as one function of events.
+        emitting: the topics that the handler sends messages to.
+        timeout: seconds that the handler may take for an event.
     """
 
     name: str
@@ -93,9 +108,14 @@ class View(SideTopics):
         return f"{self.output}.commands"
 
     def stream_id(self, text: str) -> str:
-        """A stream's id as the view knows it, of a text as a person or a producer writes it.
+        """Read a stream's id, as a person or a producer writes it, into the view's own form.
 
-        In a view with lanes the text names a stream, or one lane of it as `stream|lane`.
+        Args:
+            text: a stream's id. In a view with lanes it names a stream, or one lane of it as
+                `stream|lane`.
+
+        Raises:
+            Malformed: the text is no such id.
         """
         if self.split is None or "|" not in text:
             return self.of.stream_id(text)
@@ -103,10 +123,10 @@ class View(SideTopics):
         return joined_lane(self.of.stream_id(stream), StreamIds().read(lane))
 
     @property
-    def adaptive(self) -> Adaptive | None:
+    def adaptive(self) -> GapTime | None:
         """How the view learns when to give a gap up, None if it does not."""
         after = self.gap.after if isinstance(self.gap, Skip) else None
-        return after if isinstance(after, Adaptive) else None
+        return None if isinstance(after, float) else after
 
     @property
     def ordering(self) -> Ordering:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from topology.declaration.policies.error import Halt, OnError, Park, Retry
+from topology.declaration.policies.error import Advance, ErrorPolicy, Halt, OnError, Park, Retry
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import described
@@ -57,6 +57,20 @@ def outcome(policy: OnError, retried: int) -> Outcome:
     if isinstance(policy, Halt):
         return Outcome("halt", held=True, halts=True)
     return Outcome("advance")
+
+
+def decided(policy: OnError, event: Event, error: BaseException, retried: int) -> Outcome:
+    """What is done about a failed event; a policy of the user's is asked for each."""
+    if not isinstance(policy, ErrorPolicy):
+        return outcome(policy, retried)
+    name = type(policy).__name__
+    try:
+        chosen = policy.on_error(event, error)
+    except Exception as wrong:
+        return Outcome(f"park, since {name} raised {printable(described(wrong))}", held=True)
+    if not isinstance(chosen, Advance | Retry | Park):
+        return Outcome(f"park, since {name} returned {printable(repr(chosen))}", held=True)
+    return outcome(chosen, retried)
 
 
 HEALED = "handled in a rebuild"

@@ -9,7 +9,8 @@ import orjson
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
-from topology.engine.failure import Failure, log_failure, outcome
+from topology.engine.failure import Failure, decided, log_failure
+from topology.engine.record_formatter import OUTPUT_LIMIT, RecordFormatter, too_large
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -23,13 +24,11 @@ from topology.model.changes import (
     each_of,
     text_bytes,
 )
-from topology.model.column_types import OPTIONS, TEXT_KEYS, alike_keys, encoded
+from topology.model.column_types import OPTIONS, TEXT_KEYS, alike_keys
 from topology.model.errors import HandlerError
 from topology.model.event import Event
 from topology.model.unwritable import unwritable
 
-OUTPUT_LIMIT = 1_000_000
-"""Bytes of a record: key, value and headers; Kafka's own default limit is a little more."""
 FEW = 16
 """Row changes and messages of one event that are not looked at together."""
 OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
@@ -47,7 +46,7 @@ class Handling:
     before → how often they were retried, this time included. states: stream → its dictionary after
     the step, for the streams that were handled. held: stream → the failure that sets it aside; its
     later events are not handled. without: the events that failed, and that their streams go on
-    without.
+    without. formatter: of the view's output records.
     """
 
     def __init__(
@@ -56,6 +55,7 @@ class Handling:
         unit: CommitUnit,
         state_of: Callable[[str], bytes | None],
         retried: Mapping[Event, int] = NEVER,
+        formatter: RecordFormatter | None = None,
     ) -> None:
         self.view = view
         self.unit = unit
@@ -66,7 +66,8 @@ class Handling:
         self.live: dict[str, Any] = {}
         self.processed = self.passed = self.failed = 0
         self.without: list[Event] = []
-        self.view_header = ("view", view.name.encode())
+        self.formatter = formatter or RecordFormatter(view)
+        self.has_lanes = self.formatter.has_lanes
         self.outputs: list[Out] = []
         self.topics: set[str] = set()
         self.named: set[str] = set()
@@ -168,19 +169,11 @@ class Handling:
                 told = unwritable(self.live, orjson.dumps)
                 raise HandlerError(f"the stream's state: {told}") from None
             if len(state) > OUTPUT_LIMIT:
-                raise _too_large("the stream's state", state)
+                raise too_large("the stream's state", state)
             if b"null" in state:
                 check_finite("the stream's state", self.live)
         if changes:
-            body = {
-                "view": self.view.name,
-                "stream": event.stream,
-                "sequence": event.sequence,
-            }
-            value = encoded(body, changes)
-            if len(value) > OUTPUT_LIMIT:
-                raise _too_large("the event's row changes", value)
-            self.say(event, event.stream, changes, value)
+            self.emit_changes(event, changes)
         if emits:
             if self.named:
                 self.view.emitting.name(self.named)
@@ -192,10 +185,9 @@ class Handling:
         if state is not None:
             self.states[event.stream] = state
 
-    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
-        """Take over an event's row changes. key, value: of the record that says them."""
-        headers = [self.view_header, ("sequence", b"%d" % event.sequence)]
-        self.outputs.append((key.encode(), value, self.unit.now, headers))
+    def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
+        """Take over an event's row changes."""
+        self.outputs.append(self.formatter.record(event, changes, self.unit.now))
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         """(which of the unit's outputs, topic, record) of a message."""
@@ -210,9 +202,10 @@ class Handling:
         if key is event.message.key and self.view.of.keyed:
             colocated = key is not None
         else:
-            colocated = key == event.stream
+            stream = self.formatter.own_stream(event) if self.has_lanes else event.stream
+            colocated = key == stream
             if key.__class__ is bytes:
-                colocated = key == event.stream.encode()
+                colocated = key == stream.encode()
             elif isinstance(key, str):
                 try:
                     key = key.encode()
@@ -242,7 +235,7 @@ class Handling:
 
         Returns whether events that follow have to be filtered from now on.
         """
-        what = outcome(self.view.error, self.retried.get(event, 0))
+        what = decided(self.view.error, event, error, self.retried.get(event, 0))
         text = log_failure(self.view, event, error, what.done, self.unit)
         if not what.held:
             self.failed += 1
@@ -289,10 +282,6 @@ def _check_size(topic: str, size: int, headers: list[tuple[str, bytes]]) -> None
             f"the message for topic {topic!r} has {size} bytes, key and headers included; "
             f"the limit is {OUTPUT_LIMIT}"
         )
-
-
-def _too_large(what: str, value: bytes) -> HandlerError:
-    return HandlerError(f"{what} has {len(value)} bytes; the limit is {OUTPUT_LIMIT}")
 
 
 def _written_otherwise(item: Emit) -> bytes:

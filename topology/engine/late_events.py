@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
+from topology.declaration.policies.late import RebuildStream
 from topology.engine.rows import LATE, encode_message, late_key, split_buffer_key
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row
@@ -21,11 +22,11 @@ class LateEvents:
             stream, sequence = split_buffer_key(key)
             self.streams.setdefault(stream, set()).add(sequence)
 
-    def take(self, result: Step, limit: int, step: int) -> tuple[list[Event], list[Row]]:
+    def take(self, result: Step, policy: RebuildStream, step: int) -> tuple[list[Event], list[Row]]:
         """Set the streams of a step's late events aside until they are rebuilt.
 
-        limit: late events per stream; there is no rebuilding one that has more. step: of sequences.
-        Returns the events beyond that, which are merely late, and the new rows.
+        step: of sequences. Returns the events that the policy rebuilds no stream for, which are
+        merely late, and the new rows.
         """
         late: list[Event] = []
         beyond: list[Event] = []
@@ -33,22 +34,23 @@ class LateEvents:
         changed = result.changed
         for event in result.late:
             stream, sequence = event.stream, event.sequence
-            pending = self.streams.setdefault(stream, set())
+            pending = self.streams.get(stream, ())
             if sequence in pending:
                 result.duplicates += 1
                 continue
             late.append(event)
             # Of a closed stream, which is not rebuilt, nothing changes.
-            if len(pending) >= limit or stream not in changed:
+            full = len(pending) >= policy.limit or stream not in changed
+            if full or not policy.wants(event):
                 beyond.append(event)
                 if stream in changed:
                     writable(changed, stream).restore_skipped([sequence], step)
                 continue
-            pending.add(sequence)
+            self.streams.setdefault(stream, set()).add(sequence)
             row = encode_message(event.message, event.arrived)
             rows.append((late_key(stream, sequence), row))
         for stream in {event.stream for event in late} & changed.keys():
-            writable(changed, stream).rebuild = tuple(sorted(self.streams[stream]))
+            writable(changed, stream).rebuild = tuple(sorted(self.streams.get(stream, ())))
         result.late = late
         return beyond, rows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from topology.declaration.policies.gap import Adaptive
+from topology.declaration.policies.gap_time import GapTime
 
 GROWTH = 1.05
 """The ratio of neighbouring bins."""
@@ -24,8 +24,6 @@ FORGOTTEN = 1 / 64
 GIVEN_UP_KEPT = 64
 """Gaps given up that are remembered, so that what comes of them can be learned from."""
 _LOG = math.log(GROWTH)
-_DOUBT = 1.65
-"""Standard deviations of doubt: one-sided, 95%."""
 
 
 class Lateness:
@@ -65,24 +63,28 @@ class Lateness:
                 return
         self.add(waited * GROWTH)
 
-    def after(self, policy: Adaptive) -> int:
-        """Milliseconds to hold a gap for, so that the policy's share of late events is given up.
-
-        The share is kept with a confidence of 95%; until there is enough for that it is `start`.
-        """
-        allowed = _allowed(self.weight * policy.wrong_skip)
-        if allowed is None:
+    def after(self, policy: GapTime) -> int:
+        """Milliseconds to hold a gap for, as the policy says, within its bounds."""
+        try:
+            chosen = policy.after(self)
+            found = None if chosen is None else round(chosen * 1000)
+        except Exception:
+            # It is asked after each batch: a mistake in it must not stop the view.
+            found = None
+        if found is None:
             return math.ceil(policy.start * 1000)
-        beyond = 0.0
-        found = 1.0
+        return min(max(found, math.ceil(policy.at_least * 1000)), math.ceil(policy.at_most * 1000))
+
+    def all_but(self, count: float) -> float:
+        """The seconds within which all late events came but `count`."""
+        beyond, found = 0.0, 1.0
         for number in sorted(self.bins, reverse=True):
             beyond += self.bins[number]
-            if beyond > allowed:
+            if beyond > count:
                 found = GROWTH**number
                 break
         # A gap is given up when its time has come: what is as late as that must still be in time.
-        after = math.floor(found) + 1
-        return min(max(after, math.ceil(policy.at_least * 1000)), math.ceil(policy.at_most * 1000))
+        return (math.floor(found) + 1) / 1000
 
     def encode(self) -> bytes:
         """The row of the sketch, as JSON."""
@@ -109,14 +111,3 @@ def merged(sketches: Iterable[Lateness]) -> Lateness:
             total.bins[number] = total.bins.get(number, 0.0) + weight
     total.weight = math.fsum(total.bins.values())
     return total
-
-
-def _allowed(expected: float) -> float | None:
-    """How many late events may have been beyond the time, of `expected` that are beyond in truth.
-
-    None if even none would be too few to tell. Of k seen, k + 1.65 √k + 3 may be the truth (95%).
-    """
-    if expected < 3:
-        return None
-    root = (-_DOUBT + math.sqrt(_DOUBT**2 + 4 * (expected - 3))) / 2
-    return root**2

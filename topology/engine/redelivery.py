@@ -172,6 +172,11 @@ def _delay(view: View, policy: Redeliver, ahead: int, attempt: int) -> int:
     It grows with each attempt in vain. And where sequences count, an event that is several rings
     off has that many of them to wait for.
     """
+    if policy.backoff is not None:
+        try:
+            return max(1, min(round(policy.backoff(attempt, ahead) * 1000), view.longest_away))
+        except Exception:
+            pass  # as where none is declared: a mistake in it must not stop the view
     order = view.of.sequence
     rings = (ahead - 1) // (view.buffer * order.step) if order.kind == "contiguous" else 1
     times = max(rings, 1 << min(attempt - 1, 32))

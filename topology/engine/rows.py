@@ -41,18 +41,22 @@ _SEQUENCE = struct.Struct(">Q")
 
 
 def progress_key(stream: str) -> bytes:
+    """Return the key of a stream's progress."""
     return b"p" + stream.encode()
 
 
 def buffer_key(stream: str, sequence: int) -> bytes:
+    """Return the key of an event that waits."""
     return b"b" + stream.encode() + b"\0" + _SEQUENCE.pack(sequence + _BIAS)
 
 
 def late_key(stream: str, sequence: int) -> bytes:
+    """Return the key of a late event whose stream is to be rebuilt."""
     return b"r" + buffer_key(stream, sequence)[1:]
 
 
 def redriven_key(offset: int) -> bytes:
+    """Return the key of a dead event that was put back."""
     return b"x" + _SEQUENCE.pack(offset)
 
 

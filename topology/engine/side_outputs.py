@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import orjson
 
 from topology.declaration.lanes import LANE, split_lane
-from topology.declaration.policies.late import RebuildStream, too_long
+from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.failure import Failure, position
-from topology.engine.lane_handling import own_stream
+from topology.engine.record_formatter import own_stream
 from topology.model.event import Event
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
@@ -20,7 +20,7 @@ from topology.sequencer.sequencer import Step
 def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
     """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
     name, policy = view.name, view.late
-    reason = too_long(policy.limit) if isinstance(policy, RebuildStream) else None
+    reason = policy.refusal if isinstance(policy, RebuildStream) else None
     tell_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(

@@ -150,6 +150,11 @@ class ViewState(Unloads):
                 self._states[stream] = self._find(stream)[1]
         return self._states[stream]
 
+    def epoch(self, stream: str) -> int:
+        """How often the stream was rebuilt."""
+        progress = self.progress(stream)
+        return progress.epoch if isinstance(progress, Progress) else 0
+
     def known(self, stream: str) -> bool:
         """Whether the view has seen the stream."""
         return stream in self.waiting or self.table.get(progress_key(stream)) is not None

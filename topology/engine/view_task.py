@@ -8,12 +8,11 @@ from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
 from topology.engine.closed_streams import ClosedStreams
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.epoch_handling import EpochHandling, epoch_handling_of
 from topology.engine.failure import Failure
 from topology.engine.handling import NEVER, Handling
-from topology.engine.lane_handling import handling_of
 from topology.engine.late_events import LateEvents
 from topology.engine.plausible import ALWAYS
+from topology.engine.record_formatter import RecordFormatter
 from topology.engine.redelivery import Foreign, redeliver, revive, set_aside
 from topology.engine.redriven_events import Redriven
 from topology.engine.resend_requests import asking_of
@@ -51,9 +50,7 @@ class ViewTask(ViewState):
         self._foreign: Foreign = []
         self._redriven = Redriven(view.name, table)
         self.late_events = LateEvents(table)
-        self._handling: type[Handling] = (
-            epoch_handling_of(view) if self.counts.rebuilt else handling_of(view)
-        )
+        self._formatter = RecordFormatter(view, self.epoch if self.counts.rebuilt else None)
         self._horizon: int | None = None
         self._split = _NOTHING
         self.closed = ClosedStreams(table)
@@ -122,7 +119,7 @@ class ViewTask(ViewState):
         again, if gaps may be given up. back: what `take_back` said. Retries go by `unit.now`.
         """
         result = self.order(events, unit, horizon, back)
-        handling = self._handle(result, unit)
+        handling = self.new_handling(unit)
         handling.run(result.ready)
         self.finish(result, handling, unit, back)
 
@@ -135,7 +132,7 @@ class ViewTask(ViewState):
     ) -> None:
         """One step with a handler that has to be awaited."""
         result = self.order(events, unit, horizon, back)
-        handling = self._handle(result, unit)
+        handling = self.new_handling(unit)
         await handling.arun(result.ready)
         self.finish(result, handling, unit, back)
 
@@ -172,11 +169,9 @@ class ViewTask(ViewState):
         self._retried = _heads(result.ready, attempts) if attempts else NEVER
         return result
 
-    def _handle(self, result: Step, unit: CommitUnit) -> Handling:
-        handling = self._handling(self.view, unit, self.state, self._retried)
-        if isinstance(handling, EpochHandling):
-            handling.changed = result.changed
-        return handling
+    def new_handling(self, unit: CommitUnit) -> Handling:
+        """What calls the handler for the events of one step."""
+        return Handling(self.view, unit, self.state, self._retried, self._formatter)
 
     def release(self, stream: str, *, anew: bool = False) -> bool:
         """Let a stream that is set aside go on in the next step. Returns whether it was.
@@ -218,7 +213,7 @@ class ViewTask(ViewState):
         if handling.without and isinstance(self.view.late, RebuildStream):
             note_failed(result.changed, handling.without)
         if late and isinstance(self.view.late, RebuildStream):
-            late, asked = self.late_events.take(result, self.view.late.limit, self.ordering.step)
+            late, asked = self.late_events.take(result, self.view.late, self.ordering.step)
         tell(self.view, result, late, unit)
         self.drains = result.unfinished
         # Progress comes before what it lets go: where a unit is not one transaction and only its
@@ -272,7 +267,7 @@ class ViewTask(ViewState):
     def rebuilt(self, stream: str, state: bytes | None) -> None:
         """A stream was rebuilt, and its own dictionary is another one now."""
         self.counts.rebuilt += 1
-        self._handling = epoch_handling_of(self.view)
+        self._formatter = RecordFormatter(self.view, self.epoch)
         self._states[stream] = state
 
     def _closed_rows(self, result: Step) -> list[Row]:

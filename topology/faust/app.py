@@ -14,9 +14,6 @@ from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
 from topology.faust.cli import register
-from topology.faust.inspection import audit_command as cli_audit
-from topology.faust.inspection.look_commands import register_looks
-from topology.faust.operation.topics_command import register_topics
 from topology.faust.settings import Settings
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.engine import Engine
@@ -67,7 +64,7 @@ class App(faust.App):
 
 
 def compile(topology: Topology, **settings: Any) -> App:
-    """The Faust app of a topology: `app = compile(topology)`, then `faust -A module worker`.
+    """Make a Faust app of a topology, for `faust -A module worker`.
 
     settings: those of `topology.faust.Settings`, and any of Faust's own (`broker_credentials`,
     `ssl_context`, `web_port` …), which are passed on. A source's inspector is the one that
@@ -123,9 +120,6 @@ def compile(topology: Topology, **settings: Any) -> App:
         await app.engine.heartbeat()
 
     register(app)
-    register_looks(app)
-    register_topics(app)
-    cli_audit.register(app)
     return app
 
 

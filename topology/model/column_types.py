@@ -72,10 +72,16 @@ KEY_TYPES = (str, int, float, bool, Decimal, datetime, date, bytes)
 
 
 def decimal(precision: int, scale: int) -> Digits:
-    """The type of a column of exact numbers: so many digits, of which `scale` are after the point.
+    """The type of a column of exact numbers. `Decimal` alone is `decimal(38, 18)`.
 
-    precision: 1 to 38. scale: 0 to `precision`. `Decimal` alone is `decimal(38, 18)`. Numbers are
-    never rounded: one that does not fit is refused. Raises DeclarationError.
+    Numbers are never rounded: one that does not fit is refused.
+
+    Args:
+        precision: the number of digits, from 1 to 38.
+        scale: how many of them are after the point, from 0 to `precision`.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     whole = precision.__class__ is int and scale.__class__ is int
     if not whole or not 1 <= precision <= MAX_PRECISION or not 0 <= scale <= precision:

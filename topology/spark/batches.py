@@ -8,7 +8,7 @@ from threading import Lock
 
 from pyspark.sql import DataFrame
 
-from stores.sinks.sink import OutputRecord, Sink
+from stores.sinks import OutputRecord, Sink
 from topology.declaration.topology import Topology
 from topology.engine.intake import Taken
 from topology.model.counts import Counts, saturated

@@ -23,12 +23,11 @@ from topology.engine.stream_task import malformed, unknown
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.spark.codec import Outcome, OutgoingRecord, encode_messages, encode_outcome
+from topology.spark.messages import messages_of
 from topology.spark.reference import Reference
 
 MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"
 """What a row's value is: messages of a stream, commands to it, or an outcome."""
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""What a batch of Arrow has; the timestamp in ms."""
 ROWS = "place string, packed binary"
 
 
@@ -41,17 +40,10 @@ class Inspection:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topology = self.reference.load()
         for batch in batches:
-            found = inspected(topology, _records(batch))
+            found = inspected(topology, messages_of(batch))
             columns = [pa.array([p for p, _ in found]), pa.array([v for _, v in found])]
             if found:
                 yield pa.RecordBatch.from_arrays(columns, names=["place", "packed"])
-
-
-def _records(batch: pa.RecordBatch) -> Iterator[Record]:
-    columns = (batch.column(name).to_pylist() for name in COLUMNS)
-    for topic, partition, offset, timestamp, key, value, headers in zip(*columns, strict=True):
-        found = tuple((each["key"], each["value"]) for each in headers) if headers else ()
-        yield Record(topic, partition, offset, key, value, found, timestamp)
 
 
 def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, bytes]]:

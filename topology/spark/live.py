@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stores.sinks.sink import Sink
+from stores.sinks import Sink
 from topology.declaration.environment import chosen_inspectors
 from topology.declaration.topology import Topology
 from topology.engine.intake import Taken
@@ -20,7 +20,8 @@ from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import BatchClock
 from topology.spark.fetching import FETCHING
-from topology.spark.inspecting import COLUMNS, ROWS, Inspection
+from topology.spark.inspecting import ROWS, Inspection
+from topology.spark.messages import COLUMNS
 from topology.spark.processor import OUTCOMES, StreamProcessor
 from topology.spark.reference import Reference, refer
 from topology.spark.settings import Settings

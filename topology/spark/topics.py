@@ -6,10 +6,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from topology.declaration.topology import Topology
+from topology.model.large import TOPIC_BYTES
 from topology.spark.settings import CannotRun
-
-MESSAGE_BYTES = 8 << 20
-"""max.message.bytes of the topics that are made, as with Faust."""
 
 
 def wanted(topology: Topology) -> dict[str, int]:
@@ -80,4 +78,4 @@ class Topics:
                 raise CannotRun(f"cannot create topic {name!r}: {detail}")
 
 
-_CONFIG = {"max.message.bytes": str(MESSAGE_BYTES), "cleanup.policy": "delete"}
+_CONFIG = {"max.message.bytes": str(TOPIC_BYTES), "cleanup.policy": "delete"}

@@ -1,13 +1,12 @@
 """The workers' view task over streams that are sorted, so that nothing needs to be waited for."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from topology.declaration.policies import LateTopic, Spill, Wait
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.handling import Handling
-from topology.engine.lane_handling import LaneHandling
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
@@ -38,16 +37,23 @@ Listen = Callable[[Event, list[Upsert | Delete], bytes], None]
 
 
 class _Listening(Handling):
-    """Says row changes to who listens; nobody writes them as records."""
+    """Gives row changes to who listens; nobody writes them as records."""
 
-    listen: Listen
+    def __init__(
+        self,
+        view: View,
+        unit: CommitUnit,
+        state_of: Callable[[str], bytes | None],
+        retried: Mapping[Event, int],
+        listen: Listen,
+    ) -> None:
+        super().__init__(view, unit, state_of, retried)
+        self._listen = listen
 
-    def say(self, event: Event, key: str, changes: list[Upsert | Delete], value: bytes) -> None:
-        self.listen(event, changes, value)
-
-
-class _ListeningLanes(LaneHandling, _Listening):
-    """The same in a view with lanes."""
+    def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
+        _, value, _, _ = self.formatter.record(event, changes, self.unit.now)
+        assert value is not None
+        self._listen(event, changes, value)
 
 
 class SortedView(ViewTask):
@@ -61,8 +67,10 @@ class SortedView(ViewTask):
         super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
         self.ordering = at_once(self.ordering)
         self.gaps: list[Gap] = []
-        listening = _Listening if view.split is None else _ListeningLanes
-        self._handling = type("Listening", (listening,), {"listen": staticmethod(listen)})
+        self._listen = listen
+
+    def new_handling(self, unit: CommitUnit) -> Handling:
+        return _Listening(self.view, unit, self.state, self._retried, self._listen)
 
     def order(
         self,

@@ -15,12 +15,12 @@ import orjson
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.error import Advance
+from topology.declaration.view import View
 from topology.engine.commands.stream_commands import moved
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.epoch_handling import EPOCH, EpochHandling, EpochLaneHandling
 from topology.engine.failure import Failure, Outcome, log_failure, log_healed
-from topology.engine.handling import OUTPUT_LIMIT
-from topology.engine.lane_handling import own_stream
+from topology.engine.handling import Handling
+from topology.engine.record_formatter import EPOCH, OUTPUT_LIMIT, RecordFormatter, own_stream
 from topology.engine.side_outputs import tell_late
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
@@ -67,17 +67,27 @@ async def rebuild_all(task: ViewTask, histories: Mapping[str, History], unit: Co
             rebuild(task, stream, history, unit)
 
 
-class _Again(EpochHandling):
-    """first: the events that were never handled before. failed_before: the sequences that failed
-    before, and stay failed if they do again. again: those of them that do."""
+class _Again(Handling):
+    """A stream's events handled again, in epoch `number`.
 
-    first: Collection[Event] = ()
-    failed_before: Collection[int] = ()
-    again: set[int]
-    number = 0
+    first: the events that were never handled before. failed_before: the sequences that failed
+    before, and stay failed if they do again. again: those of them that do.
+    """
 
-    def epoch(self, stream: str) -> int:
-        return self.number
+    def __init__(
+        self,
+        view: View,
+        unit: CommitUnit,
+        number: int,
+        first: Collection[Event],
+        failed_before: Collection[int],
+    ) -> None:
+        formatter = RecordFormatter(view, lambda _: number)
+        super().__init__(view, unit, lambda _: None, formatter=formatter)
+        self.number = number
+        self.first = first
+        self.failed_before = failed_before
+        self.again: set[int] = set()
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         outputs, topic, out = super().emitted(event, item)
@@ -94,10 +104,6 @@ class _Again(EpochHandling):
         done = Outcome("rebuild", held=True)
         self.held[event.stream] = Failure(event, done, described(error))
         return True
-
-
-class _AgainLanes(_Again, EpochLaneHandling):
-    """The same in a view with lanes."""
 
 
 class _Rebuild:
@@ -150,13 +156,13 @@ class _Rebuild:
         self.ready = replayed(task.ordering, handled)
         self.before = set(progress.failed)
         first = new | self.before.difference(progress.sent)
-        handling = self.handling = (_Again if view.split is None else _AgainLanes)(
-            view, self.own, lambda _: None
+        self.handling = _Again(
+            view,
+            self.own,
+            max(progress.epoch, self.history.written.epoch) + 1,
+            frozenset(event for event in self.ready if event.sequence in first),
+            self.before,
         )
-        handling.first = frozenset(event for event in self.ready if event.sequence in first)
-        handling.failed_before = self.before
-        handling.again = set()
-        handling.number = max(progress.epoch, self.history.written.epoch) + 1
 
     def _was_copy(self, sequence: int) -> bool:
         """Whether what is recorded as passed was a copy of what had been handled."""
@@ -229,7 +235,7 @@ class _Rebuild:
             if handling.view.split is not None:
                 body["lane"] = split_lane(first.stream)[1]
             body |= {"changes": [], EPOCH: handling.number}
-            headers = [handling.view_header, ("sequence", b"%d" % sequence)]
+            headers = [handling.formatter.view_header, ("sequence", b"%d" % sequence)]
             headers.append((EPOCH, b"%d" % handling.number))
         body["changes"] = [*stale, *body["changes"]]
         value = orjson.dumps(body)

@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass
 
-from apps.bench.delivery.filling import fill
-from apps.bench.delivery.stage import Stage, Stalled, is_empty, new_log
+from bench.delivery.filling import fill
+from bench.delivery.stage import Stage, Stalled, is_empty, new_log
 
 STALLED = 60.0
 """Seconds without progress."""

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine, text
 
-from apps.bench.delivery.stage import CONTENT
+from bench.delivery.stage import CONTENT
 from stores.outbox.log import MessageLog
 from stores.outbox.tables import MessageTables
 

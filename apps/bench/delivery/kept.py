@@ -6,9 +6,9 @@ from typing import Self
 
 import orjson
 
-from apps.bench.capture import Rate
-from apps.bench.delivery.backlog import Backlog
-from apps.bench.delivery.latency import Latency
+from bench.capture import Rate
+from bench.delivery.backlog import Backlog
+from bench.delivery.latency import Latency
 
 PARTS = ("captures", "latency", "backlog")
 

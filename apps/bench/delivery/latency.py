@@ -10,9 +10,9 @@ from threading import Event, Thread
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from apps.bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
+from bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message
+from stores.message import Message
 from stores.outbox.capture import Outbox
 
 STREAMS = 200
@@ -81,8 +81,8 @@ def latency(stage: Stage, count: int, rate: int) -> Latency:
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE produced (n BIGINT)"))
     consumer = _Consumer(consumers)
-    feed = ("apps.cursor", "feed", "--store", target, "--name", "bench", "--topic", topic,
-            "--broker", stage.broker.address)  # fmt: skip
+    feed = ("sequitur.inbox.command", "feed", "--store", target, "--name", "bench",
+            "--topic", topic, "--broker", stage.broker.address)  # fmt: skip
     with stage.process("relay-lat", *stage.relay(source)), stage.process("feed-lat", *feed):
         consumer.start()
         try:

@@ -2,10 +2,10 @@
 
 from textwrap import fill
 
-from apps.bench.capture import Rate
-from apps.bench.delivery.backlog import Backlog
-from apps.bench.delivery.latency import Latency
-from apps.bench.report import Grid, number
+from bench.capture import Rate
+from bench.delivery.backlog import Backlog
+from bench.delivery.latency import Latency
+from bench.report import Grid, number
 
 FORMS = ("none", "one", "two")
 RATE, P99 = 20_000, 250

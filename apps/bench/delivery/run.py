@@ -6,12 +6,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from apps.bench import machine
-from apps.bench.capture import captures
-from apps.bench.delivery.backlog import backlog
-from apps.bench.delivery.kept import PARTS, Kept
-from apps.bench.delivery.latency import latency
-from apps.bench.delivery.page import (
+from bench import machine
+from bench.capture import captures
+from bench.delivery.backlog import backlog
+from bench.delivery.kept import PARTS, Kept
+from bench.delivery.latency import latency
+from bench.delivery.page import (
     FORMS,
     backlog_grid,
     captures_grid,
@@ -19,7 +19,7 @@ from apps.bench.delivery.page import (
     latency_grid,
     page,
 )
-from apps.bench.delivery.stage import SETTINGS, Stage, stage
+from bench.delivery.stage import SETTINGS, Stage, stage
 
 WRITERS = (1, 16)
 """At a time, in turn."""

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from sqlalchemy import Engine
 
-from apps.local.broker import Broker
-from apps.local.postgres import Postgres
-from apps.local.process import spawn
+from checkout.postgres import Postgres
+from sequitur.local.broker import Broker
+from sequitur.local.process import spawn
 from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Position
@@ -89,7 +89,7 @@ class Stage:
 
     def relay(self, url: str) -> tuple[str, ...]:
         """The command of a relay of the log at `url`."""
-        return ("apps.relay", "kafka", "--log", url, "--broker", self.broker.address)
+        return ("sequitur.relay.command", "kafka", "--log", url, "--broker", self.broker.address)
 
 
 @contextmanager

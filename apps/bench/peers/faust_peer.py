@@ -8,7 +8,7 @@ from typing import Any
 
 import faust
 
-from apps.bench.job import job
+from bench.job import job
 
 work = job()
 app = faust.App(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from apps.local import jars, jvm
-from apps.local.home import HOME, LocalError
+from sequitur.local import jars, jvm
+from sequitur.local.home import HOME, LocalError
 
 VERSION = "4.1.0"
 SOURCE = Path(__file__).with_name("Resequence.java")

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from rocksdict import Options, Rdict, WriteBatch
 
-from apps.bench.job import Job, job
+from bench.job import Job, job
 
 Row = tuple[bytes, bytes | None]
 BATCH = 8000

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from apps.bench.job import GUARANTEES, Guarantee
+from bench.job import GUARANTEES, Guarantee
 
 
 def nothing() -> None:

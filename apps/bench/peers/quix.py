@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from apps.local.home import HOME, LOGS, LocalError
-from apps.local.process import spawn, tail
+from sequitur.local.home import HOME, LOGS, LocalError
+from sequitur.local.process import spawn, tail
 
 VERSION = "3.28.1"
 PROGRAM = Path(__file__).with_name("quix_peer.py")

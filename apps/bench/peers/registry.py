@@ -4,9 +4,9 @@ import sys
 from importlib.metadata import version
 from typing import Protocol
 
-from apps.bench.peers import kafka_streams, quix
-from apps.bench.peers.peer import Peer
-from apps.bench.programs import worker
+from bench.peers import kafka_streams, quix
+from bench.peers.peer import Peer
+from bench.programs import worker
 
 
 class Apart(Protocol):
@@ -22,11 +22,11 @@ def apart(name: str, title: str, its: Apart) -> Peer:
     return Peer(name, lambda: title, its.command, missing=its.missing, install=its.install)
 
 
-SEQUITUR = Peer("sequitur", lambda: "Sequitur", lambda: worker("apps.passthrough"))
+SEQUITUR = Peer("sequitur", lambda: "Sequitur", lambda: worker("passthrough"))
 LIMIT = Peer(
     "limit",
     lambda: "plain aiokafka + rocksdict loop (the practical limit)",
-    lambda: [sys.executable, "-m", "apps.bench.peers.limit"],
+    lambda: [sys.executable, "-m", "bench.peers.limit"],
 )
 KAFKA_STREAMS = apart(
     "kafka-streams", f"Kafka Streams {kafka_streams.VERSION}, JVM, one thread", kafka_streams
@@ -35,7 +35,7 @@ QUIX = apart("quix", f"Quix Streams {quix.VERSION}", quix)
 FAUST = Peer(
     "faust",
     lambda: f"stock faust-streaming {version('faust-streaming')}, one event at a time",
-    lambda: worker("apps.bench.peers.faust_peer"),
+    lambda: worker("bench.peers.faust_peer"),
     guarantees=("at_least_once",),
     # Made by Faust itself, they are sometimes not known in time; it then skips the first events.
     topics=("-progress-changelog", "-waiting-changelog"),

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from apps.bench.bench import FULL, Bench, Run, Wrong, sample
-from apps.bench.peers.registry import SEQUITUR
-from apps.bench.results import Sample, percentile
-from apps.bench.scenarios.scenario import Column, Scenario
+from bench.bench import FULL, Bench, Run, Wrong, sample
+from bench.peers.registry import SEQUITUR
+from bench.results import Sample, percentile
+from bench.scenarios.scenario import Column, Scenario
 
 Key = tuple[int, int]
 """An event: stream and sequence."""
@@ -48,7 +48,7 @@ def measure(bench: Bench) -> dict[str, float]:
         run.start(SEQUITUR.command(), SEQUITUR.name)
         run.ready(1)
         arguments = (job.broker, job.input, per_second, seconds, STREAMS)
-        command = [sys.executable, "-m", "apps.bench.sender", *map(str, arguments)]
+        command = [sys.executable, "-m", "bench.sender", *map(str, arguments)]
         sender = run.start(command, "sender")
         run.programs.remove(sender)
         try:

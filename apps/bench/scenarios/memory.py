@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator
 
-from apps.bench.bench import SETTLE, Bench, Run, sample
-from apps.bench.job import Job
-from apps.bench.peers.registry import SEQUITUR
-from apps.bench.programs import Program
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.bench.workload import Message, rounds
+from bench.bench import SETTLE, Bench, Run, sample
+from bench.job import Job
+from bench.peers.registry import SEQUITUR
+from bench.programs import Program
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
+from bench.workload import Message, rounds
 
 IDLE, WAITING = "idle streams", "waiting events"
 EACH = 20

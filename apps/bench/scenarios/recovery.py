@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 
-from apps.bench.bench import PARTITIONS, Bench, sample
-from apps.bench.programs import worker
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.bench.workload import rounds
+from bench.bench import PARTITIONS, Bench, sample
+from bench.programs import worker
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
+from bench.workload import rounds
 
 SUBJECT = "changelog of one view"
 # What a worker logs of each table: [2026-01-31 12:00:00,123] … restored x-changelog/0: 5 rows in …
@@ -31,7 +31,7 @@ def measure(bench: Bench) -> dict[str, float]:
     whether what was restored is right.
     """
     streams = bench.events
-    command = worker("apps.passthrough", "info")
+    command = worker("passthrough", "info")
     with bench.run("exactly_once") as run:
         bench.cluster.fill(run.job.input, rounds(streams, range(1, 2)))
         first = run.start(command, "worker", SEQUITUR_INSTANCE="worker")

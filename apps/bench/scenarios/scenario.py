@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from apps.bench.bench import Bench
-from apps.bench.results import Sample
+from bench.bench import Bench
+from bench.results import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from apps.bench.bench import Bench, sample
-from apps.bench.job import GUARANTEES, Guarantee
-from apps.bench.peers.peer import Peer
-from apps.bench.peers.registry import PEERS
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
+from bench.bench import Bench, sample
+from bench.job import GUARANTEES, Guarantee
+from bench.peers.peer import Peer
+from bench.peers.registry import PEERS
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
 
 
 def run(bench: Bench) -> Iterator[Sample]:

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from apps.bench.bench import Bench, sample
-from apps.bench.peers.registry import KAFKA_STREAMS, SEQUITUR
-from apps.bench.programs import worker
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
+from bench.bench import Bench, sample
+from bench.peers.registry import KAFKA_STREAMS, SEQUITUR
+from bench.programs import worker
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
 
 
 def run(bench: Bench) -> Iterator[Sample]:
     """Sequitur, and Kafka Streams with the same handler in Java."""
     if SEQUITUR.name in bench.peers:
-        command = worker("apps.bench.topologies.upsert")
+        command = worker("bench.topologies.upsert")
         yield sample(SEQUITUR.name, lambda: measure(bench, command))
     if KAFKA_STREAMS.name in bench.peers:
         yield sample(KAFKA_STREAMS.name, lambda: measure(bench, KAFKA_STREAMS.command()))

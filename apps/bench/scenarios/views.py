@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from apps.bench.bench import Bench, sample
-from apps.bench.programs import worker
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
+from bench.bench import Bench, sample
+from bench.programs import worker
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
 
 ONE, THREE = "one view", "three views"
 
@@ -22,7 +22,7 @@ def measure(bench: Bench, views: int) -> dict[str, float]:
     with bench.run("exactly_once", outputs=[f"out{number}" for number in range(views)]) as run:
         run.read(bench.topic(work))
         outputs = ",".join(run.outputs)
-        command = worker("apps.bench.topologies.views")
+        command = worker("bench.topologies.views")
         run.start(command, "views", TOPOLOGY=run.job.group, OUTPUTS=outputs)
         timing = run.watch(work.events * views)
         run.stop()

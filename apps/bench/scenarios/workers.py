@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from apps.bench.bench import Bench, sample
-from apps.bench.peers.registry import SEQUITUR
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
+from bench.bench import Bench, sample
+from bench.peers.registry import SEQUITUR
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
 
 ONE, TWO = "one worker", "two workers"
 

@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterator
 from uuid import uuid4
 
-from apps.bench.bench import FULL, PARTITIONS, Bench, sample
-from apps.bench.goals import Goal
-from apps.bench.results import Sample, percentile
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.bench.spark.records import record
-from apps.bench.spark.stores import measured
+from bench.bench import FULL, PARTITIONS, Bench, sample
+from bench.goals import Goal
+from bench.results import Sample, percentile
+from bench.scenarios.scenario import Column, Scenario
+from bench.spark.records import record
+from bench.spark.stores import measured
 
 RATE = 20
 """Records a second."""

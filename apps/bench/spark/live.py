@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from apps.bench.bench import FULL, Bench, Run, sample
-from apps.bench.goals import Goal
-from apps.bench.programs import worker
-from apps.bench.results import Sample
-from apps.bench.scenarios.latency import figures, in_order, read
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.bench.workload import Workload
+from bench.bench import FULL, Bench, Run, sample
+from bench.goals import Goal
+from bench.programs import worker
+from bench.results import Sample
+from bench.scenarios.latency import figures, in_order, read
+from bench.scenarios.scenario import Column, Scenario
+from bench.workload import Workload
 
 STREAMS = 5000
 RATE = 200
@@ -17,7 +17,7 @@ RATE = 200
 SECONDS = 30.0
 BATCHES = 10
 """Into which Spark cuts the workload, about."""
-TOPOLOGY = "apps.bench.topologies.views"
+TOPOLOGY = "bench.topologies.views"
 SUBJECTS = ("spark", "faust")
 
 
@@ -53,9 +53,7 @@ def _latency(bench: Bench, subject: str) -> dict[str, float]:
         bench.cluster.fill(job.input, [(b"-1", b'{"stream":-1,"seq":1,"at":0}')])
         run.until(lambda: _written(run) > 0, "nothing is written")
         arguments = (job.broker, job.input, RATE, seconds, STREAMS)
-        sender = run.start(
-            [sys.executable, "-m", "apps.bench.sender", *map(str, arguments)], "sender"
-        )
+        sender = run.start([sys.executable, "-m", "bench.sender", *map(str, arguments)], "sender")
         run.programs.remove(sender)
         try:
             seen = {event: now for event, _, now in in_order(run, total + 1) if event[0] >= 0}
@@ -76,7 +74,7 @@ def _start(run: Run, subject: str, size: int) -> None:
     commands: dict[str, Callable[[], Sequence[str]]] = {
         "faust": lambda: worker(TOPOLOGY),
         "spark": lambda: [
-            *(sys.executable, "-m", "apps.live", "--topology", f"{TOPOLOGY}:topology"),
+            *(sys.executable, "-m", "sequitur.live", "--topology", f"{TOPOLOGY}:topology"),
             *("--broker", run.job.broker, "--checkpoint", str(run.job.datadir / "checkpoint")),
             *("--max-records-per-trigger", str(size), "--trigger-interval", "0.1"),
         ],

@@ -1,4 +1,4 @@
-"""`python -m apps.bench.spark.program WRITER PLACE BROKER TOPIC RECORDS BATCH`: one run, measured.
+"""`python -m bench.spark.program WRITER PLACE BROKER TOPIC RECORDS BATCH`: one run, measured.
 
 Reads a topic into a store, batch by batch, and prints a line of JSON: how many records, over how
 many seconds, and for each batch (records, seconds, the latencies of its records in ms). The first
@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import Event
 from typing import Any
 
-from apps.bench.spark.records import COLUMNS, TABLE
+from bench.spark.records import COLUMNS, TABLE
 
 SILENCE = 120.0
 """Seconds without a batch after which a run is given up."""
@@ -67,10 +67,10 @@ def main(writer: str, place: str, broker: str, topic: str, total: int, size: int
 
 def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) -> None:
     """The materializer, with a sink that is watched."""
-    from apps.materializer_report import Report
-    from apps.materializing import Settings, materialize
-    from apps.spark_session import spark_session
-    from stores.sinks.by_url import needs_spark, open_sink
+    from sequitur.materialize.query import Settings, materialize
+    from sequitur.materialize.report import Report
+    from sequitur.spark.session import spark_session
+    from stores.sinks import needs_spark, open_sink
 
     spark = spark_session("bench", delta=needs_spark(place))
     with tempfile.TemporaryDirectory() as folder, open_sink(place, [TABLE]) as sink:
@@ -101,12 +101,12 @@ def _writer(watch: Watch, writer: str, place: str, broker: str, topic: str, size
     """The materializer's query, with a writer that protects nothing."""
     from pyspark.sql import DataFrame
 
-    from apps.bench.peers.kafka_streams import JARS
-    from apps.bench.spark import writers
-    from apps.bench.spark.stores import JDBC
-    from apps.materializing import Settings, start
-    from apps.spark_exceptions import SPARK_ERRORS
-    from apps.spark_session import spark_session
+    from bench.peers.kafka_streams import JARS
+    from bench.spark import writers
+    from bench.spark.stores import JDBC
+    from sequitur.materialize.query import Settings, start
+    from sequitur.spark.exceptions import SPARK_ERRORS
+    from sequitur.spark.session import spark_session
 
     driver = (JARS / JDBC.name).glob("*.jar") if writer == "jdbc" else ()
     spark = spark_session("bench", delta=writer == "delta", more=driver)
@@ -134,7 +134,7 @@ def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
     import psycopg
     from confluent_kafka import Consumer
 
-    from apps.bench.spark.writers import copied
+    from bench.spark.writers import copied
 
     consumer = Consumer(
         {

@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from apps.bench.bench import FULL, PARTITIONS, SETTLE, Bench, Wrong, sample
-from apps.bench.goals import Goal, ratio
-from apps.bench.programs import Program, emptied, start, worker
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.flights.movements import Messages, movements, source_table
-from apps.flights.network import Network
-from apps.flights.topology import SOURCE
-from apps.local.process import tail
+from bench.bench import FULL, PARTITIONS, SETTLE, Bench, Wrong, sample
+from bench.goals import Goal, ratio
+from bench.programs import Program, emptied, start, worker
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
+from sequitur.flights.movements import Messages, movements, source_table
+from sequitur.flights.network import Network
+from sequitur.flights.topology import SOURCE
+from sequitur.local.process import tail
 
 VIEWS = ("departure_board", "aircraft", "carrier_delay")
 LIVE = "worker and materializer"
@@ -50,13 +50,13 @@ class Flights:
 
     def live(self) -> dict[str, float]:
         """Everything through a worker and a materializer, which wait for it, to the last row."""
-        command = [sys.executable, "-m", "apps.materializer"]
-        command += ["--topology", "apps.flights.topology:topology", "--store", self.url]
+        command = [sys.executable, "-m", "sequitur.materialize.command"]
+        command += ["--topology", "sequitur.flights.topology:topology", "--store", self.url]
         command += ["--broker", self.bench.cluster.broker]
         command += ["--checkpoint", str(self.folder / "checkpoint")]
         with (
             self._program("materializer", command) as materializer,
-            self._program("worker", worker("apps.flights")) as engine,
+            self._program("worker", worker("sequitur.flights")) as engine,
         ):
             with self.bench.cluster.held_back(SOURCE, self.messages):
                 self._until(lambda: self._ready(materializer), materializer, engine)
@@ -68,7 +68,14 @@ class Flights:
 
     def rebuild(self, cores: int) -> dict[str, float]:
         """A rebuild of all views that is compared, and then forgotten."""
-        command = [sys.executable, "-m", "apps.rebuild", "run", "--app", "apps.flights"]
+        command = [
+            sys.executable,
+            "-m",
+            "sequitur.rebuild.command",
+            "run",
+            "--app",
+            "sequitur.flights",
+        ]
         command += [word for view in VIEWS for word in ("--view", view)]
         command += ["--store", self.url, "--work", str(self.folder / "work")]
         command += ["--cores", str(cores), "--switch", "no", "--fresh"]

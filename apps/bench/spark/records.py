@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apps.bench.workload import Message
+from bench.workload import Message
 from topology import Table
 
 STREAMS = 5_000

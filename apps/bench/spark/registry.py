@@ -1,6 +1,6 @@
 """The scenarios of `scripts/bench spark`: modules with SCENARIO and GOALS, each named here."""
 
-from apps.bench.spark import batches, live, rebuild, scale, sinks
+from bench.spark import batches, live, rebuild, scale, sinks
 
 MODULES = (sinks, batches, rebuild, live, scale)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from apps.bench import machine, report
-from apps.bench.bench import Bench
-from apps.bench.cluster import Cluster
-from apps.bench.engine import measure, own_broker, problems
-from apps.bench.results import Result, load, save
-from apps.bench.spark import stores
-from apps.bench.spark.registry import GOALS, SCENARIOS
+from bench import machine, report
+from bench.bench import Bench
+from bench.cluster import Cluster
+from bench.engine import measure, own_broker, problems
+from bench.results import Result, load, save
+from bench.spark import stores
+from bench.spark.registry import GOALS, SCENARIOS
 
 _HEAD = """\
 # Benchmarks of the data side

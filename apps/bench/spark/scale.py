@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
-from apps.bench.bench import Bench, Run, Wrong, sample
-from apps.bench.goals import Goal, ratio
-from apps.bench.programs import worker
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.bench.spark.rebuild import PATIENCE, finished
-from apps.bench.spark.records import Records
-from apps.bench.spark.stores import measured
-from apps.bench.workload import Workload
+from bench.bench import Bench, Run, Wrong, sample
+from bench.goals import Goal, ratio
+from bench.programs import worker
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
+from bench.spark.rebuild import PATIENCE, finished
+from bench.spark.records import Records
+from bench.spark.stores import measured
+from bench.workload import Workload
 
 SIZES = {"10⁵": 100_000, "10⁶": 1_000_000, "10⁷": 10_000_000}
 FEW, MANY = "10⁵", "10⁷"
@@ -24,7 +24,7 @@ SINKS = {"sqlite": "10⁶", "postgresql": MANY, "delta": "10⁶"}
 BATCHES = 2
 """Of the fewest records; more records are more batches of the same size."""
 STREAMS = 5_000
-TOPOLOGY = "apps.bench.topologies.upsert"
+TOPOLOGY = "bench.topologies.upsert"
 
 
 def run(bench: Bench) -> Iterator[Sample]:
@@ -56,7 +56,7 @@ def _rebuilt(bench: Bench, count: int) -> dict[str, float]:
         live.stop()
         run.programs.remove(live)
         store = run.job.datadir / "read.db"
-        command = [sys.executable, "-m", "apps.rebuild", "run", "--app", TOPOLOGY]
+        command = [sys.executable, "-m", "sequitur.rebuild.command", "run", "--app", TOPOLOGY]
         command += ["--view", "orders", "--store", f"sqlite:///{store}", "--cores", "2"]
         command += ["--work", str(run.job.datadir / "work")]
         job = run.start(command, "rebuild", **names)

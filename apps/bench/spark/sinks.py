@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from apps.bench.bench import Bench, sample
-from apps.bench.goals import Goal, ratio
-from apps.bench.results import Sample
-from apps.bench.scenarios.scenario import Column, Scenario
-from apps.bench.spark.records import Records
-from apps.bench.spark.stores import WRITERS, measured, missing
+from bench.bench import Bench, sample
+from bench.goals import Goal, ratio
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
+from bench.spark.records import Records
+from bench.spark.stores import WRITERS, measured, missing
 
 BATCH = 100_000
 """Records; the materializer's own choice."""

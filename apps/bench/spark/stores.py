@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from apps.bench.bench import Bench, Wrong
-from apps.bench.peers.kafka_streams import JARS, PeerBundle
-from apps.bench.programs import start
-from apps.bench.timing import Stalled
-from apps.demo.processes import ChildFailed
-from apps.local import jars
-from apps.local.ports import free_port
-from apps.local.postgres import Postgres
-from apps.local.process import tail
+from bench.bench import Bench, Wrong
+from bench.peers.kafka_streams import JARS, PeerBundle
+from bench.programs import start
+from bench.timing import Stalled
+from checkout.postgres import Postgres
+from sequitur.demo.processes import ChildFailed
+from sequitur.local import jars
+from sequitur.local.ports import free_port
+from sequitur.local.process import tail
 
 JDBC = PeerBundle("postgresql-jdbc", ("org.postgresql:postgresql:42.7.8",), transitive=False)
 PATIENCE = 1800.0
@@ -70,7 +70,7 @@ WRITERS = {
     "delta append": "delta",
     "copy loop": "copy",
 }
-"""Subject → how `apps.bench.spark.program` is to write."""
+"""Subject → how `bench.spark.program` is to write."""
 
 
 def measured(bench: Bench, subject: str, topic: str, records: int, size: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def measured(bench: Bench, subject: str, topic: str, records: int, size: int) ->
     log = bench.folder / "logs" / f"spark-{subject.replace(' ', '-')}-{uuid4().hex[:6]}.log"
     with place(subject, bench.folder / "data") as where:
         arguments = (WRITERS[subject], where, bench.cluster.broker, topic, records, size)
-        command = [sys.executable, "-m", "apps.bench.spark.program", *map(str, arguments)]
+        command = [sys.executable, "-m", "bench.spark.program", *map(str, arguments)]
         program = start(subject, command, log, {})
         try:
             deadline = time.monotonic() + PATIENCE

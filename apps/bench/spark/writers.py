@@ -7,7 +7,7 @@ import orjson
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, from_json
 
-from apps.bench.spark.records import COLUMNS, TABLE
+from bench.spark.records import COLUMNS, TABLE
 
 Apply = Callable[[DataFrame], int]
 """Writes a batch of records; returns how many they were."""

@@ -1,1 +1,1 @@
-"""Topologies for measuring, besides apps.passthrough; what they need is in their environment."""
+"""Topologies for measuring, besides passthrough; what they need is in their environment."""

@@ -5,7 +5,7 @@ From the environment, besides what every program is told: TOPOLOGY, the topology
 
 import os
 
-from apps.bench.job import job
+from bench.job import job
 from topology import Inspector, Source, Topology, key
 from topology.faust import App, compile
 

@@ -5,7 +5,7 @@ It writes to `<TOPOLOGY>.orders`.
 
 from collections.abc import Iterator
 
-from apps.bench.topologies.measured import app_of, declared
+from bench.topologies.measured import app_of, declared
 from topology import Event, Table, Upsert
 
 topology, source = declared()

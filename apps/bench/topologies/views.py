@@ -6,7 +6,7 @@ From the environment: OUTPUTS, the topics, one per view, joined by commas.
 import os
 from collections.abc import Callable, Iterator
 
-from apps.bench.topologies.measured import app_of, declared
+from bench.topologies.measured import app_of, declared
 from topology import Emit, Event
 
 topology, source = declared()

@@ -1,6 +1,6 @@
 """Fuzzing: inputs such as no sender should make, at each boundary where bytes come in from outside.
 
-A boundary is one module here, whose class the tests run for seconds (`tests/fuzz/`), and
+A boundary is one module here, whose class the tests run for seconds (`tests/apps/soak/fuzz/`), and
 `scripts/soak fuzz` for as long as it is told to.
 """
 

@@ -15,8 +15,8 @@ from typing import Any
 import click
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from apps.soak import fuzz
-from apps.soak.fuzz import Boundary
+from soak import fuzz
+from soak.fuzz import Boundary
 
 INPUTS = 500
 """Inputs between two looks at the clock."""

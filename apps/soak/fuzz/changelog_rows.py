@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from apps.soak.fuzz.mutation import bodies, changed_bytes
+from soak.fuzz.mutation import bodies, changed_bytes
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, adaptive, park, rebuild_stream, skip, spill
 from topology.engine.foreign_rows import foreign

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, event, text
 
-from apps.soak.fuzz.log_rows import COLUMN_VALUES
+from soak.fuzz.log_rows import COLUMN_VALUES
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.recovery import recover
 

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.pool import StaticPool
 
-from apps.relay.wire import MESSAGES, decode
-from apps.soak.fuzz.mutation import bodies
+from sequitur.relay.wire import MESSAGES, decode
+from soak.fuzz.mutation import bodies
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Message, Received
+from stores.inbox.message import ReceiveResult
+from stores.message import Message
 
 
 def _message(sequence: int, stream: str = "A-17", **more: Any) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def fresh(of: str) -> Engine:
     return engine
 
 
-def check(messages: list[Message], found: Received, malformed: int = 0) -> None:
+def check(messages: list[Message], found: ReceiveResult, malformed: int = 0) -> None:
     """Each message that was received is in one place."""
     told = found.stored + found.duplicates + found.malformed + len(found.refused)
     assert told == len(messages) + malformed, (found, len(messages), malformed)

@@ -5,10 +5,11 @@ from typing import Any
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from apps.soak.fuzz.inbox_requests import fresh
-from apps.soak.fuzz.log_rows import COLUMN_VALUES
+from soak.fuzz.inbox_requests import fresh
+from soak.fuzz.log_rows import COLUMN_VALUES
 from stores.inbox.commands import counts, parked, redrive, unpark
-from stores.inbox.inbox import Inbox, Message
+from stores.inbox.inbox import Inbox
+from stores.message import Message
 
 _STREAMS = "abc"
 _NUMBER = 3

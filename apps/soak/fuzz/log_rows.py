@@ -4,14 +4,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
-from apps.relay.reading import tolerant
-from apps.relay.records import headers_of
-from apps.relay.refusals import divided
-from apps.relay.wire import decode, encode
-from apps.soak.fuzz.inbox_requests import fresh
+from sequitur.relay.reading import tolerant
+from sequitur.relay.records import headers_of
+from sequitur.relay.refusals import divided
+from sequitur.relay.wire import decode, encode
+from soak.fuzz.inbox_requests import fresh
+from stores.db.data_errors import OF_DATA
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Draft, Message, damage
+from stores.outbox.message import START, Draft, damage
 
 _COLUMNS = ("topic", "stream", "sequence", "kind", "content", "headers", "captured_at")
 COLUMN_VALUES: st.SearchStrategy[Any] = (
@@ -47,10 +50,10 @@ class LogRows:
             connection.execute(text("PRAGMA ignore_check_constraints = 1"))
             for row, column, value, as_text in input:
                 given = "CAST(:value AS TEXT)" if as_text else ":value"
-                sql = f"UPDATE OR IGNORE sequitur_messages SET {column} = {given} WHERE id = :id"
+                sql = f"UPDATE OR IGNORE sequitur_messages SET {column} = {given}"
                 try:
                     connection.execute(text(f"{sql} WHERE id = :id"), {"value": value, "id": row})
-                except Exception:  # NULL, as NaN is; it is not there then
+                except (IntegrityError, *OF_DATA):  # NULL, as NaN is; it is not there then
                     continue
         with engine.connect() as connection:
             driver: Any = connection.connection.driver_connection

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from apps.local.postgres import Postgres
-from apps.soak.fuzz.mutation import bodies
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Sink
+from checkout.postgres import Postgres
+from soak.fuzz.mutation import bodies
+from stores.sinks import Sink, open_sink
 from topology import Table
 
 _TABLES = [

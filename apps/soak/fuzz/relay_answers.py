@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import orjson
 from hypothesis import strategies as st
 
-from apps.relay.http_link import HttpLink
-from apps.relay.link import Unavailable
-from apps.relay.wire import BATCH
-from apps.soak.fuzz.mutation import bodies
-from stores.outbox.message import Message
+from sequitur.relay.http_link import HttpLink
+from sequitur.relay.link import Unavailable
+from sequitur.relay.wire import BATCH
+from soak.fuzz.mutation import bodies
+from stores.message import Message
 
-_MESSAGES = [Message(n, "orders", "A-17", n, None, b"{}", {}, 0.0) for n in range(1, 4)]
+_MESSAGES = [Message("orders", "A-17", n, None, b"{}", id=n) for n in range(1, 4)]
 _GOOD: dict[str, Any] = {"stored": 3, "duplicates": 0, "malformed": 0, "refused": [], "missing": []}
 _SAMPLES = (
     {"batch": "?", **_GOOD},

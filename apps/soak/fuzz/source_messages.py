@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from apps.soak.fuzz.mutation import HEADERS, bodies, changed_bytes, headers
+from soak.fuzz.mutation import HEADERS, bodies, changed_bytes, headers
 from stores.view_state.memory import MemoryTable
 from topology import (
     Event,
@@ -68,7 +68,7 @@ _SEQUENCES: dict[str, Any] = {
 }
 
 
-class Sent(NamedTuple):
+class SendResult(NamedTuple):
     """A message as it arrives."""
 
     key: bytes | None
@@ -96,7 +96,7 @@ class Path:
         self.task = StreamTask(topology, self.source, 0, self.tables)
         self.sent = 0
 
-    def take(self, message: Sent) -> None:
+    def take(self, message: SendResult) -> None:
         record = Record(
             self.source.topics[0],
             0,
@@ -135,10 +135,10 @@ class SourceMessages:
 
     name = "source-messages"
 
-    def strategy(self) -> st.SearchStrategy[tuple[str, list[Sent]]]:
+    def strategy(self) -> st.SearchStrategy[tuple[str, list[SendResult]]]:
         """Some messages for one source: bodies of all formats, wherever they do not belong too."""
         message = st.builds(
-            Sent,
+            SendResult,
             st.none() | st.binary(max_size=20) | changed_bytes(b"A-17"),
             bodies(_SAMPLES),
             headers(_NAMES, [b"A-17", b"3", b"Paid", b"1.0"]),
@@ -147,7 +147,7 @@ class SourceMessages:
             st.sampled_from(list(_INSPECTORS)), st.lists(message, min_size=1, max_size=12)
         )
 
-    def run(self, input: tuple[str, list[Sent]]) -> None:
+    def run(self, input: tuple[str, list[SendResult]]) -> None:
         """Each is malformed, unknown, or an event, which is in one place of every view."""
         name, messages = input
         path = Path(name, _INSPECTORS[name])

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from apps.soak.fuzz.mutation import HEADERS, bodies, changed_bytes, headers
+from soak.fuzz.mutation import HEADERS, bodies, changed_bytes, headers
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, redeliver, skip, spill
 from topology.engine.commands.execute import decode_command, execute

@@ -11,11 +11,11 @@ from stores.sinks.delta.dead_rows import DEAD
 from stores.sinks.delta.journal import JournalEntry
 from stores.sinks.delta.store import PROGRESS, DeltaStore
 from stores.sinks.fold_replacement import fold_replacement
+from stores.sinks.records import Batch, DeadRecord, OutputRecord
 from stores.sinks.reduction import FEW, MANY, Mark, Reduction, Stream
 from stores.sinks.removed_offsets import has
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, TableState
-from stores.sinks.sink import Batch, DeadRecord, OutputRecord
 
 KEPT_MARKS = 1_000_000
 """Streams whose marks are kept in memory, so that Spark need not look them up for every batch."""

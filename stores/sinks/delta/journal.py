@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from stores.sinks.sink import OutputRecord, Position
+from stores.sinks.records import OutputRecord, Position
 
 Partition = tuple[str, int]
 """(topic, partition)."""

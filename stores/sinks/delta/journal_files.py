@@ -5,7 +5,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.journal import JournalEntry, decoded
 from stores.sinks.delta.numbered_files import NumberedFiles
-from stores.sinks.sink import StoreError
+from stores.sinks.errors import StoreError
 
 
 class JournalFiles:

@@ -14,8 +14,9 @@ from stores.sinks.delta.journal import JournalEntry, StoreState, Switch
 from stores.sinks.delta.journal_files import JournalFiles
 from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.tables import DeltaTables, folder_name
-from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
-from stores.sinks.sql.own_tables import shadow_name
+from stores.sinks.errors import StoreError
+from stores.sinks.records import Position
+from stores.sinks.shadows import OLD, check_caught_up, not_caught_up, shadow_name
 
 _JOURNAL = "_journal"
 _SAME = "t.topic = s.topic AND t.view = s.view AND t.stream = s.stream"

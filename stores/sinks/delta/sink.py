@@ -21,22 +21,21 @@ from stores.sinks.delta.journal import JournalEntry, Switch
 from stores.sinks.delta.merge import quoted, selected
 from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.rows import read_cell
+from stores.sinks.errors import NotYet, StoreError
 from stores.sinks.fold_replacement import fold_replacement
-from stores.sinks.reduction import Reduction
-from stores.sinks.row_changes import gc_paused
-from stores.sinks.sink import (
-    OLD,
+from stores.sinks.records import (
     Applied,
     Batch,
-    DeclaredTable,
-    NotYet,
     OnDead,
     OutputRecord,
     Position,
-    StoreError,
     check_at,
     check_batch,
 )
+from stores.sinks.reduction import Reduction
+from stores.sinks.row_changes import gc_paused
+from stores.sinks.shadows import OLD, check_live
+from stores.sinks.sink import DeclaredTable
 
 ATTEMPTS = 5
 """To write a batch while others write, too."""
@@ -170,10 +169,7 @@ class DeltaSink(DeltaBatches):
 
     def switch(self, shadow: str, topics: Iterable[str]) -> None:
         """See `Sink.switch`."""
-        if self.shadow is not None:
-            raise StoreError(
-                f"shadow tables {self.shadow!r} are no place to switch to; use the live sink"
-            )
+        check_live(self.shadow)
         if shadow not in self.shadows() or shadow == OLD:
             raise StoreError(f"shadow tables {shadow!r} are not there to switch to")
         with DeltaSink(self.folder, (), shadow, self._tables.spark) as there:

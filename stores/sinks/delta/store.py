@@ -16,12 +16,11 @@ from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.journal import JournalEntry, StoreState
 from stores.sinks.delta.journal_files import JournalFiles
 from stores.sinks.delta.tables import DeltaTables, folder_name, state, table_name
+from stores.sinks.errors import NotYet, StoreError
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.removed_offsets import Span
 from stores.sinks.schema import DELTA_LIMITS, Schema, TableState
-from stores.sinks.sink import NotYet, StoreError, checked_shadow
-from stores.sinks.sql import own_tables
-from stores.sinks.sql.own_tables import shadow_name
+from stores.sinks.shadows import checked_shadow, name_bytes, no_such_table, shadow_name
 
 PROGRESS = TableState(
     "_progress",
@@ -147,7 +146,7 @@ class DeltaStore:
 
     def _read_schema(self) -> Schema:
         tables = [table.copied(name) for name, table in self._schema.items()]
-        limits = replace(DELTA_LIMITS, name_bytes=own_tables.name_bytes(self.shadow))
+        limits = replace(DELTA_LIMITS, name_bytes=name_bytes(self.shadow))
         return Schema(tables, (), limits)
 
     def _folder(self, table: str) -> str:
@@ -158,8 +157,7 @@ class DeltaStore:
         with self._errors(), self._looked():
             table = self._schema.get(name)
         if table is None:
-            where = "the read store" if self.shadow is None else f"shadow {self.shadow!r}"
-            raise StoreError(f"table {name!r}: {where} has no such table")
+            raise no_such_table(name, self.shadow)
         return table
 
     def _last_batch(self, query: str) -> int | None:

@@ -14,14 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind
+from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind, sql_type
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.merge import APP, THERE, insert_sql, merge_sql, quoted
 from stores.sinks.delta.rows import UPSERT, MergePlan, source
 from stores.sinks.delta.sessions import Sessions
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import sql_type
 
 _SQL_TYPES: dict[Kind, str] = {
     int: "BIGINT",

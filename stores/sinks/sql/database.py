@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from decimal import Decimal
 from typing import Any, Protocol
 
 from stores.sinks.columns import Kind
+from stores.sinks.errors import StoreError
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.schema import StoreLimits, TableState
-from stores.sinks.sink import StoreError
-from topology.model.column_types import Digits
 
 
 class DataRefused(StoreError):
@@ -59,45 +57,45 @@ class Database(Protocol):
         """Run a statement without parameters and rows; any text may be quoted in it."""
         ...
 
-    def found(self) -> tuple[list[TableState], list[str]]:
+    def tables(self) -> tuple[list[TableState], list[str]]:
         """(tables, names of other things), without those whose names begin with `_`."""
         ...
 
-    def marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
+    def read_marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
         """How far streams are by the table `_progress`, which may have another name."""
         ...
 
-    def put(
+    def upsert(
         self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
         """Insert rows, or set the columns of those that are there; no key comes twice."""
         ...
 
-    def remove(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
+    def delete(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
         """Delete rows; those that are not there are no error."""
         ...
 
-    def ordered(self, column: str, kind: Kind) -> str:
+    def order_by(self, column: str, kind: Kind) -> str:
         """What orders rows by a column, the same in every database."""
         ...
 
-    def read(self, sql: str) -> AbstractContextManager[Iterable[tuple[Any, ...]]]:
+    def stream_rows(self, sql: str) -> AbstractContextManager[Iterable[tuple[Any, ...]]]:
         """The rows of a query as of one moment; they may be many."""
         ...
 
-    def stored(self, kind: Kind) -> Callable[[Any], Any] | None:
+    def encoder(self, kind: Kind) -> Callable[[Any], Any] | None:
         """What makes a fitted value one that the driver takes; None where it takes it as it is."""
         ...
 
-    def value(self, value: Any, kind: Kind) -> Any:
+    def decoded(self, value: Any, kind: Kind) -> Any:
         """A value that was read, as a handler yielded it."""
         ...
 
-    def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
+    def note_kinds(self, table: str, columns: Mapping[str, Kind]) -> None:
         """Note the kinds of new columns that their types do not say."""
         ...
 
-    def replace(self, table: str, kept: str | None, new: str) -> None:
+    def swap(self, table: str, kept: str | None, new: str) -> None:
         """Rename the table `new` to `table`, whose old one becomes `kept` if there is one.
 
         Whoever may read the old one may read the new one.
@@ -117,27 +115,3 @@ def quoted(name: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """Names as SQL takes them, with commas."""
     return ", ".join(map(quoted, names))
-
-
-def sql_type(kind: Kind, types: Mapping[Kind, str]) -> str:
-    """The type of a column. `types[Decimal]` says how many digits a number has."""
-    if isinstance(kind, Digits):
-        return types[Decimal].format(kind.precision, kind.scale)
-    return types[kind]
-
-
-def create(name: str, table: TableState, types: Mapping[Kind, str]) -> str:
-    """The statement that makes a table with all its columns, under this name."""
-    key = [
-        f"{quoted(column)} {sql_type(kind, types)} NOT NULL" for column, kind in table.key.items()
-    ]
-    columns = [
-        f"{quoted(column)} {sql_type(kind, types)}" for column, kind in table.columns.items()
-    ]
-    primary = f"PRIMARY KEY ({listed(table.key)})"
-    return f"CREATE TABLE {quoted(name)} ({', '.join([*key, *columns, primary])})"
-
-
-def add_column(name: str, column: str, sql_type: str) -> str:
-    """The statement that adds one column."""
-    return f"ALTER TABLE {quoted(name)} ADD COLUMN {quoted(column)} {sql_type}"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stores.sinks.dead_limit import DeadCount, DeadLimit, Place, StoredDead, by_partition
+from stores.sinks.records import DeadRecord
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
-from stores.sinks.sink import DeadRecord
+from stores.sinks.shadows import shadow_name
 from stores.sinks.sql.database import Database, quoted
-from stores.sinks.sql.own_tables import shadow_name
 
 log = logging.getLogger("read store")
 
@@ -32,7 +32,7 @@ class SqlDeadRecords:
         now = int(time.time())
         rows = [(*each, now) for each in dead]
         if rows:
-            self._database.put(self._dead, _KEY, ("reason", "value", "at"), rows)
+            self._database.upsert(self._dead, _KEY, ("reason", "value", "at"), rows)
             self.bound(keep)
 
     def bound(self, keep: DeadLimit) -> None:
@@ -72,12 +72,12 @@ class SqlDeadRecords:
             return
         for (topic, partition), offsets in by_partition(places):
             self._note(topic, partition, with_offsets(self._spans(topic, partition), offsets))
-        self._database.remove(self._dead, _KEY, list(places))
+        self._database.delete(self._dead, _KEY, list(places))
         log.warning("%d dead records were removed from the table %s", len(places), self._dead)
 
     def _note(self, topic: str, partition: int, spans: list[Span]) -> None:
         row = (topic, partition, count(spans), encoded(spans))
-        self._database.put(self._removed, ("topic", "partition"), ("removed", "spans"), [row])
+        self._database.upsert(self._removed, ("topic", "partition"), ("removed", "spans"), [row])
 
     def _spans(self, topic: str, partition: int) -> list[Span]:
         sql = f'SELECT spans FROM {quoted(self._removed)} WHERE topic = ? AND "partition" = ?'

@@ -2,8 +2,8 @@
 
 import time
 
-from stores.sinks.columns import NAME_BYTES
-from stores.sinks.sink import OLD, StoreError
+from stores.sinks.errors import StoreError
+from stores.sinks.shadows import shadow_name
 from stores.sinks.sql.database import Database, quoted
 
 LAYOUT = 3
@@ -30,16 +30,6 @@ _PER_SIDE = {
         "query" TEXT PRIMARY KEY, number {integer} NOT NULL, at TEXT NOT NULL,
         records {integer} NOT NULL""",
 }
-
-
-def shadow_name(name: str, shadow: str | None) -> str:
-    """What a table is called on a shadow, None being that of the live tables."""
-    return name if shadow is None else f"{name}__{shadow}"
-
-
-def name_bytes(shadow: str | None) -> int:
-    """How many bytes a table's name may have, so that the shadow's, and `old`, fit behind it."""
-    return NAME_BYTES if shadow is None else NAME_BYTES - len("__") - max(len(shadow), len(OLD))
 
 
 def make_all(database: Database) -> None:

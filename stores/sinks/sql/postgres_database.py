@@ -31,9 +31,9 @@ from stores.sinks.columns import (
     noted,
     noted_kind,
 )
+from stores.sinks.errors import StoreError
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.schema import POSTGRES_LIMITS, TableState
-from stores.sinks.sink import StoreError
 from stores.sinks.sql.database import DataRefused, listed, quoted
 
 FEW = 50
@@ -142,7 +142,7 @@ class PostgresDatabase:
     def run(self, sql: str) -> None:
         self._connection.execute(_statement(sql))
 
-    def found(self) -> tuple[list[TableState], list[str]]:
+    def tables(self) -> tuple[list[TableState], list[str]]:
         others = [
             name
             for (name,) in self.query(
@@ -162,7 +162,7 @@ class PostgresDatabase:
                     key[column] = str if kind is object else kind
         return [TableState(name, *both) for name, both in tables.items()], others
 
-    def marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
+    def read_marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
         by_view: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for topic, view, stream in streams:
             by_view[topic, view][_written(stream)] = stream
@@ -177,7 +177,7 @@ class PostgresDatabase:
                 found[topic, view, names[stream]] = epoch, sequence
         return found
 
-    def put(
+    def upsert(
         self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
         if not rows:
@@ -195,7 +195,7 @@ class PostgresDatabase:
         else:
             self._each(f"{insert} VALUES (", len(names), f") {conflict}", rows)
 
-    def remove(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
+    def delete(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
         if len(keys) > FEW:
             stage = self._copied(table, tuple(key), keys)
             where = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, key))
@@ -229,11 +229,11 @@ class PostgresDatabase:
                 copy.write_row(row)
         return stage
 
-    def ordered(self, column: str, kind: Kind) -> str:
+    def order_by(self, column: str, kind: Kind) -> str:
         return quoted(column) + (' COLLATE "C"' if kind is str else "")
 
     @contextmanager
-    def read(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
+    def stream_rows(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
         # A connection of its own, since this one may have a transaction meanwhile.
         with self._connect() as connection:
             connection.execute("SET TIME ZONE 'UTC'")  # in which Python holds all moments
@@ -242,16 +242,16 @@ class PostgresDatabase:
                 cursor.itersize = 5_000
                 yield cursor.execute(_statement(sql))
 
-    def stored(self, kind: Kind) -> Callable[[Any], Any] | None:
+    def encoder(self, kind: Kind) -> Callable[[Any], Any] | None:
         return _with_points if kind in JSON else None
 
-    def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
+    def note_kinds(self, table: str, columns: Mapping[str, Kind]) -> None:
         for column, kind in columns.items():
             if (note := noted(kind)) is not None:
                 at = f"{quoted(table)}.{quoted(column)}"
                 self.run(f"COMMENT ON COLUMN {at} IS '{_MARK}{note}'")
 
-    def value(self, value: Any, kind: Kind) -> Any:
+    def decoded(self, value: Any, kind: Kind) -> Any:
         if kind is datetime:
             return value.astimezone(UTC)
         if kind is not Number or not isinstance(value, Decimal):
@@ -259,7 +259,7 @@ class PostgresDatabase:
         whole = value.as_tuple().exponent == 0 and INT_MIN <= value <= INT_MAX
         return int(value) if whole else float(value)
 
-    def replace(self, table: str, kept: str | None, new: str) -> None:
+    def swap(self, table: str, kept: str | None, new: str) -> None:
         if kept is not None:
             for privilege, role, grantable in self.query(_GRANTS, [table]):
                 option = " WITH GRANT OPTION" if grantable else ""

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from stores.sinks.sink import OLD, Position, StoreError, check_caught_up, not_caught_up
+from stores.sinks.errors import StoreError
+from stores.sinks.records import Position
+from stores.sinks.shadows import OLD, check_caught_up, not_caught_up, shadow_name
 from stores.sinks.sql.database import Database, quoted
 from stores.sinks.sql.dead_rows import SqlDeadRecords
-from stores.sinks.sql.own_tables import SHADOWS, drop_own, shadow_name
+from stores.sinks.sql.own_tables import SHADOWS, drop_own
 
 
 def names(database: Database) -> set[str]:
@@ -29,7 +31,7 @@ def written(database: Database) -> set[str]:
 
 def add(database: Database, shadow: str, table: str) -> None:
     """Note a table of a shadow."""
-    database.put(SHADOWS, ("side", "table"), (), [(shadow, table)])
+    database.upsert(SHADOWS, ("side", "table"), (), [(shadow, table)])
 
 
 def drop(database: Database, shadow: str) -> None:
@@ -50,7 +52,7 @@ def switch(database: Database, shadow: str, topics: Sequence[str]) -> None:
     check_caught_up(shadow, topics, live, there)
     for topic in topics:
         _check_streams(database, shadow, topic)
-    existing = {table.name for table in database.found()[0]}
+    existing = {table.name for table in database.tables()[0]}
     for table in tables(database, shadow):
         kept = None
         if table in existing:
@@ -61,7 +63,7 @@ def switch(database: Database, shadow: str, topics: Sequence[str]) -> None:
                     f"live table would be kept as; drop the shadow tables {OLD!r} first"
                 )
             add(database, OLD, table)
-        database.replace(table, kept, shadow_name(table, shadow))
+        database.swap(table, kept, shadow_name(table, shadow))
     for topic in topics:
         _take_over(database, shadow, topic)
     drop_own(database, shadow)

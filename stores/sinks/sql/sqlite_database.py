@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, read
+from stores.sinks.errors import StoreError
 from stores.sinks.reduction import Mark, Stream
 from stores.sinks.schema import NO_LIMITS, StoreLimits, TableState
-from stores.sinks.sink import StoreError
 from stores.sinks.sql.database import DataRefused, listed, quoted
 from topology.model.column_types import Digits, as_text
 
@@ -112,7 +112,7 @@ class SqliteDatabase:
     def run(self, sql: str) -> None:
         self._connection.execute(sql)
 
-    def found(self) -> tuple[list[TableState], list[str]]:
+    def tables(self) -> tuple[list[TableState], list[str]]:
         tables, others = [], []
         for kind, name in self.query("SELECT type, name FROM sqlite_master"):
             if kind != "table":
@@ -133,7 +133,7 @@ class SqliteDatabase:
                 columns[column] = kind
         return TableState(name, key, columns)
 
-    def marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
+    def read_marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
         by_view: dict[tuple[str, str], list[str]] = defaultdict(list)
         for topic, view, stream in sorted(streams):
             by_view[topic, view].append(stream)
@@ -150,7 +150,7 @@ class SqliteDatabase:
                     found[*at, stream] = epoch, sequence
         return found
 
-    def put(
+    def upsert(
         self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
         sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
@@ -161,34 +161,34 @@ class SqliteDatabase:
             rows,
         )
 
-    def remove(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
+    def delete(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
         where = " AND ".join(f"{quoted(name)} = ?" for name in key)
         self._connection.executemany(f"DELETE FROM {quoted(table)} WHERE {where}", keys)
 
-    def ordered(self, column: str, kind: Kind) -> str:
+    def order_by(self, column: str, kind: Kind) -> str:
         if isinstance(kind, Digits):
             return f"{quoted(column)} COLLATE {_BY_NUMBER}"
         return quoted(column) + (" COLLATE BINARY" if kind is str else "")
 
     @contextmanager
-    def read(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
+    def stream_rows(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
         # A connection of its own, which sees one moment whatever is written meanwhile.
         with closing(self._connect()) as connection:
             connection.create_collation(_BY_NUMBER, _by_number)
             yield connection.execute(sql)
 
-    def stored(self, kind: Kind) -> Callable[[Any], Any] | None:
+    def encoder(self, kind: Kind) -> Callable[[Any], Any] | None:
         if isinstance(kind, Digits):
             return _plain
         return as_text if kind is datetime or kind is date else None
 
-    def value(self, value: Any, kind: Kind) -> Any:
+    def decoded(self, value: Any, kind: Kind) -> Any:
         return yielded(value, kind)
 
-    def mark(self, table: str, columns: Mapping[str, Kind]) -> None:
+    def note_kinds(self, table: str, columns: Mapping[str, Kind]) -> None:
         pass  # SQLite keeps any type's name
 
-    def replace(self, table: str, kept: str | None, new: str) -> None:
+    def swap(self, table: str, kept: str | None, new: str) -> None:
         if kept is not None:
             self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(kept)}")
         self.run(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(table)}")

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from apps.warehouse import stock
-from apps.warehouse.__main__ import main
-from apps.warehouse.orders import Orders
 from stores.db.engines import open_engine
-from stores.inbox.message import Message
+from stores.message import Message
+from warehouse import stock
+from warehouse.__main__ import main
+from warehouse.orders import Orders
 
 
 def test_the_warehouse_agrees_with_the_orders(

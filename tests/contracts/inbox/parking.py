@@ -4,8 +4,9 @@ import pytest
 from sqlalchemy import Connection, Engine, update
 
 from stores.inbox.commands import counts, parked, redrive, unpark
-from stores.inbox.inbox import Inbox, InboxError, Message
+from stores.inbox.inbox import Inbox, InboxError
 from stores.inbox.tables import STREAMS
+from stores.message import Message
 from tests.contracts.inbox.parts import consume, done, make_table, message
 
 

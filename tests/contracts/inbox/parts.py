@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, Engine, text
 
-from stores.inbox.inbox import Inbox, Message
+from stores.inbox.inbox import Inbox
+from stores.message import Message
 
 
 def message(sequence: int, stream: str = "a", topic: str = "orders", **more: object) -> Message:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import pytest
 from sqlalchemy import Connection, Engine
 
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Draft, Message
+from stores.outbox.message import START, Draft
 
 
 class OnEngine:

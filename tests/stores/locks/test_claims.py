@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from stores.locks.claim import Claim
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import StoreError
+from stores.sinks import StoreError, open_sink
 
 
 @pytest.fixture

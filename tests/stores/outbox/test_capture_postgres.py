@@ -11,7 +11,7 @@ from sqlalchemy import Engine, create_engine, insert, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.outbox.message import Draft
 from tests.contracts.outbox import OWN, OutboxContract
 from tests.contracts.schema import new_schema

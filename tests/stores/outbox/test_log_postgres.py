@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
+from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Message, Position
+from stores.outbox.message import START, Position
 from tests.contracts.message_log import MessageLogContract
 from tests.contracts.message_log.base import draft, places, read_on
 from tests.contracts.schema import new_schema

@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import NotYet, OutputRecord, Position, Sink, StoreError
+from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError, open_sink
 
 
 def record(offset: int, sequence: int, *changes: Any, stream: str = "s") -> OutputRecord:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from tests.contracts.schema import new_schema
 from tests.stores.two_phase.parts import made, with_rows
 

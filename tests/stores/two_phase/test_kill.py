@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.postgres import Postgres
-from apps.soak_capture.place import Place
-from apps.soak_capture.producer import Transaction, in_one, place_many
+from checkout.postgres import Postgres
+from soak_capture.place import Place
+from soak_capture.producer import Transaction, in_one, place_many
 from stores.two_phase.coordinator import Coordinator
 
 pytestmark = pytest.mark.integration

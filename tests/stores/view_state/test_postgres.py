@@ -5,7 +5,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from apps.local.postgres import Postgres
+from checkout.postgres import Postgres
 from stores.view_state.contract import GROUP, ViewStoreContract
 from stores.view_state.stores import open_store
 from stores.view_state.table import TableError, TableFenced, TableUnavailable

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from apps.local.redis import Redis
+from checkout.redis import Redis
 from stores.view_state.contract import GROUP, ViewStoreContract
 from stores.view_state.stores import open_store
 from stores.view_state.table import TableError, TableUnavailable, ViewTable

@@ -17,7 +17,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.diagnostics.explain.recorded import Recorded
+from topology.diagnostics.normalised_arrivals import NormalisedArrivals
 from topology.diagnostics.suggest import suggested
 from topology.model.event import Event, Record
 from topology.sequencer.sequencer import Ordering
@@ -66,7 +66,7 @@ def test_it_says_what_the_view_itself_does(
     )(lambda event: ())
     board = topology.views["board"]
     driver = TopologyTestDriver(topology)
-    recorded = Recorded(board.ordering.opens | board.ordering.closes)
+    recorded = NormalisedArrivals(board.ordering.opens | board.ordering.closes)
     for stream, number, passes, kind in arrivals:
         driver.advance(passes / 1000)
         content = {"id": stream, "n": step * number, "kind": kind, "part": number % 2}
@@ -89,8 +89,8 @@ def test_it_says_what_the_view_itself_does(
 def test_each_partition_goes_by_its_own_clock() -> None:
     """A gap of one is not given up because another one's clock is ahead."""
 
-    def part(*arrivals: tuple[int, int]) -> Recorded:
-        made = Recorded()
+    def part(*arrivals: tuple[int, int]) -> NormalisedArrivals:
+        made = NormalisedArrivals()
         for sequence, at in arrivals:
             made.add([f"s{arrivals[0][1]}"], sequence, None, at)
         return made

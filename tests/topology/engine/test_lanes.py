@@ -184,3 +184,14 @@ def test_a_lane_that_fails_holds_back_no_other_lane(policy: Any) -> None:
     counts = driver.counts("board")
     assert (counts.processed, counts.parked) == (2, 2)
     assert counts.accounted == counts.received == 4
+
+
+def test_a_message_that_the_broker_refused_fails_its_event() -> None:
+    driver = driver_of()
+    sent = driver.topology.views["board"].emitting
+    sent.refused[joined_lane("a", "EUR"), 1] = "the broker refused it"
+    driver.pipe("moves", move("a", 1))
+    driver.pipe("moves", move("a", 1, "USD"))
+    assert driver.counts("board").failed == 1
+    assert [record.value for record in driver.read("seen")] == [b"1"]
+    assert not sent.refused

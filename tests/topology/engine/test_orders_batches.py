@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.topology.deliveries import Arrival, batches, cuts, deliveries, moments
@@ -43,6 +43,8 @@ ORDERS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+few = settings(max_examples=settings().max_examples // 2)
+"""There are 33 of them."""
 RING = 64
 """A ring that has room for all. A gap's time is that of the oldest event in the ring; what is in a
 smaller ring at the end of a step, and what is beyond it, depends on the cut."""
@@ -108,6 +110,7 @@ def fed(name: str, arrivals: list[Arrival], sizes: list[int]) -> Any:
 
 @pytest.mark.parametrize("size", [1, 2, RING])
 @pytest.mark.parametrize("name", ORDERS)
+@few
 @given(
     arrivals=deliveries(),
     sizes=cuts(),

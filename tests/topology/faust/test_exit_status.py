@@ -1,6 +1,8 @@
 """The exit status of every command: 0 done or well, 1 bad news, 2 it could not look or be given."""
 
 import subprocess
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka.errors import (
@@ -9,10 +11,10 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from apps.local.ports import HOST, free_port
+from sequitur.local.ports import HOST, free_port
 from tests.topology.faust.worker import test_no_broker
 from tests.topology.faust.worker_process import Worker
-from topology.faust.inspection.answering import Answering, _reason
+from topology.faust.cli.answering import AnsweringCommand, reason_of
 
 APP, PARTITIONS = test_no_broker.APP, test_no_broker.PARTITIONS
 COMMANDS = [
@@ -79,11 +81,13 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(worker: Worker) -> N
     ],
 )
 def test_why_there_is_no_answer(error: Exception, reason: str) -> None:
-    assert reason.replace("[Error 29] Topic", "") in _reason(error, ["here:1", "there:2"])
+    assert reason.replace("[Error 29] Topic", "") in reason_of(error, ["here:1", "there:2"])
 
 
 def test_no_answer_reaches_a_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
-    Answering.answer(None, "one: \x1b[2J\u202e\ntwo", {"a": 1}, False)  # type: ignore[arg-type]
+    asked: Any = SimpleNamespace(json=False)
+    AnsweringCommand.answer(asked, "one: \x1b[2J\u202e\ntwo", {"a": 1})
     assert capsys.readouterr().out == "one: \\x1b[2J\\u202e\ntwo\n"
-    Answering.answer(None, "", {"a": "\x1b", 1: 2}, True)  # type: ignore[arg-type]
+    asked.json = True
+    AnsweringCommand.answer(asked, "", {"a": "\x1b", 1: 2})
     assert capsys.readouterr().out == '{"a":"\\u001b","1":2}\n'

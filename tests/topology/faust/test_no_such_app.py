@@ -41,4 +41,4 @@ def test_an_app_that_is_not_there_is_one_line(
 
 
 def test_an_app_that_its_package_makes_when_it_is_asked_for_is_found() -> None:
-    find("app", "apps.flights", "app", lambda one: isinstance(one, faust.App))
+    find("app", "sequitur.flights", "app", lambda one: isinstance(one, faust.App))

@@ -12,7 +12,7 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from apps.soak.check import read
+from soak.check import read
 
 
 class Worker:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.sinks.columns import fit, kind_of, read
-from tests.contracts.sink.values import COLUMNS, EDGES, STRATEGIES
+from stores.sinks.contract.values import COLUMNS, EDGES, STRATEGIES
 from topology import DeclarationError, Delete, Table, Upsert, decimal
 from topology.model.column_types import encoded
 from topology.model.errors import RefusedValue
@@ -30,7 +30,7 @@ class Point:
     x: float
 
 
-def said(value: Any) -> Any:
+def record_of(value: Any) -> Any:
     """What a row change says of a value, as JSON has it."""
     change = Upsert("t", {"id": 1}, {"c": value})
     return orjson.loads(encoded({"changes": [change]}, [change]))["changes"][0]["values"]["c"]
@@ -38,7 +38,7 @@ def said(value: Any) -> Any:
 
 def back(value: Any, column: str) -> Any:
     kind = kind_of(COLUMNS[column])
-    return read(fit(said(value), kind), kind)
+    return read(fit(record_of(value), kind), kind)
 
 
 @pytest.mark.parametrize(("column", "value"), [(c, v) for c in EDGES for v in EDGES[c]])
@@ -62,25 +62,25 @@ def test_equal_decimals_are_written_alike(number: int, scale: int, zeros: int) -
     one = Decimal(f"{number}e-{scale}")
     other = Decimal(f"{number}{'0' * zeros}e-{scale + zeros}")
     assert one == other
-    assert said(one) == said(other)
+    assert record_of(one) == record_of(other)
 
 
 @given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1)), st.integers(-14, 14))
 def test_equal_moments_are_written_alike(moment: datetime, hours: int) -> None:
     one = moment.replace(tzinfo=UTC)
     other = one.astimezone(timezone(timedelta(hours=hours)))
-    assert said(one) == said(other)
-    assert len(said(one)) == len("2026-01-31T12:00:00.000000Z")
+    assert record_of(one) == record_of(other)
+    assert len(record_of(one)) == len("2026-01-31T12:00:00.000000Z")
 
 
 def test_the_encodings_are_those_that_are_documented() -> None:
-    assert said(Decimal("1.20E+3")) == "1200"
-    assert said(Decimal("-0.00")) == "0"
-    assert said(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "2026-01-31T12:00:00.000000Z"
-    assert said(date(26, 1, 31)) == "0026-01-31"
-    assert said(b"\x00\xff") == "AP8="
-    assert said(time(1, 2)) == "01:02:00"
-    assert said({"at": date(2026, 1, 31), "n": [Decimal("1.50")]}) == {
+    assert record_of(Decimal("1.20E+3")) == "1200"
+    assert record_of(Decimal("-0.00")) == "0"
+    assert record_of(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "2026-01-31T12:00:00.000000Z"
+    assert record_of(date(26, 1, 31)) == "0026-01-31"
+    assert record_of(b"\x00\xff") == "AP8="
+    assert record_of(time(1, 2)) == "01:02:00"
+    assert record_of({"at": date(2026, 1, 31), "n": [Decimal("1.50")]}) == {
         "at": "2026-01-31",
         "n": ["1.5"],
     }
@@ -95,7 +95,7 @@ def test_the_encodings_are_those_that_are_documented() -> None:
 )
 def test_nan_and_infinity_do_not_become_null_silently(value: Any) -> None:
     with pytest.raises(RefusedValue, match=r"table 't': column 'c'.*None where there is none"):
-        said(value)
+        record_of(value)
     change = Delete("t", {"k": NAN})
     with pytest.raises(RefusedValue, match="column 'k'"):
         encoded({"changes": [change]}, [change])
@@ -103,7 +103,7 @@ def test_nan_and_infinity_do_not_become_null_silently(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, "null", [None], {"a": None, "b": 1.5}, Point(1.0), 2.5])
 def test_a_null_that_is_meant_is_one(value: Any) -> None:
-    assert said([value, None])[1] is None
+    assert record_of([value, None])[1] is None
 
 
 def nested(depth: int) -> Any:
@@ -133,7 +133,7 @@ def nested(depth: int) -> Any:
 )
 def test_what_cannot_be_written_is_refused_by_the_column_s_name(value: Any, reason: str) -> None:
     with pytest.raises(RefusedValue, match="table 't': column 'c': ") as error:
-        said(value)
+        record_of(value)
     assert reason in str(error.value)
 
 
@@ -158,7 +158,7 @@ def test_keys_that_are_one_in_json_lose_no_value_without_a_word(change: Any, whe
 
 
 def test_keys_that_are_no_texts_are_written_as_texts() -> None:
-    assert said({1: 2, date(2026, 1, 31): 3}) == {"1": 2, "2026-01-31": 3}
+    assert record_of({1: 2, date(2026, 1, 31): 3}) == {"1": 2, "2026-01-31": 3}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A process of `apps.live` for tests: started, killed, and looked at from outside."""
+"""A process of `sequitur.live` for tests: started, killed, and looked at from outside."""
 
 import os
 import signal
@@ -13,10 +13,10 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from apps.local import jars, jvm
-from apps.local.home import ROOT, VENV
-from apps.local.process import spawn, tail
-from apps.soak.check import read
+from sequitur.local import jars, jvm
+from sequitur.local.home import ROOT, VENV
+from sequitur.local.process import spawn, tail
+from soak.check import read
 from tests import quick_spark
 
 PATIENCE = 240.0
@@ -39,7 +39,7 @@ class LiveProcess:
     launcher: what starts it.
     """
 
-    launcher: Sequence[str] = (sys.executable, "-m", "apps.live")
+    launcher: Sequence[str] = (sys.executable, "-m", "sequitur.live")
 
     def __init__(self, folder: Path, broker: str, topology: str, **environment: str) -> None:
         self.broker, self.topology = broker, topology
@@ -50,11 +50,11 @@ class LiveProcess:
 
     def be_submitted(self) -> None:
         """From the next start on it is started by spark-submit, with two executor processes."""
-        self.environment |= {**jvm.spark_env(), "PYTHONPATH": str(ROOT)}
+        self.environment |= {**jvm.spark_env(), "PYTHONPATH": os.environ["PYTHONPATH"]}
         self.launcher = [
             *(str(VENV / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"),
             *("--jars", jars.spark_jars(), *quick_spark.conf(_SUBMITTED)),
-            str(ROOT / "apps" / "live.py"),
+            str(ROOT / "apps/sequitur/live.py"),
         ]
 
     def executors(self) -> list[int]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.kafka_client import client_settings
-from apps.kafka_options import kafka_options
+from sequitur.kafka.client import client_settings
+from sequitur.kafka.options import kafka_options
 from tests.topology.spark import shops
 from topology.spark import live, writer
 from topology.spark.reference import refer

@@ -12,8 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Sink
+from stores.sinks import Sink, open_sink
 from tests.topology.spark.disorder import disorder, encoded
 from tests.topology.spark.fake_spark import FakeSpark
 from tests.topology.spark.shops import topology

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from apps.local.home import ROOT
+from sequitur.local.home import ROOT
 
 PROGRAM = """
 import sys

@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Message as KafkaMessage
 from confluent_kafka import Producer
 
-from apps.local.process import tail
-from stores.sinks.by_url import open_sink
+from sequitur.local.process import tail
+from stores.sinks import open_sink
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
 from tests.topology.spark.disorder import Message, disorder, encoded

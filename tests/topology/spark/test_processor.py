@@ -28,92 +28,92 @@ def command(name: str, view: str = "tries", partition: int = 0, **more: Any) -> 
     return Record(f"shop.{view}.commands", partition, 0, b"a", value, (), NOW)
 
 
-def answers(spark: FakeSpark) -> list[tuple[bool, str]]:
-    told = [orjson.loads(sent.value or b"") for sent in spark.records["shop.audit"]]
+def answers(fake: FakeSpark) -> list[tuple[bool, str]]:
+    told = [orjson.loads(sent.value or b"") for sent in fake.records["shop.audit"]]
     return [(each["done"], each["message"]) for each in told]
 
 
 @pytest.fixture
-def spark() -> FakeSpark:
+def fake() -> FakeSpark:
     return FakeSpark(topology, REFERENCE)
 
 
-def test_a_gap_that_is_due_waits_until_all_that_had_arrived_is_read(spark: FakeSpark) -> None:
-    spark.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
+def test_a_gap_that_is_due_waits_until_all_that_had_arrived_is_read(fake: FakeSpark) -> None:
+    fake.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
     due = NOW + 3_000
-    spark.batch([], due, watermark=None)
-    spark.batch([], due + 5_000, watermark=due - 1)
-    assert len(spark.records["shop.tries"]) == 1
+    fake.batch([], due, watermark=None)
+    fake.batch([], due + 5_000, watermark=due - 1)
+    assert len(fake.records["shop.tries"]) == 1
     # What is missing was there all the time, only unread: it is not late.
-    spark.batch([order(2, 2)], due + 6_000, watermark=due + 5_000)
-    found = [orjson.loads(sent.value or b"")["sequence"] for sent in spark.records["shop.tries"]]
+    fake.batch([order(2, 2)], due + 6_000, watermark=due + 5_000)
+    found = [orjson.loads(sent.value or b"")["sequence"] for sent in fake.records["shop.tries"]]
     assert found == [1, 2, 3]
-    assert "shop.late" not in spark.records or not [
-        sent for sent in spark.records["shop.late"] if ("view", b"tries") in sent.headers
+    assert "shop.late" not in fake.records or not [
+        sent for sent in fake.records["shop.late"] if ("view", b"tries") in sent.headers
     ]
 
 
-def test_a_gap_is_given_up_by_the_horizon_also_in_a_batch_that_brings_more(
-    spark: FakeSpark,
+def test_a_gap_is_given_up_by_the_watermark_also_in_a_batch_that_brings_more(
+    fake: FakeSpark,
 ) -> None:
-    spark.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
-    spark.batch([order(2, 4)], NOW + 9_000, watermark=NOW + 8_000)
-    found = [orjson.loads(sent.value or b"")["sequence"] for sent in spark.records["shop.tries"]]
+    fake.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
+    fake.batch([order(2, 4)], NOW + 9_000, watermark=NOW + 8_000)
+    found = [orjson.loads(sent.value or b"")["sequence"] for sent in fake.records["shop.tries"]]
     assert found == [1, 3, 4]
-    assert spark.counts["tries"]["skipped"] == 1
+    assert fake.counts["tries"]["skipped"] == 1
 
 
 @pytest.mark.parametrize("name", ["unpark", "redrive"])
-def test_a_command_does_what_it_does_elsewhere(spark: FakeSpark, name: str) -> None:
+def test_a_command_does_what_it_does_elsewhere(fake: FakeSpark, name: str) -> None:
     driver = TopologyTestDriver(topology, now=NOW)
     for n, kind in ((1, "Paid"), (2, "Boom"), (3, "Paid")):
         driver.pipe("shop.web", order(0, n, kind).value, key="a")
     driver.advance(60)
-    spark.batch([order(0, 1), order(1, 2, "Boom"), order(2, 3)], NOW, watermark=None)
-    while spark.due < float("inf"):
-        spark.batch([], int(spark.due), watermark=int(spark.due))
-    assert spark.counts["tries"]["parked"] == driver.counts("tries").parked == 2
+    fake.batch([order(0, 1), order(1, 2, "Boom"), order(2, 3)], NOW, watermark=None)
+    while fake.due < float("inf"):
+        fake.batch([], int(fake.due), watermark=int(fake.due))
+    assert fake.counts["tries"]["parked"] == driver.counts("tries").parked == 2
 
     expected = driver.command(name, "tries", "a")
-    spark.batch([command(name)], NOW + 60_000, watermark=None)
-    assert answers(spark) == [(expected.done, expected.message)]
+    fake.batch([command(name)], NOW + 60_000, watermark=None)
+    assert answers(fake) == [(expected.done, expected.message)]
     assert expected.done
     driver.advance(60)
-    while spark.due < float("inf"):
-        spark.batch([], int(spark.due), watermark=int(spark.due))
-    assert spark.counts["tries"].get("parked", 0) == driver.counts("tries").parked
-    ours = [sent.value for sent in spark.records["shop.tries"]]
+    while fake.due < float("inf"):
+        fake.batch([], int(fake.due), watermark=int(fake.due))
+    assert fake.counts["tries"].get("parked", 0) == driver.counts("tries").parked
+    ours = [sent.value for sent in fake.records["shop.tries"]]
     assert ours == [record.value for record in driver.read("shop.tries")]
 
 
-def test_commands_to_a_whole_view_are_refused_and_say_so(spark: FakeSpark) -> None:
-    spark.batch([command("halt", stream=None), command("resume", stream=None)], NOW, None)
-    found = answers(spark)
+def test_commands_to_a_whole_view_are_refused_and_say_so(fake: FakeSpark) -> None:
+    fake.batch([command("halt", stream=None), command("resume", stream=None)], NOW, None)
+    found = answers(fake)
     assert [done for done, _ in found] == [False, False]
     assert all("runs on Spark" in message for _, message in found)
 
 
-def test_a_command_that_goes_everywhere_is_carried_out_once(spark: FakeSpark) -> None:
-    spark.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
+def test_a_command_that_goes_everywhere_is_carried_out_once(fake: FakeSpark) -> None:
+    fake.batch([order(0, 1), order(1, 3)], NOW, watermark=None)
     copies = [command("skip", sequence=2, everywhere=True, partition=p) for p in range(4)]
-    spark.batch(copies, NOW + 1, None)
-    found = answers(spark)
+    fake.batch(copies, NOW + 1, None)
+    found = answers(fake)
     assert sorted(done for done, _ in found) == [False, False, False, True]
     assert all("has no stream" in message for done, message in found if not done)
 
 
-def test_what_is_no_command_is_told_and_crashes_nothing(spark: FakeSpark) -> None:
-    spark.batch([Record("shop.tries.commands", 0, 7, None, b"junk", (), NOW)], NOW, None)
-    (report,) = [line for outcome in spark.outcomes for line in outcome.reports]
+def test_what_is_no_command_is_told_and_crashes_nothing(fake: FakeSpark) -> None:
+    fake.batch([Record("shop.tries.commands", 0, 7, None, b"junk", (), NOW)], NOW, None)
+    (report,) = [line for outcome in fake.outcomes for line in outcome.reports]
     assert "shop.tries.commands at 7" in report
 
 
-def test_counts_of_the_input_add_up(spark: FakeSpark) -> None:
+def test_counts_of_the_input_add_up(fake: FakeSpark) -> None:
     junk = Record("shop.web", 0, 9, None, b"junk", (), NOW)
-    spark.batch([order(0, 1), junk, order(1, 2)], NOW, None)
-    assert spark.counts["<orders"] == {"read": 3, "malformed": 1}
+    fake.batch([order(0, 1), junk, order(1, 2)], NOW, None)
+    assert fake.counts["<orders"] == {"read": 3, "malformed": 1}
     for view in ("plain", "board", "tries", "lanes", "life"):
-        assert spark.counts[view]["received"] == 2
+        assert fake.counts[view]["received"] == 2
 
 
 def test_a_stream_has_one_place_whatever_its_id() -> None:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from topology.declaration.policies.error import (
     Advance,
+    ErrorPolicy,
     Halt,
     OnError,
     Park,
@@ -15,16 +16,15 @@ from topology.declaration.policies.error import (
 )
 from topology.declaration.policies.full import Full, Redeliver, Spill, redeliver, spill
 from topology.declaration.policies.gap import (
-    Adaptive,
     Ask,
     Gap,
     Skip,
     Wait,
-    adaptive,
     ask,
     skip,
     wait,
 )
+from topology.declaration.policies.gap_time import Adaptive, GapTime, Latenesses, adaptive
 from topology.declaration.policies.late import (
     LateTopic,
     OnLate,
@@ -37,10 +37,13 @@ __all__ = [
     "Adaptive",
     "Advance",
     "Ask",
+    "ErrorPolicy",
     "Full",
     "Gap",
+    "GapTime",
     "Halt",
     "LateTopic",
+    "Latenesses",
     "OnError",
     "OnLate",
     "OnUnknown",

@@ -1,8 +1,10 @@
 """What a view does with an event whose handler failed: advance, retry, park, halt."""
 
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from topology.model.errors import DeclarationError
+from topology.model.event import Event
 
 RETRIES = 1_000
 """The most retries of one event."""
@@ -42,7 +44,26 @@ class Retry:
         return min(self.backoff * 2.0 ** min(attempt - 1, 64), self.limit)
 
 
-OnError = Advance | Retry | Park | Halt
+@runtime_checkable
+class ErrorPolicy(Protocol):
+    """Decides for each failed event: a class of yours, given as `view(error=…)`."""
+
+    def on_error(self, event: Event, error: BaseException) -> Advance | Retry | Park:
+        """Decide what happens to a failed event.
+
+        The engine asks again after each retry, so the answer may depend on the event and the error
+        only: no clock, no I/O. If the method raises, or returns anything else, the event is parked.
+
+        Args:
+            event: the event whose handler failed.
+            error: what the handler raised.
+
+        Returns:
+            `advance()`, `retry(…)` or `park()`.
+        """
+
+
+OnError = Advance | Retry | Park | Halt | ErrorPolicy
 
 
 def advance() -> Advance:
@@ -56,18 +77,28 @@ def park() -> Park:
 
 
 def halt() -> Halt:
-    """Stop the view. As an error policy the failed event waits in front of its stream; as a full
-    policy the event that did not fit is kept on disk."""
+    """Stop the view until an operator resumes it.
+
+    As an error policy, the failed event waits in front of its stream. As a full policy, the event
+    that did not fit is kept on disk.
+    """
     return Halt()
 
 
 def retry(
     times: int, backoff: float, then: Advance | Park | None = None, *, limit: float | None = None
 ) -> Retry:
-    """Handle a failed event up to `times` more times.
+    """Handle a failed event again, while its stream waits.
 
-    backoff: seconds before the first retry; each next one waits twice as long, at most `limit`
-    seconds (a minute, or `backoff` if that is longer). then: `advance()` or `park()`.
+    Args:
+        times: the most retries, from 1 to 1000.
+        backoff: seconds before the first retry; each next delay is twice as long.
+        then: what happens when the last retry fails: `advance()` (unless given) or `park()`.
+        limit: the longest delay, in seconds; a minute, or `backoff` if that is longer, unless
+            given.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     call = f"retry(times={times!r}, backoff={backoff!r})"
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= RETRIES:

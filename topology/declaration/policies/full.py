@@ -1,6 +1,7 @@
 """What a view does with an event that its stream's ring cannot take: redeliver, spill, halt."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from topology.declaration.policies.error import Halt
@@ -23,10 +24,12 @@ class Redeliver:
 
     delay: seconds until it is tried without knowing that. limit: how often it may be tried while
     its stream does not move, before it goes to the dead topic; None for as often as it takes.
+    backoff: chooses the delays, None for those that double.
     """
 
     delay: float = DELAY
     limit: int | None = None
+    backoff: Callable[[int, int], float] | None = None
 
     def longest(self, gap: Gap) -> float:
         """The most seconds that an event stays away before it is tried again."""
@@ -42,12 +45,29 @@ class Spill:
 Full = Redeliver | Spill | Halt
 
 
-def redeliver(delay: float = DELAY, limit: int | None = None) -> Redeliver:
+def redeliver(
+    delay: float = DELAY,
+    limit: int | None = None,
+    *,
+    backoff: Callable[[int, int], float] | None = None,
+) -> Redeliver:
     """Let an event beyond the ring come again when there is room, tried after `delay` seconds.
 
     Nothing of it is held on disk. The delay doubles while the stream does not move, and grows with
-    the distance from the ring, up to a minute. limit: how often an event may be tried while its
-    stream does not move, before it goes to the dead topic; without one it never does.
+    the distance from the ring, up to a minute.
+
+    Args:
+        delay: seconds until the first try, from 0.001 to 86400.
+        limit: how often an event may be tried while its stream does not move, before it goes to
+            the dead topic; None for as often as it takes.
+        backoff: chooses the delays: a function or a callable object of yours that takes the number
+            of the attempt, from 1, and the distance of the event's sequence from that of its
+            stream, and returns seconds. The engine keeps them between a millisecond and a minute
+            (a quarter of the gap's time where gaps are skipped, `delay` if that is more). If it
+            raises, or returns no number, the delay is the built-in one.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     call = f"redeliver(delay={delay!r}, limit={limit!r})"
     number = isinstance(delay, int | float) and not isinstance(delay, bool)
@@ -60,7 +80,11 @@ def redeliver(delay: float = DELAY, limit: int | None = None) -> Redeliver:
         raise DeclarationError(
             f"{call}: limit must be an int from 1 to {MOST_ATTEMPTS}, or None for no end"
         )
-    return Redeliver(float(delay), limit)
+    if backoff is not None and not callable(backoff):
+        raise DeclarationError(
+            f"{call}: backoff={backoff!r} must be a function of attempt and distance"
+        )
+    return Redeliver(float(delay), limit, backoff)
 
 
 def spill() -> Spill:

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from topology.declaration.policies.gap_time import GapTime, check_bounds, seconds
 from topology.declaration.sequences import Contiguous, Sequence
 from topology.model.errors import DeclarationError
+from topology.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,38 +14,25 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Adaptive:
-    """The time is learned: of the events that come late, a share of `wrong_skip` is given up.
-
-    start: seconds until enough was seen. at_least, at_most: bounds of the time, in seconds.
-    """
-
-    wrong_skip: float = 0.001
-    start: float = 30.0
-    at_least: float = 1.0
-    at_most: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
 class Skip:
     """A gap is given up `after` seconds; what comes of it later is late."""
 
-    after: float | Adaptive
+    after: float | GapTime
 
     @property
     def first(self) -> float:
         """Seconds, as long as nothing is learned."""
-        return self.after.start if isinstance(self.after, Adaptive) else self.after
+        return self.after if isinstance(self.after, float) else self.after.start
 
     @property
     def least(self) -> float:
         """Seconds that a gap lasts at least before it is given up."""
-        return self.after.at_least if isinstance(self.after, Adaptive) else self.after
+        return self.after if isinstance(self.after, float) else self.after.at_least
 
     @property
     def most(self) -> float:
         """Seconds after which a gap is given up in any case."""
-        return self.after.at_most if isinstance(self.after, Adaptive) else self.after
+        return self.after if isinstance(self.after, float) else self.after.at_most
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +60,19 @@ def wait() -> Wait:
     return Wait()
 
 
-def skip(after: float | Adaptive) -> Skip:
+def skip(after: float | GapTime) -> Skip:
     """Give a gap up `after` seconds from when the first event behind it arrived.
 
-    after: a number of seconds, or `adaptive(…)`.
+    Args:
+        after: a number of seconds; `adaptive(…)`; or a `GapTime` of yours.
+
+    Raises:
+        DeclarationError: `after` is none of these.
     """
-    if isinstance(after, Adaptive):
+    if isinstance(after, GapTime):
+        check_bounds(f"skip(after={printable(repr(after))})", after)
         return Skip(after)
-    if not _seconds(after):
+    if not seconds(after):
         raise DeclarationError(
             f"skip(after={after!r}): after must be a number of seconds above 0, or adaptive(…); "
             "to wait for ever, use wait()"
@@ -87,17 +81,23 @@ def skip(after: float | Adaptive) -> Skip:
 
 
 def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
-    """Ask where missing events come from, and skip only what is known never to come.
+    """Ask the source of a gap to send again, and skip only what it declares void.
 
-    source: the topic that a relay fills from its message log. It sends again what it still has; a
-    number that is declared void in the log it skips by a command, which the audit topic has.
-    after: seconds from when the first event behind the gap arrived. every: seconds until it is
-    asked again.
+    The relay of the topic sends what its message log still has. A number that the log has as void
+    is skipped by a command, which the audit topic records.
+
+    Args:
+        source: the topic that a relay fills from its message log.
+        after: seconds from when the first event behind the gap arrived until the relay is asked.
+        every: seconds until the relay is asked again.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
     call = f"ask({source!r}, after={after!r}, every={every!r})"
     if not isinstance(source, str) or not source:
         raise DeclarationError(f"{call}: name the topic that is filled by a relay")
-    if not _seconds(after) or not _seconds(every):
+    if not seconds(after) or not seconds(every):
         raise DeclarationError(f"{call}: after and every must be numbers of seconds above 0")
     return Ask(source, float(after), float(every))
 
@@ -116,35 +116,3 @@ def check_ask(view: str, gap: Gap, sequence: Sequence, lane: object) -> None:
             f"view {view!r}: gap=ask({gap.source!r}), but its lanes count for themselves, and a "
             "message log knows of streams only; leave lane out, or use another gap policy"
         )
-
-
-def adaptive(
-    wrong_skip: float = 0.001,
-    *,
-    start: float = 30.0,
-    at_least: float = 1.0,
-    at_most: float = 600.0,
-) -> Adaptive:
-    """Learn from the lateness that shows when to give a gap up.
-
-    wrong_skip: of the events that come late, the share that may be given up (0.001 is one in a
-    thousand). start: seconds to wait until enough was seen to tell, 3 / wrong_skip late events.
-    at_least, at_most: seconds that the time stays between.
-    """
-    call = f"adaptive(wrong_skip={wrong_skip!r})"
-    number = isinstance(wrong_skip, int | float) and not isinstance(wrong_skip, bool)
-    if not number or not 1e-6 <= wrong_skip <= 0.5:
-        raise DeclarationError(f"{call}: wrong_skip must be a share from 0.000001 to 0.5")
-    for name, value in (("start", start), ("at_least", at_least), ("at_most", at_most)):
-        if not _seconds(value):
-            raise DeclarationError(f"{call}: {name}={value!r} must be a number of seconds above 0")
-    if not at_least <= start <= at_most:
-        raise DeclarationError(
-            f"{call}: start={start:g} must lie between at_least={at_least:g} and "
-            f"at_most={at_most:g}"
-        )
-    return Adaptive(float(wrong_skip), float(start), float(at_least), float(at_most))
-
-
-def _seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e10

@@ -1,8 +1,10 @@
 """What becomes of an event whose sequence was given up before it came."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from topology.model.errors import DeclarationError
+from topology.model.event import Event
 
 MOST = 1_000_000
 """Events of one stream that a rebuild may be allowed to hold in memory."""
@@ -18,9 +20,26 @@ class RebuildStream:
     """Its stream is rebuilt in that view, with the event in its place.
 
     limit: events of a stream, at most, that are read again; those of a longer one are late.
+    when: decides which late events are worth a rebuild; None for all of them.
     """
 
     limit: int = 10_000
+    when: Callable[[Event], bool] | None = None
+
+    def wants(self, event: Event) -> bool:
+        """Whether the stream is to be rebuilt for a late event."""
+        if self.when is None:
+            return True
+        try:
+            return bool(self.when(event))
+        except Exception:
+            return False
+
+    @property
+    def refusal(self) -> str:
+        """Why the stream of a late event is not rebuilt."""
+        reason = too_long(self.limit)
+        return reason if self.when is None else f"{reason}, or `when` says no to this event"
 
 
 OnLate = LateTopic | RebuildStream
@@ -36,16 +55,29 @@ def late_topic() -> LateTopic:
     return LateTopic()
 
 
-def rebuild_stream(limit: int = 10_000) -> RebuildStream:
+def rebuild_stream(
+    limit: int = 10_000, *, when: Callable[[Event], bool] | None = None
+) -> RebuildStream:
     """Read the stream's history again, and handle all of it in sequence from a fresh state.
 
-    Its row changes go out again, with an epoch that is one higher. limit: a stream of more events,
-    or one whose history is no longer there, is not rebuilt: the late event goes to
-    `<topology>.late`, with the reason.
+    Its row changes go out again, with an epoch that is one higher. A late event whose stream is
+    not rebuilt goes to `<topology>.late`, with the reason.
+
+    Args:
+        limit: the most events of a stream that are read again. A stream of more events, or one
+            whose history is no longer there, is not rebuilt.
+        when: decides which late events are worth a rebuild: a function or a callable object of
+            yours. It may depend on the event only: no clock, no I/O. If it raises, the stream is
+            not rebuilt.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise DeclarationError(
             f"rebuild_stream(limit={limit!r}): limit must be a number of events from 1 to {MOST}: "
             "all of a stream's are held in memory while it is rebuilt"
         )
-    return RebuildStream(limit)
+    if when is not None and not callable(when):
+        raise DeclarationError(f"rebuild_stream(when={when!r}): when must be a function of event")
+    return RebuildStream(limit, when)

@@ -2,18 +2,19 @@
 
 from topology.diagnostics.audit.audit import Audit
 from topology.diagnostics.audit.compare import Difference, differences, saved
-from topology.diagnostics.audit.contents import Contents
+from topology.diagnostics.audit.contents import ContentsCheck
 from topology.diagnostics.audit.finding import Place, Violation
-from topology.diagnostics.audit.report import Report, SourceReport, ViewReport
-from topology.diagnostics.audit.snapshot import Cut
+from topology.diagnostics.audit.report import AuditReport
+from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
+from topology.diagnostics.audit.snapshot import AuditSnapshot
 
 __all__ = [
     "Audit",
-    "Contents",
-    "Cut",
+    "AuditReport",
+    "AuditSnapshot",
+    "ContentsCheck",
     "Difference",
     "Place",
-    "Report",
     "SourceReport",
     "ViewReport",
     "Violation",

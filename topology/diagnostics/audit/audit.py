@@ -12,10 +12,11 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import UNREADABLE, Findings
 from topology.diagnostics.audit.received import Received
-from topology.diagnostics.audit.repartition_check import Hop
-from topology.diagnostics.audit.report import Report, SourceReport, ViewReport
-from topology.diagnostics.audit.sides import Sides, header
-from topology.diagnostics.audit.snapshot import Cut, Partition
+from topology.diagnostics.audit.repartition_check import RepartitionCheck
+from topology.diagnostics.audit.report import AuditReport
+from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
+from topology.diagnostics.audit.side_topics import SideTopics, header
+from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.model.errors import Malformed
 from topology.model.event import Message
@@ -33,7 +34,7 @@ class Audit:
     def __init__(
         self,
         topology: Topology,
-        cut: Cut,
+        snapshot: AuditSnapshot,
         partitions: dict[str, int],
         views: Collection[str] = (),
     ) -> None:
@@ -44,24 +45,24 @@ class Audit:
             for source in topology.sources.values()
             if not views or any(view.of is source for view in self.views)
         ]
-        self.cut = cut
-        self.findings = Findings(once=cut.once, exact=cut.exact)
-        self._hops: dict[Partition, Hop] = {}
+        self.snapshot = snapshot
+        self.findings = Findings(once=snapshot.once, exact=snapshot.exact)
+        self._checks: dict[Partition, RepartitionCheck] = {}
         self._received: dict[Partition, Received] = {}
         self._views: dict[tuple[str, int], ViewPartition] = {}
-        self._sides: dict[str, Sides] = {}
+        self._side_topics: dict[str, SideTopics] = {}
         self._feeds: dict[str, Feed] = {}
         for source in self.sources:
             for topic in source.topics:
                 for number in range(partitions.get(topic, 0)):
                     place = topic, number
-                    self._hops[place] = Hop(source, place, cut, self.findings)
+                    self._checks[place] = RepartitionCheck(source, place, snapshot, self.findings)
             for view in self._views_of(source):
-                self._sides[view.name] = Sides(view, self.findings)
+                self._side_topics[view.name] = SideTopics(view, self.findings)
                 for number in range(partitions.get(source.by_stream, 0)):
                     place = source.by_stream, number
                     made = ViewPartition(view, place, self.findings)
-                    made.shortened = cut.first((view.output, number)) > 0
+                    made.shortened = snapshot.first((view.output, number)) > 0
                     self._views[view.name, number] = made
         self._partitions = partitions
         self._checked = False
@@ -82,7 +83,7 @@ class Audit:
         for source in self.sources:
             views = self._views_of(source)
             for view in views:
-                self._sides[view.name].put_back = {
+                self._side_topics[view.name].put_back = {
                     at
                     for (name, _), part in self._views.items()
                     if name == view.name
@@ -91,7 +92,7 @@ class Audit:
             for number in range(self._partitions.get(source.by_stream, 0)):
                 place = source.by_stream, number
                 parts = [self._views[view.name, number] for view in views]
-                received = Received(source, place, self.cut, parts, self.findings)
+                received = Received(source, place, self.snapshot, parts, self.findings)
                 self._received[place] = received
             for topic in source.topics:
                 self._feeds[topic] = self._keyed if source.keyed else self._message
@@ -103,11 +104,11 @@ class Audit:
         self._feeds[topology.malformed_topic] = self._aside
         self._feeds[topology.unknown_topic] = self._aside
         for topic, tell in (
-            (topology.late_topic, Sides.came_late),
-            (topology.dead_topic, Sides.died),
-            (topology.errors_topic, Sides.has_failed),
-            (topology.parked_topic, Sides.was_parked),
-            (topology.audit_topic, Sides.commanded),
+            (topology.late_topic, SideTopics.came_late),
+            (topology.dead_topic, SideTopics.died),
+            (topology.errors_topic, SideTopics.has_failed),
+            (topology.parked_topic, SideTopics.was_parked),
+            (topology.audit_topic, SideTopics.commanded),
         ):
             self._feeds[topic] = self._side(tell)
 
@@ -119,11 +120,11 @@ class Audit:
     def feed(self, records: Sequence[Message]) -> None:
         """Records of one partition of any other topic of the topology, in order."""
         first, last = records[0], records[-1]
-        hop = self._hops.get((first.topic, first.partition))
+        check = self._checks.get((first.topic, first.partition))
         if (
-            hop is not None
-            and not (hop.source.keyed or hop.passes)
-            and hop.messages(first.offset, last.offset, len(records))
+            check is not None
+            and not (check.source.keyed or check.passes)
+            and check.messages(first.offset, last.offset, len(records))
         ):
             return
         feed = self._feeds[first.topic]
@@ -143,24 +144,24 @@ class Audit:
         if self._checked:
             return
         self._checked = True
-        shortened = {place for place, first in self.cut.firsts.items() if first > 0}
-        for hop in self._hops.values():
-            hop.check(shortened)
+        shortened = {place for place, first in self.snapshot.firsts.items() if first > 0}
+        for check in self._checks.values():
+            check.check(shortened)
         for received in self._received.values():
-            received.claim(self._sides)
+            received.claim(self._side_topics)
         for received in self._received.values():
-            received.check(self._sides)
-        for sides in self._sides.values():
-            sides.check()
+            received.check(self._side_topics)
+        for side_topics in self._side_topics.values():
+            side_topics.check()
         findings = self.findings
         for unreadable in findings.unreadable.values():
             findings.violation(unreadable.violation())
 
-    def report(self, *, contents: bool = False) -> Report:
+    def report(self, *, contents: bool = False) -> AuditReport:
         """What came of it. contents: whether those were compared."""
         self.check()
         findings = self.findings
-        return Report(
+        return AuditReport(
             self.topology.name,
             [self._source_report(source) for source in self.sources],
             [self._view_report(view) for view in self.views],
@@ -175,33 +176,33 @@ class Audit:
     # -- feeds
 
     def _message(self, record: Message) -> None:
-        hop = self._hops[record.topic, record.partition]
-        if hop.message(record.offset) and hop.passes:
+        check = self._checks[record.topic, record.partition]
+        if check.message(record.offset) and check.passes:
             try:
-                if hop.source.inspect(record) is None:
-                    hop.unknown.add(record.offset)
+                if check.source.inspect(record) is None:
+                    check.unknown.add(record.offset)
             except Malformed:
                 pass
 
     def _keyed(self, record: Message) -> None:
         place = record.topic, record.partition
-        hop = self._hops[place]
-        hop.message(record.offset)
-        self._received[place].message(record, record, hop)
+        check = self._checks[place]
+        check.message(record.offset)
+        self._received[place].message(record, record, check)
 
     def _by_stream(self, record: Message) -> None:
         message = original(record)
-        hop = None
+        check = None
         if message is not record:
-            hop = self._hops.get((message.topic, message.partition))
-            if hop is not None:
-                hop.went(message.offset, record, aside=False)
-        self._received[record.topic, record.partition].message(record, message, hop)
+            check = self._checks.get((message.topic, message.partition))
+            if check is not None:
+                check.went(message.offset, record, aside=False)
+        self._received[record.topic, record.partition].message(record, message, check)
 
     def _aside(self, record: Message) -> None:
         found = _origin(record)
-        if found is not None and (hop := self._hops.get(found[0])) is not None:
-            hop.went(found[1], record, aside=True)
+        if found is not None and (check := self._checks.get(found[0])) is not None:
+            check.went(found[1], record, aside=True)
 
     def _output(self, view: View) -> Feed:
         return lambda record: self._views[view.name, record.partition].output(record)
@@ -209,13 +210,13 @@ class Audit:
     def _redelivered(self, view: View) -> Feed:
         return lambda record: self._views[view.name, record.partition].redelivered(record)
 
-    def _side(self, tell: Callable[[Sides, Message], None]) -> Feed:
-        sides, views = self._sides, self.topology.views
+    def _side(self, tell: Callable[[SideTopics, Message], None]) -> Feed:
+        side_topics, views = self._side_topics, self.topology.views
 
         def feed(record: Message) -> None:
             name = header(record, "view")
-            if name in sides:
-                tell(sides[name], record)
+            if name in side_topics:
+                tell(side_topics[name], record)
             elif not name:
                 raise ValueError("it does not say of which view it is")
             elif name not in views:
@@ -232,14 +233,14 @@ class Audit:
         for topic in source.topics:
             for number in range(self._partitions.get(topic, 0)):
                 place = topic, number
-                taken, position = self.cut.taken(place), self.cut.position(place)
+                taken, position = self.snapshot.taken(place), self.snapshot.position(place)
                 report.read += taken.read
                 report.malformed += taken.malformed
                 report.unknown += taken.unknown
-                report.behind += max(0, self.cut.ends.get(place, position) - position)
+                report.behind += max(0, self.snapshot.ends.get(place, position) - position)
         if not source.keyed:
             for number in range(self._partitions.get(source.by_stream, 0)):
-                taken = self.cut.taken((source.by_stream, number))
+                taken = self.snapshot.taken((source.by_stream, number))
                 report.malformed += taken.malformed
                 report.unknown += taken.unknown
         report.events = report.read - report.malformed - report.unknown
@@ -249,7 +250,7 @@ class Audit:
         report = ViewReport(view.name)
         for number in range(self._partitions.get(view.of.by_stream, 0)):
             part = self._views[view.name, number]
-            tally, end = part.tally, self.cut.ends.get(part.place, part.end)
+            tally, end = part.tally, self.snapshot.ends.get(part.place, part.end)
             report.counted += tally.counted
             report.found += tally.found
             report.streams += len(part.rows.streams)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from topology.diagnostics.audit.report import Report
+from topology.diagnostics.audit.report import AuditReport
 
 Saved = dict[str, dict[str, list[Any]]]
 """View → stream → [records, last sequence, hash as hex]."""
@@ -22,7 +22,7 @@ class Difference:
         return f"view {self.view}, stream {self.stream}: {self.what}"
 
 
-def saved(report: Report) -> dict[str, Any]:
+def saved(report: AuditReport) -> dict[str, Any]:
     """What to keep of a run, for JSON."""
     views: Saved = {
         view.name: {
@@ -34,7 +34,7 @@ def saved(report: Report) -> dict[str, Any]:
     return {"topology": report.topology, "views": views}
 
 
-def differences(report: Report, other: Mapping[str, Any]) -> list[Difference]:
+def differences(report: AuditReport, other: Mapping[str, Any]) -> list[Difference]:
     """The streams that differ from what `saved` kept of another run.
 
     Raises ValueError for what `saved` has not made.

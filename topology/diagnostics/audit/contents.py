@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-from topology.diagnostics.audit.again import Again
 from topology.diagnostics.audit.audit import Audit
 from topology.diagnostics.audit.finding import Place, Violation, place_of
 from topology.diagnostics.audit.outputs import alone
 from topology.diagnostics.audit.received import numbered
-from topology.diagnostics.audit.sides import header
+from topology.diagnostics.audit.replay import HandlerReplay
+from topology.diagnostics.audit.side_topics import header
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.engine.commit_unit import Out
-from topology.engine.epoch_handling import EPOCH
+from topology.engine.record_formatter import EPOCH
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.origin import original
@@ -35,12 +35,12 @@ class _Compared:
     def __init__(self, part: ViewPartition) -> None:
         self.part = part
         self.streams, self.left_out = part.handled()
-        self.again = Again(part.view, self.streams)
+        self.again = HandlerReplay(part.view, self.streams)
         self.made: dict[Key, bytes] = {}
         self.found: dict[Key, tuple[bytes | None, Place]] = {}
 
 
-class Contents:
+class ContentsCheck:
     """audit: one that was fed with everything; it gets the violations that are found here."""
 
     def __init__(self, audit: Audit) -> None:

@@ -10,7 +10,7 @@ import orjson
 from topology.declaration.policies import Skip
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Place, Violation
-from topology.diagnostics.audit.sides import header
+from topology.diagnostics.audit.side_topics import header
 from topology.engine.output_chain import START, Chain, chained
 from topology.model.event import Message
 from topology.view_rebuild.stream_rebuild import CLEARED

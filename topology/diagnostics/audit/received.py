@@ -7,17 +7,17 @@ from topology.declaration.sequences import Linked
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Place, Violation
-from topology.diagnostics.audit.repartition_check import Hop
-from topology.diagnostics.audit.sequence_log import Came
-from topology.diagnostics.audit.sides import Sides
-from topology.diagnostics.audit.snapshot import Cut, Partition
+from topology.diagnostics.audit.repartition_check import RepartitionCheck
+from topology.diagnostics.audit.sequence_log import SequenceLog
+from topology.diagnostics.audit.side_topics import SideTopics
+from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
 
 
-class Group:
+class ViewGroup:
     """Views that split streams alike, at the same position in the partition; what came before it.
 
     events: that came, repeats included. streams: stream → what came of it.
@@ -32,7 +32,7 @@ class Group:
         self.closers = {k for view in views for k in view.closers}
         self.plain = not (self.split or self.linked or self.choosy or self.closers)
         self.events = 0
-        self.streams: dict[str, Came] = {}
+        self.streams: dict[str, SequenceLog] = {}
 
     def add(self, event: Event, number: int, previous: int | None) -> None:
         """An event. previous: the number of its predecessor, in an order of links."""
@@ -40,7 +40,7 @@ class Group:
         stream = event.stream if self.split is None else self.split([event])[0].stream
         found = self.streams.get(stream)
         if found is None:
-            found = self.streams[stream] = Came()
+            found = self.streams[stream] = SequenceLog()
         if self.plain:
             found.numbers.add(number)
             return
@@ -56,15 +56,15 @@ class Received:
     """One input partition of the views of a source, read up to where they are."""
 
     def __init__(
-        self, source: Source, place: Partition, cut: Cut, views: Sequence[ViewPartition],
-        findings: Findings,
+        self, source: Source, place: Partition, snapshot: AuditSnapshot,
+        views: Sequence[ViewPartition], findings: Findings,
     ) -> None:  # fmt: skip
         self.source = source
         self.place = place
         self.findings = findings
-        self.position = cut.position(place)
-        self.first = cut.first(place)
-        self.taken = cut.taken(place)
+        self.position = snapshot.position(place)
+        self.first = snapshot.first(place)
+        self.taken = snapshot.taken(place)
         self.read = self.events = 0
         linked = isinstance(source.sequence, Linked)
         self.link = lenient_link(source.sequence) if linked else None  # type: ignore[arg-type]
@@ -74,9 +74,9 @@ class Received:
             own = view.view.name if view.view.split is not None else ""
             at = view.position(self.position, self.first), own
             apart.setdefault(at, []).append(view)
-        self.groups = [Group(at[0], those) for at, those in sorted(apart.items())]
+        self.groups = [ViewGroup(at[0], those) for at, those in sorted(apart.items())]
 
-    def message(self, record: Message, message: Message, hop: Hop | None) -> None:
+    def message(self, record: Message, message: Message, check: RepartitionCheck | None) -> None:
         """A record of the partition. message: that it is or comes from; hop: of that, if known."""
         offset, source = record.offset, self.source
         if offset >= self.groups[-1].position:
@@ -89,8 +89,8 @@ class Received:
             refused = True
         else:
             refused = found is None and source.unknown == "topic"
-        if refused and ours and hop is not None:
-            hop.refused.add(message.offset)
+        if refused and ours and check is not None:
+            check.refused.add(message.offset)
         if refused or found is None:
             return
         event, number = found
@@ -102,13 +102,13 @@ class Received:
             if offset < group.position:
                 group.add(event, number, previous)
 
-    def claim(self, sides: Mapping[str, Sides]) -> None:
+    def claim(self, side_topics: Mapping[str, SideTopics]) -> None:
         """Say which streams are of this partition."""
         for group in self.groups:
             for view in group.views:
-                sides[view.view.name].claim(view.streams(group.streams))
+                side_topics[view.view.name].claim(view.streams(group.streams))
 
-    def check(self, sides: Mapping[str, Sides]) -> None:
+    def check(self, side_topics: Mapping[str, SideTopics]) -> None:
         """Say what is wrong in the views' states and outputs of this partition."""
         findings, taken = self.findings, self.taken
         if not self.first:
@@ -121,7 +121,7 @@ class Received:
                 findings.count(Violation(text, where), noted, there)
         for group in self.groups:
             for view in group.views:
-                about = sides[view.view.name]
+                about = side_topics[view.view.name]
                 view.check(group.streams, group.events, about, gone=self.first > 0)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from topology.declaration.source import Source
 from topology.diagnostics.audit.finding import Findings, Place, Violation
 from topology.diagnostics.audit.sequences import Sequences
-from topology.diagnostics.audit.snapshot import Cut, Partition
+from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.model.event import Message
 
 INFINITE = 2**63
 
 
-class Hop:
+class RepartitionCheck:
     """One partition of a source topic, with what became of its messages, by their offsets.
 
     there: in the topic and read. rekeyed: in the by-stream topic. aside: in the malformed and
@@ -19,13 +19,15 @@ class Hop:
     that the inspector does not know, of those read.
     """
 
-    def __init__(self, source: Source, place: Partition, cut: Cut, findings: Findings) -> None:
+    def __init__(
+        self, source: Source, place: Partition, snapshot: AuditSnapshot, findings: Findings
+    ) -> None:
         self.source = source
         self.place = place
         self.findings = findings
-        self.position = cut.position(place)
-        self.taken = cut.taken(place)
-        self.first = cut.first(place)
+        self.position = snapshot.position(place)
+        self.taken = snapshot.taken(place)
+        self.first = snapshot.first(place)
         # Only what is passed by leaves no record: it is looked for where the offset says there is.
         self.passes = source.unknown == "pass" and self.taken.unknown > 0
         self.there = Sequences()

@@ -1,49 +1,20 @@
 """What came of an audit: sums per source and view, violations, and a hash per stream."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from topology.diagnostics.audit.finding import Violation
-from topology.diagnostics.audit.verdict import bad_news, pending, unproved, verdict
-from topology.engine.output_chain import Chain
-from topology.model.counts import Counts
+from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
+
+LOST = ("dead", "failed", "late", "parked", "skipped")
+"""Places of events that a read store lacks."""
+PENDING = ("waiting", "redelivering")
+"""Places of events whose turn is still to come."""
 
 
 @dataclass(slots=True)
-class SourceReport:
-    """What became of the messages of a source. behind: messages that are not read yet."""
-
-    name: str
-    read: int = 0
-    events: int = 0
-    malformed: int = 0
-    unknown: int = 0
-    behind: int = 0
-
-
-@dataclass(slots=True)
-class ViewReport:
-    """counted: what the view says. found: what the records come to; its `processed` is with what
-    was passed by. behind: input records that the view has not processed yet. halted: why, if it is.
-    silent: events that were processed and wrote no output. repeats: outputs that came again.
-    hashes: stream → what it said.
-    """
-
-    name: str
-    counted: Counts = field(default_factory=Counts)
-    found: Counts = field(default_factory=Counts)
-    streams: int = 0
-    behind: int = 0
-    halted: str | None = None
-    silent: int = 0
-    repeats: int = 0
-    unsure: bool = False
-    hashes: dict[str, Chain] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Report:
+class AuditReport:
     """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
     whole: whether all views were audited.
@@ -68,7 +39,7 @@ class Report:
     def clean(self) -> bool:
         """Whether it is sound, and nothing is dead, failed, late, parked, skipped, malformed or
         halted: everything is processed, or still to come."""
-        return self.sound and not bad_news(self)
+        return self.sound and not self.bad_news
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON, without the hashes."""
@@ -86,10 +57,10 @@ class Report:
             "topology": self.topology,
             "clean": self.clean,
             "sound": self.sound,
-            "bad_news": bad_news(self),
-            "pending": pending(self),
+            "bad_news": self.bad_news,
+            "pending": self.pending,
             "unreadable": self.unreadable,
-            "not_proved": unproved(self).removeprefix("not proved: "),
+            "not_proved": self.unproved.removeprefix("not proved: "),
             "sources": [asdict(source) for source in self.sources],
             "views": views,
             "violations": [_told(violation) for violation in self.violations],
@@ -97,61 +68,54 @@ class Report:
             "remarks": self.remarks,
         }
 
+    @property
+    def bad_news(self) -> list[str]:
+        """What is not processed and will not be by itself, as in `3 dead`."""
+        found = [(sum(getattr(view.counted, name) for view in self.views), name) for name in LOST]
+        found.append((sum(source.malformed for source in self.sources), "malformed"))
+        return _numbered(found) + [f"view {v.name} halted" for v in self.views if v.halted]
+
+    @property
+    def pending(self) -> list[str]:
+        """What is still to come, as in `2 waiting`."""
+        found = [(sum(getattr(view.counted, n) for view in self.views), n) for n in PENDING]
+        # A source is as far behind as its messages, a view as what it reads.
+        found.append((sum(source.behind for source in self.sources), "not read yet"))
+        behind = max((view.behind for view in self.views), default=0)
+        found.append((behind, "records that a view is behind"))
+        return _numbered(found)
+
+    @property
+    def verdict(self) -> list[str]:
+        """The last lines but one: whether all is in order, and whether it is complete."""
+        lost, still = self.bad_news, self.pending
+        both = ", ".join([*lost, *still])
+        if self.number:
+            number = f"{self.number} violation{'s' if self.number > 1 else ''}; the first one:"
+            return [number, f"  {self.violations[0]}", *([f"besides, {both}"] if both else ())]
+        if lost:
+            return [f"in order, but not complete: {both}"]
+        if still:
+            return [f"in order so far: {both}"]
+        return ["clean: in order and complete, every message is in one place"]
+
+    @property
+    def unproved(self) -> str:
+        """The last line: what this audit does not prove."""
+        found = [] if self.contents else ["what handlers made of the events (--contents)"]
+        found += [] if self.whole else ["the views that were not asked for"]
+        found += ["what the notes above say"] if self.remarks else []
+        found += ["what the read stores hold"]
+        return f"not proved: {'; '.join(found)}"
+
     def __str__(self) -> str:
-        lines = [line for source in self.sources for line in _source(source)]
-        lines += [line for view in self.views for line in _view(view)]
+        lines = [*map(str, self.sources), *map(str, self.views)]
         lines += [f"note: {remark}" for remark in self.remarks]
-        return "\n".join([*lines, *verdict(self), unproved(self)])
+        return "\n".join([*lines, *self.verdict, self.unproved])
 
 
-PLACES = {
-    "processed": "processed or passed by",
-    "duplicate": "duplicate",
-    "waiting": "waiting",
-    "parked": "parked",
-    "late": "late",
-    "failed": "failed",
-    "redelivering": "redelivering",
-    "dead": "dead",
-    "redriven": "dead, put back",
-    "received": "received",
-    "skipped": "skipped, never came",
-    "written": "outputs",
-}
-
-
-def _source(source: SourceReport) -> list[str]:
-    rest = f", {source.behind:,} not read yet" if source.behind else ""
-    return [
-        f"source {source.name}: {source.read:,} messages read{rest}",
-        f"  {source.events:,} events, {source.malformed:,} malformed, {source.unknown:,} unknown",
-    ]
-
-
-def _view(view: ViewReport) -> list[str]:
-    state = f"halted: {view.halted}" if view.halted else "at the end of its input"
-    if view.behind:
-        state = f"{view.behind:,} records behind" + (f", {state}" if view.halted else "")
-    lines = [
-        f"view {view.name}: {view.streams:,} streams, {state}",
-        f"  {'':<24}{'counted':>12}{'found':>12}",
-    ]
-    counted, found = _sums(view.counted), _sums(view.found)
-    for name, text in PLACES.items():
-        mine, there = counted[name], found[name]
-        known = not (view.unsure and name in ("processed", "duplicate", "skipped"))
-        lines.append(f"  {text:<24}{mine:>12,}{f'{there:,}' if known else '?':>12}")
-    if view.silent:
-        lines.append(f"  {view.silent:,} events were processed and wrote no output")
-    if view.repeats:
-        lines.append(f"  {view.repeats:,} outputs came again, and say the same")
-    return lines
-
-
-def _sums(counts: Counts) -> Mapping[str, int]:
-    found = asdict(counts)
-    found["processed"] += found["passed"]
-    return found
+def _numbered(found: Iterable[tuple[int, str]]) -> list[str]:
+    return [f"{number:,} {name}" for number, name in found if number]
 
 
 def _told(violation: Violation) -> dict[str, Any]:

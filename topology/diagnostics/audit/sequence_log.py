@@ -3,7 +3,7 @@
 from topology.diagnostics.audit.sequences import Range, Sequences
 
 
-class Came:
+class SequenceLog:
     """numbers: of the events, from 0 on. closing: of those that close the stream, where a view
     has such kinds → how often each came. A predecessor is held only until it comes itself.
     """
@@ -49,5 +49,5 @@ class Came:
         return self._awaited or {}
 
 
-NOTHING_CAME = Came()
+EMPTY_LOG = SequenceLog()
 """Of a stream that only other topics tell of; never changed."""

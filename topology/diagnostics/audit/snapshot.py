@@ -10,7 +10,7 @@ Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class AuditSnapshot:
     """committed: input partition → the group's offset, and what is noted with it.
 
     firsts: partition → the first offset that is still there, where that is not 0. ends: partition →

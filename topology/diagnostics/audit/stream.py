@@ -15,7 +15,7 @@ Proof = Literal["counted", "linked", "settled"]
 """How completeness is proved: by numbers, by predecessors, or only that what came has a place."""
 
 
-class Wrong(NamedTuple):
+class Discrepancy(NamedTuple):
     """number: of the event. sure: whether a crash at least once cannot have caused it."""
 
     number: int
@@ -113,7 +113,7 @@ class Stream:
         """Whether it may have given up more ranges than are remembered."""
         return self.ranges + len(self.late) >= SKIPPED_KEPT
 
-    def wrong(self) -> Iterator[Wrong]:
+    def wrong(self) -> Iterator[Discrepancy]:
         """What is not as promised, in words."""
         passed, elsewhere = self.passed, self.dead | self.away
         over = self.late if self.closed else NONE
@@ -147,7 +147,7 @@ class Stream:
                 self.waiting - self.told, "it is parked, and the parked topic lacks it"
             )
 
-    def _broken_links(self) -> Iterator[Wrong]:
+    def _broken_links(self) -> Iterator[Discrepancy]:
         """Events that were handled though their predecessor never came, and was not given up."""
         handled, moved = self.handled, (self.came & self.passed) - self.late
         for previous, events in sorted(self.unlinked.items()):
@@ -159,9 +159,9 @@ class Stream:
                 # One that is behind already is not waited for.
                 if number in handled and not (before and before.bounds[-1] > previous):
                     what = "its predecessor never came and no skip is recorded, but it was handled"
-                    yield Wrong(number, what)
+                    yield Discrepancy(number, what)
 
-    def unread(self) -> Iterator[Wrong]:
+    def unread(self) -> Iterator[Discrepancy]:
         """What topics tell of, though the view has not processed it; nothing may be in flight."""
         late = NONE if self.closed else self.late
         ended = (late | self.failed) - (self.came & self.passed)
@@ -170,7 +170,7 @@ class Stream:
         )
 
 
-def _each(numbers: Sequences, what: str, *, sure: bool = True) -> Iterator[Wrong]:
+def _each(numbers: Sequences, what: str, *, sure: bool = True) -> Iterator[Discrepancy]:
     """The first number of each range."""
     for first, _ in numbers:
-        yield Wrong(first, what, sure)
+        yield Discrepancy(first, what, sure)

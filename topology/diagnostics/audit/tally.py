@@ -3,7 +3,7 @@
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation
 from topology.diagnostics.audit.rows import StateRows
-from topology.diagnostics.audit.sides import NOTHING, Sides
+from topology.diagnostics.audit.side_topics import NOTHING, SideTopics
 from topology.diagnostics.audit.snapshot import Partition
 from topology.diagnostics.audit.stream import Stream
 from topology.model.counts import Counts
@@ -12,7 +12,7 @@ PLACES = ("waiting", "parked", "late", "failed", "dead", "redriven", "redeliveri
 """The places that records or rows tell of, one by one."""
 
 
-class Tally:
+class AuditTally:
     """found: what the records come to; `processed` is with what was passed by.
 
     unsure: whether streams were dropped or records are gone by retention, so that not all that was
@@ -33,19 +33,21 @@ class Tally:
         self._openings = 0
         self._forgetful = False
 
-    def add(self, stream: Stream, sides: Sides, name: str, *, away: int, asked: int) -> None:
+    def add(
+        self, stream: Stream, side_topics: SideTopics, name: str, *, away: int, asked: int
+    ) -> None:
         """Count what is of a stream in each place that records or rows tell of."""
         found, waiting = self.found, len(stream.waiting)
         if stream.parked:
             found.parked += waiting
         else:
             found.waiting += waiting
-        found.late += sides.late.get(name, NOTHING).records + asked
-        found.failed += sides.failed.get(name, NOTHING).records
-        found.dead += sides.dead.get(name, NOTHING).records
+        found.late += side_topics.late.get(name, NOTHING).records + asked
+        found.failed += side_topics.failed.get(name, NOTHING).records
+        found.dead += side_topics.dead.get(name, NOTHING).records
         found.redelivering += away
         # It is received once more when it is put back.
-        redriven = sides.redriven.get(name, NOTHING).records
+        redriven = side_topics.redriven.get(name, NOTHING).records
         found.redriven += redriven
         found.received += redriven
 

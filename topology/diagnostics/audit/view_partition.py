@@ -11,14 +11,14 @@ from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation, place_of
 from topology.diagnostics.audit.outputs import Outputs
 from topology.diagnostics.audit.rows import StateRows
-from topology.diagnostics.audit.sequence_log import NOTHING_CAME, Came
+from topology.diagnostics.audit.sequence_log import EMPTY_LOG, SequenceLog
 from topology.diagnostics.audit.sequences import NONE, Sequences
-from topology.diagnostics.audit.sides import NOTHING, Sides, header
+from topology.diagnostics.audit.side_topics import NOTHING, SideTopics, header
 from topology.diagnostics.audit.snapshot import Partition
 from topology.diagnostics.audit.stream import Proof, Stream
-from topology.diagnostics.audit.tally import Tally
+from topology.diagnostics.audit.tally import AuditTally
 from topology.engine.dead_events import dead_at
-from topology.engine.epoch_handling import EPOCH
+from topology.engine.record_formatter import EPOCH
 from topology.engine.redelivery import SEQUENCE
 from topology.model.counts import left_behind
 from topology.model.event import Message
@@ -44,7 +44,7 @@ class ViewPartition:
         self.findings = findings
         self.rows = StateRows()
         self.outputs = Outputs(view, findings)
-        self.tally = Tally(view, place)
+        self.tally = AuditTally(view, place)
         self.end = 0
         self.shortened = False
         """Whether retention has taken something of the output topic."""
@@ -126,23 +126,30 @@ class ViewPartition:
         known = {*received, *rows.streams, *rows.waits, *rows.asked}
         return {*known, *self.outputs.chains, *self._away}
 
-    def check(self, received: Mapping[str, Came], events: int, sides: Sides, *, gone: bool) -> None:
+    def check(
+        self,
+        received: Mapping[str, SequenceLog],
+        events: int,
+        side_topics: SideTopics,
+        *,
+        gone: bool,
+    ) -> None:
         """Say what is wrong. received: stream → what came of it; events: how many, repeats
         included. sides: of all partitions. gone: whether the input is shortened by retention.
         """
         tally = self.tally
-        tally.unsure = sides.dropped_unseen
+        tally.unsure = side_topics.dropped_unseen
         tally.found.received = events
         for name in sorted(self.streams(received)):
-            came = received.get(name, NOTHING_CAME)
-            if self._in_order(name, came, sides) and not gone:
+            came = received.get(name, EMPTY_LOG)
+            if self._in_order(name, came, side_topics) and not gone:
                 tally.found.processed += len(came.numbers)
                 self._handled[name] = came.numbers
                 continue
-            stream = self._stream(name, came, sides)
+            stream = self._stream(name, came, side_topics)
             tally.add(
                 stream,
-                sides,
+                side_topics,
                 name,
                 away=len(self._away.get(name, ())),
                 asked=len(self.rows.asked.get(name, ())),
@@ -150,17 +157,19 @@ class ViewPartition:
             if came.closing and not self._lives_once(name, came, stream):
                 self.anew.add(name)
                 self._check_lives(name, stream)
-            if gone or name in sides.drops or name in self.anew:
+            if gone or name in side_topics.drops or name in self.anew:
                 tally.unsure = True
-                if gone and not (self.view.stateful or name in sides.drops or name in self.anew):
+                if gone and not (
+                    self.view.stateful or name in side_topics.drops or name in self.anew
+                ):
                     self._note_handled(name, stream)
                 else:
                     self._unknown.add(name)
                 continue
             self._note_handled(name, stream)
-            tally.handle(name, stream, openings=self._openings(name, stream, sides))
+            tally.handle(name, stream, openings=self._openings(name, stream, side_topics))
             self._check_stream(name, stream)
-        self.outputs.check(sides.drops, self.anew)
+        self.outputs.check(side_topics.drops, self.anew)
         if self.anew:
             self.findings.remark(
                 f"view {self._name}: {len(self.anew):,} streams may have begun anew after they "
@@ -187,7 +196,7 @@ class ViewPartition:
         else:
             self._handled[name] = passed - ended
 
-    def _in_order(self, name: str, came: Came, sides: Sides) -> bool:
+    def _in_order(self, name: str, came: SequenceLog, side_topics: SideTopics) -> bool:
         """Whether all that there is of a stream is what was handled, from the first number on."""
         rows, done = self.rows, self._done.get(name)
         last = rows.streams.get(name)
@@ -199,11 +208,11 @@ class ViewPartition:
         if bounds[1] != self.number(rows.last(name, 0)) + 1:
             return False
         told = name in rows.waits or name in rows.asked or name in self._away
-        if told or sides.tell(name) or name in sides.drops or came.closing:
+        if told or side_topics.tell(name) or name in side_topics.drops or came.closing:
             return False
         return self.outputs.chains[name].last == last
 
-    def _lives_once(self, name: str, came: Came, stream: Stream) -> bool:
+    def _lives_once(self, name: str, came: SequenceLog, stream: Stream) -> bool:
         """Whether a stream that was closed cannot have been forgotten and begun again since."""
         counts = self.rows.counts
         if counts is None or not counts.dropped:
@@ -220,7 +229,7 @@ class ViewPartition:
             what = "something is recorded of it, but it never came"
             self.findings.violation(self.tally.violation(what, name, self._sequence(first)))
 
-    def _openings(self, name: str, stream: Stream, sides: Sides) -> tuple[int, int]:
+    def _openings(self, name: str, stream: Stream, side_topics: SideTopics) -> tuple[int, int]:
         """Of what a stream gave up: how much at least, and at most, is no gap but what was before
         the event that it began with, which no view counts."""
         if stream.rebuilt and isinstance(self.view.start, EarliestSeen):
@@ -229,18 +238,18 @@ class ViewPartition:
         given_up = (stream.skipped | stream.late) & stream.passed
         if isinstance(self.view.start, First) or self.tally.uncounted or not given_up:
             return 0, 0
-        if stream.forgetful or stream.rebuilt or self.closers or name in sides.skipped:
+        if stream.forgetful or stream.rebuilt or self.closers or name in side_topics.skipped:
             return 0, len(given_up)
         before = 0 if given_up.first else given_up.bounds[1]
         return (before if isinstance(self.view.start, EarliestSeen) else 0), before
 
-    def _stream(self, name: str, came: Came, sides: Sides) -> Stream:
+    def _stream(self, name: str, came: SequenceLog, side_topics: SideTopics) -> Stream:
         rows, order = self.rows, self.view.of.sequence
         skipped = rows.skipped(name)
         passed = Sequences((self.number(a), self.number(b) + 1) for a, b in skipped)
         # Another copy of what had no rebuild may have led to one since: then it is handled.
-        handled = sides.refused.get(name, NOTHING).numbers - passed
-        late = sides.late.get(name, NOTHING).numbers - handled
+        handled = side_topics.refused.get(name, NOTHING).numbers - passed
+        late = side_topics.late.get(name, NOTHING).numbers - handled
         return Stream(
             came=came.numbers,
             last=self.number(rows.last(name, order.start - order.step)),
@@ -250,10 +259,10 @@ class ViewPartition:
             done=self._done.get(name, NONE) | self._passed.get(name, NONE),
             away=_set(self._away.get(name, ())),
             late=late | _set(map(self.number, rows.asked.get(name, ()))),
-            failed=sides.failed.get(name, NOTHING).numbers,
-            dead=sides.dead.get(name, NOTHING).numbers,
-            redriven=sides.redriven.get(name, NOTHING).numbers,
-            told=sides.parked.get(name, NOTHING).numbers,
+            failed=side_topics.failed.get(name, NOTHING).numbers,
+            dead=side_topics.dead.get(name, NOTHING).numbers,
+            redriven=side_topics.redriven.get(name, NOTHING).numbers,
+            told=side_topics.parked.get(name, NOTHING).numbers,
             parked=rows.parked(name),
             choosy=self.view.accepts is not None,
             rebuilt=rows.epoch(name) > 0,

@@ -1,9 +1,10 @@
 """Why is this stream stuck? What durable state says about streams, gaps and views, as data first.
 
-Pure: who reads the changelogs, offsets and topics gives what it found; see `topology/faust/looks`.
+Pure: `topology/faust/inspection` reads the changelogs, offsets and topics.
 """
 
-from topology.diagnostics.explain.account import Account, account
+from topology.diagnostics.explain.account import Account, StreamPlace, account
+from topology.diagnostics.explain.account_text import account_text
 from topology.diagnostics.explain.fold import (
     Fold,
     of_counts,
@@ -12,40 +13,45 @@ from topology.diagnostics.explain.fold import (
     of_waiting,
     waiting_rows,
 )
-from topology.diagnostics.explain.forecast import Next
+from topology.diagnostics.explain.forecast import NextAction
 from topology.diagnostics.explain.gaps import Ledger, OpenGap, open_gaps
+from topology.diagnostics.explain.ledger_text import ledger_text, tally_text
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.remedies import Remedy
-from topology.diagnostics.explain.stream_context import Around, Arrival, Away, SetAside
+from topology.diagnostics.explain.stream_context import (
+    Arrival,
+    PendingRedelivery,
+    SetAside,
+    StreamContext,
+)
 from topology.diagnostics.explain.tally import (
-    Brought,
-    Partition,
+    PartitionTally,
+    SourceTotals,
     ViewTally,
-    brought,
     came_apart,
     came_since,
+    source_totals,
     tally,
 )
-from topology.diagnostics.explain.text import account_text, ledger_text, tally_text
 
 __all__ = [
     "Account",
-    "Around",
     "Arrival",
-    "Away",
-    "Brought",
     "Fold",
     "Ledger",
     "Missing",
-    "Next",
+    "NextAction",
     "OpenGap",
-    "Partition",
+    "PartitionTally",
+    "PendingRedelivery",
     "Remedy",
     "SetAside",
+    "SourceTotals",
+    "StreamContext",
+    "StreamPlace",
     "ViewTally",
     "account",
     "account_text",
-    "brought",
     "came_apart",
     "came_since",
     "ledger_text",
@@ -55,6 +61,7 @@ __all__ = [
     "of_stream",
     "of_waiting",
     "open_gaps",
+    "source_totals",
     "tally",
     "tally_text",
     "waiting_rows",

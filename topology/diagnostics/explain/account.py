@@ -1,25 +1,21 @@
 """The causal account of one stream in one view, from what is durable."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
-from topology.diagnostics.explain.forecast import Next, nexts
+from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.passed import Passed, passed
 from topology.diagnostics.explain.remedies import Remedy, remedies
 from topology.diagnostics.explain.stream_context import (
-    Around,
     Arrival,
-    Away,
-    Blocked,
-    Request,
-    SetAside,
+    StreamContext,
 )
-from topology.diagnostics.explain.stream_status import Situation, Standing
-from topology.diagnostics.explain.told import Told
+from topology.diagnostics.explain.stream_status import Situation, StreamStatus
 from topology.engine.view_task import ViewTask
 from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of
@@ -30,25 +26,19 @@ SHOWN, LATE = 20, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Why a stream is where it is.
+class StreamPlace:
+    """How far the view is in a stream, as its rows say.
 
-    lane: of a view with lanes, in which `stream` is both. situation: the stream's own; causes: what
-    holds it back, the outermost first. last: the last processed sequence, None if the view has seen
-    nothing of it. waits: the first sequences that wait, of `ring` in the ring of `slots` slots and
-    `spilled` beyond it. missing: the first ranges of `ranges`, noticed at `since` (ms, None if
-    nothing waits). attempts, due: of the retry that it is held for. skipped: ranges that were given
-    up and did not come since. epoch: how often the stream was rebuilt. asked: the first late events
-    that it is to be rebuilt with. newest: its last message that is known of. next: what will
-    happen. remedies: what would help. The rest as in Around.
+    Attributes:
+        last: the last processed sequence, None if the view has seen nothing of the stream.
+        waits: the first sequences that wait, of `ring` in the ring of `slots` slots and `spilled`
+            on disk beyond it; `parked` of them are set aside.
+        missing: the first ranges of `ranges`, noticed at `since` (ms; None if nothing waits).
+        attempts: of the retry that the stream is held for, the next one at `due` (ms).
+        epoch: how often the stream was rebuilt.
+        rebuilt_with: the first late events that the stream is to be rebuilt with.
     """
 
-    now: int
-    stream: str
-    lane: str | None
-    view: str
-    situation: Situation
-    causes: tuple[str, ...]
     last: int | None
     ring: int
     slots: int
@@ -58,41 +48,71 @@ class Account:
     missing: tuple[Missing, ...]
     ranges: int
     since: int | None
-    newest: Arrival | None
-    skipped: tuple[tuple[int, int], ...]
-    epoch: int
-    asked: tuple[int, ...]
-    late: tuple[Arrival, ...]
     attempts: int | None
     due: int | None
-    failure: str | None
+    epoch: int
+    rebuilt_with: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Why a stream is where it is in a view.
+
+    Attributes:
+        lane: of a view with lanes, in which `stream` is both.
+        situation: the stream's own state; what holds it back is in `causes`, the outermost first.
+        place: how far the view is in the stream.
+        passed: what the stream went on without, and what of it lies in the dead topic.
+        context: what the topics and the group say of the stream.
+        halted: why the view is halted, None if it is not.
+        limit: how often an event may be redelivered, None if that is not limited.
+        next: what happens next, in order.
+        remedies: the commands that would help, the first that is needed first.
+        well: whether nothing has to be done.
+    """
+
+    stream: str
+    lane: str | None
+    view: str
+    situation: Situation
+    causes: tuple[str, ...]
+    place: StreamPlace
+    passed: Passed
+    context: StreamContext
     halted: str | None
-    away: tuple[Away, ...]
-    partition: int
-    position: int
-    lag: int
-    unread: int
-    unkeyed: int
-    owner: str | None
-    group: str
-    next: tuple[Next, ...]
+    limit: int | None
+    next: tuple[NextAction, ...]
     remedies: tuple[Remedy, ...]
     well: bool
-    dead: tuple[SetAside, ...]
-    dying: int
-    lost: tuple[SetAside, ...]
-    back: tuple[SetAside, ...]
-    failed: tuple[SetAside, ...]
-    malformed: tuple[SetAside, ...]
-    pending: tuple[Told, ...]
-    unseen: tuple[str, ...]
-    limit: int | None
-    read: int
-    blocked: Blocked | None
-    requested: tuple[Request, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON: the parts' fields side by side, and long lists cut."""
+        own, context, passed = fields_of(self), self.context, self.passed
+        for part in ("place", "passed", "context"):
+            del own[part]
+        return {
+            **own,
+            **fields_of(self.place),
+            **fields_of(context),
+            "lag": context.lag,
+            "late": context.late[-LATE:],
+            "malformed": context.malformed[-SHOWN:],
+            "requested": context.requested[-SHOWN:],
+            "dead": passed.ahead[:SHOWN],
+            "dead_count": len(passed.ahead),
+            "lost": passed.lost[:SHOWN],
+            "back": passed.back[:SHOWN],
+            "failed": passed.failed[-SHOWN:],
+            "skipped": passed.skipped,
+        }
 
 
-def account(task: ViewTask, stream: str, around: Around) -> Account:
+def fields_of(part: Any) -> dict[str, Any]:
+    """The fields of a dataclass, none of which is turned into anything."""
+    return {each.name: getattr(part, each.name) for each in fields(part)}
+
+
+def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     """Explain a stream of a view. task: made of the view's rows, as they are durable."""
     known = task.known(stream)
     progress = task.progress(stream)
@@ -105,72 +125,58 @@ def account(task: ViewTask, stream: str, around: Around) -> Account:
     goes_on = (
         isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
     )
-    here = sorted({*some, *(a.sequence for a in around.away if a.sequence > last)})
-    apart = passed(progress, last, here, around, task.ordering)
+    here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
+    apart = passed(progress, last, here, context, task.ordering)
     there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
     gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))
-    standing = Standing(
+    status = StreamStatus(
         task, stream, "unknown", progress, last, here[0] if here else None, waiting,
         gaps[0] if gaps else None, len(asked), apart,
     )  # fmt: skip
-    situation = _situation(standing, known, goes_on, around)
-    standing = replace(standing, situation=situation)
-    place = progress if isinstance(progress, Progress) else Progress(last)
-    parked = waiting if situation == "parked" else 0
+    situation = _situation(status, known, goes_on, context)
+    status = replace(status, situation=situation)
+    at = progress if isinstance(progress, Progress) else Progress(last)
+    held = situation in ("parked", "retrying")
     return Account(
-        now=around.now,
-        stream=stream,
-        lane=None if task.view.split is None else split_lane(stream)[1],
-        view=task.view.name,
-        situation=situation,
-        causes=tuple(causes(standing, around)),
-        last=last if known else None,
-        ring=len(place.ring or ()),
-        slots=task.view.buffer,
-        spilled=place.spilled,
-        parked=parked,
-        waits=tuple(some[:SHOWN]),
-        missing=tuple(gaps),
-        ranges=ranges,
-        since=place.since if waiting else None,
-        newest=around.newest or newest,
-        skipped=apart.skipped,
-        epoch=place.epoch,
-        asked=tuple(asked[:SHOWN]),
-        late=around.late[-LATE:],
-        attempts=place.retry.attempts if place.retry else None,
-        due=place.retry.due if place.retry else None,
-        failure=around.failure if situation in ("parked", "retrying") else None,
+        stream,
+        None if task.view.split is None else split_lane(stream)[1],
+        task.view.name,
+        situation,
+        tuple(causes(status, context)),
+        StreamPlace(
+            last=last if known else None,
+            ring=len(at.ring or ()),
+            slots=task.view.buffer,
+            spilled=at.spilled,
+            parked=waiting if situation == "parked" else 0,
+            waits=tuple(some[:SHOWN]),
+            missing=tuple(gaps),
+            ranges=ranges,
+            since=at.since if waiting else None,
+            attempts=at.retry.attempts if at.retry else None,
+            due=at.retry.due if at.retry else None,
+            epoch=at.epoch,
+            rebuilt_with=tuple(asked[:SHOWN]),
+        ),
+        apart,
+        replace(
+            context,
+            newest=context.newest or newest,
+            failure=context.failure if held else None,
+        ),
         halted=task.halted,
-        away=around.away,
-        partition=around.partition,
-        position=around.position,
-        lag=around.lag,
-        unread=around.unread,
-        unkeyed=around.unkeyed,
-        owner=around.owner,
-        group=around.group,
-        next=tuple(nexts(standing, around)),
-        remedies=tuple(remedies(standing, around)),
-        well=_well(situation, apart, around, task.halted),
-        dead=apart.ahead[:SHOWN],
-        dying=len(apart.ahead),
-        lost=apart.lost[:SHOWN],
-        back=apart.back[:SHOWN],
-        failed=apart.failed[-SHOWN:],
-        malformed=around.malformed[-SHOWN:],
-        pending=around.pending,
-        unseen=around.unseen,
         limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
-        read=around.read,
-        blocked=around.blocked,
-        requested=around.requested[-SHOWN:],
+        next=tuple(forecast(status, context)),
+        remedies=tuple(remedies(status, context)),
+        well=_well(situation, apart, context, task.halted),
     )
 
 
-def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -> Situation:
-    task, progress, apart = standing.task, standing.progress, standing.passed
+def _situation(
+    status: StreamStatus, known: bool, goes_on: bool, context: StreamContext
+) -> Situation:
+    task, progress, apart = status.task, status.progress, status.passed
     if isinstance(progress, Progress) and progress.rebuild and not progress.held:
         return "rebuilding"
     if isinstance(progress, Progress) and progress.waiting:
@@ -178,28 +184,28 @@ def _situation(standing: Standing, known: bool, goes_on: bool, around: Around) -
             return "parked" if progress.retry is None else "retrying"
         if goes_on:
             return "released"
-        if standing.dead_first:
+        if status.dead_first:
             return "dead"
         return "settling" if task.ordering.kind == "monotonic" else "waiting"
     if apart.ahead:
         return "dead"
-    if around.away:
+    if context.redelivering:
         return "redelivering"
-    if around.unread:
+    if context.unread:
         return "unread"
     if apart:
         return "incomplete"
-    if around.malformed:
+    if context.malformed:
         return "malformed"
     if known:
         return "in order"
-    return "forgotten" if around.read else "unknown"
+    return "forgotten" if context.read else "unknown"
 
 
-def _well(situation: Situation, apart: Passed, around: Around, halted: str | None) -> bool:
+def _well(situation: Situation, apart: Passed, context: StreamContext, halted: str | None) -> bool:
     fine = situation in ("in order", "settling", "released", "unread")
-    whole = not (apart or apart.ahead or around.malformed or around.blocked)
-    return fine and whole and not halted and around.owner is not None
+    whole = not (apart or apart.ahead or context.malformed or context.blocked)
+    return fine and whole and not halted and context.owner is not None
 
 
 def _waits(events: Iterable[Event]) -> tuple[list[int], Arrival | None]:

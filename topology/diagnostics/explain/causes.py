@@ -5,32 +5,32 @@ from collections.abc import Sequence
 from topology.declaration.policies.error import Retry
 from topology.diagnostics.explain.formatting import events, messages, not_read, numbered, spelled
 from topology.diagnostics.explain.passed import ranges_of
-from topology.diagnostics.explain.stream_context import Around, Blocked, SetAside
-from topology.diagnostics.explain.stream_status import Standing
+from topology.diagnostics.explain.stream_context import Blocked, SetAside, StreamContext
+from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 
 
-def causes(standing: Standing, around: Around) -> list[str]:
+def causes(status: StreamStatus, context: StreamContext) -> list[str]:
     """What holds the stream back, the outermost cause first; nothing if nothing does."""
-    task, found = standing.task, []
+    task, found = status.task, []
     if task.halted:
         found.append(f"view {task.view.name} is halted: {printable(task.halted, 300)}")
-    if around.owner is None:
-        found.append(_unassigned(around))
-    if around.blocked is not None:
-        found.append(_blocked(around.blocked, around.now))
-    told = _cause(standing, around)
+    if context.owner is None:
+        found.append(_unassigned(context))
+    if context.blocked is not None:
+        found.append(_blocked(context.blocked, context.now))
+    told = _cause(status, context)
     if told:
         found.append(told)
-    if around.unread and standing.situation != "unread":
-        found.append(not_read(around.unread))
-    if standing.passed.ahead and standing.situation != "dead":
-        found.append(_dead(standing))
-    found += without(standing)
-    if around.malformed:
-        found.append(_malformed(standing, around))
+    if context.unread and status.situation != "unread":
+        found.append(not_read(context.unread))
+    if status.passed.ahead and status.situation != "dead":
+        found.append(_dead(status))
+    found += without(status)
+    if context.malformed:
+        found.append(_malformed(status, context))
     return found
 
 
@@ -42,9 +42,9 @@ def _blocked(blocked: Blocked, now: int) -> str:
     )
 
 
-def without(standing: Standing) -> list[str]:
+def without(status: StreamStatus) -> list[str]:
     """What the stream went on without, in words."""
-    apart, view, add = standing.passed, standing.task.view, standing.task.ordering.step
+    apart, view, add = status.passed, status.task.view, status.task.ordering.step
     found = []
     if apart.lost:
         lost = _which(apart.lost, add)
@@ -61,18 +61,18 @@ def without(standing: Standing) -> list[str]:
     return found
 
 
-def _dead(standing: Standing) -> str:
-    ahead, view = standing.passed.ahead, standing.task.view
-    which = _which(ahead, standing.task.ordering.step)
+def _dead(status: StreamStatus) -> str:
+    ahead, view = status.passed.ahead, status.task.view
+    which = _which(ahead, status.task.ordering.step)
     return f"{which} of it lie in {view.dead_topic}: {_why(ahead)}"
 
 
-def _malformed(standing: Standing, around: Around) -> str:
-    number, topic = len(around.malformed), standing.task.view.malformed_topic
+def _malformed(status: StreamStatus, context: StreamContext) -> str:
+    number, topic = len(context.malformed), status.task.view.malformed_topic
     has = "has" if number == 1 else "have"
     return (
         f"{messages(number)} in {topic} {has} its id in the text, and may be of it: "
-        f"{_why(around.malformed)}"
+        f"{_why(context.malformed)}"
     )
 
 
@@ -85,55 +85,55 @@ def _why(found: Sequence[SetAside]) -> str:
     return printable(found[-1].reason or "no reason is known", 200)
 
 
-def _unassigned(around: Around) -> str:
+def _unassigned(context: StreamContext) -> str:
     why = {"Empty": "no worker runs", "Dead": "no worker runs"}.get(
-        around.group, f"the group is {around.group}"
+        context.group, f"the group is {context.group}"
     )
-    return f"partition {around.partition} is assigned to nobody: {why}"
+    return f"partition {context.partition} is assigned to nobody: {why}"
 
 
-def _cause(standing: Standing, around: Around) -> str | None:
-    gap, progress = standing.missing, standing.progress
-    match standing.situation:
+def _cause(status: StreamStatus, context: StreamContext) -> str | None:
+    gap, progress = status.missing, status.progress
+    match status.situation:
         case "parked":
-            failed = f", which failed: {_told(around)}" if around.failure else ", which failed"
-            return f"it is parked at sequence {standing.head}{failed}"
+            failed = f", which failed: {_told(context)}" if context.failure else ", which failed"
+            return f"it is parked at sequence {status.head}{failed}"
         case "retrying":
             assert isinstance(progress, Progress)
             assert progress.retry is not None
-            policy = standing.task.view.error
+            policy = status.task.view.error
             of = f" of {policy.times}" if isinstance(policy, Retry) else ""
-            failed = f": {_told(around)}" if around.failure else ""
+            failed = f": {_told(context)}" if context.failure else ""
             return (
-                f"sequence {standing.head} failed and is held for retry "
+                f"sequence {status.head} failed and is held for retry "
                 f"{progress.retry.attempts}{of}{failed}"
             )
         case "waiting":
-            if standing.blocked and gap is not None:
-                return f"{spelled(gap)} missing, and {standing.waiting} wait behind"
-            return f"{standing.waiting} wait until sequence {standing.head} comes again"
+            if status.blocked and gap is not None:
+                return f"{spelled(gap)} missing, and {status.waiting} wait behind"
+            return f"{status.waiting} wait until sequence {status.head} comes again"
         case "redelivering":
             return (
-                f"its ring of {standing.task.view.buffer} slots had no room for "
-                f"{events(len(around.away))}, and nothing waits in it"
+                f"its ring of {status.task.view.buffer} slots had no room for "
+                f"{events(len(context.redelivering))}, and nothing waits in it"
             )
         case "rebuilding":
-            return f"{events(standing.asked)} of it came late, and it waits until it is rebuilt"
+            return f"{events(status.asked)} of it came late, and it waits until it is rebuilt"
         case "settling":
-            return f"{events(standing.waiting)} wait until lower ones can have come"
+            return f"{events(status.waiting)} wait until lower ones can have come"
         case "unread":
-            return not_read(around.unread)
+            return not_read(context.unread)
         case "forgotten":
             return (
-                f"{messages(around.read)} of it were read, and the view knows nothing of it: it "
+                f"{messages(context.read)} of it were read, and the view knows nothing of it: it "
                 "was dropped, or closed and its time was over; or the worker has another data "
                 "folder than the one that the changelog is of"
             )
         case "dead":
-            behind = f", and {standing.waiting} wait behind" if standing.waiting else ""
-            return f"{_dead(standing)}{behind}"
+            behind = f", and {status.waiting} wait behind" if status.waiting else ""
+            return f"{_dead(status)}{behind}"
     return None
 
 
-def _told(around: Around) -> str:
-    return printable(around.failure, 200)
+def _told(context: StreamContext) -> str:
+    return printable(context.failure, 200)

@@ -7,73 +7,75 @@ from topology.declaration.policies.full import Redeliver
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain.formatting import events, spelled
-from topology.diagnostics.explain.stream_context import Around, Away
-from topology.diagnostics.explain.stream_status import Standing
+from topology.diagnostics.explain.stream_context import PendingRedelivery, StreamContext
+from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import deadline
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextAction:
     """What will happen, and when (ms); None where that depends on somebody."""
 
     what: str
     when: int | None = None
 
 
-def nexts(standing: Standing, around: Around) -> list[Next]:
+def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
     """What will happen, in the order that it will."""
-    task, found = standing.task, []
+    task, found = status.task, []
     view = task.view.name
-    if around.owner is None:
-        found.append(Next("nothing until a worker has the partition; then:"))
+    if context.owner is None:
+        found.append(NextAction("nothing until a worker has the partition; then:"))
     if task.halted:
-        found.append(Next(f"nothing in view {view} until it is resumed; then:"))
-    if standing.situation == "parked":
-        found.append(Next("nothing of the stream until it is redriven or unparked"))
+        found.append(NextAction(f"nothing in view {view} until it is resumed; then:"))
+    if status.situation == "parked":
+        found.append(NextAction("nothing of the stream until it is redriven or unparked"))
         return found
-    if standing.passed.ahead:
-        first = standing.passed.ahead[0].sequence
+    if status.passed.ahead:
+        first = status.passed.ahead[0].sequence
         found.append(
-            Next(
+            NextAction(
                 f"the stream does not pass sequence {first} by itself: it lies in "
                 f"{task.view.dead_topic}, until it is redriven or comes another time"
             )
         )
-    if standing.asked:
+    if status.asked:
         found.append(
-            Next(
+            NextAction(
                 "it is rebuilt: its history is read again and handled in sequence, with the late "
                 "events in their place"
             )
         )
-    if around.unread:
+    if context.unread:
         # Of what is not re-keyed yet the input has nothing.
-        far = f": {around.lag} offsets to the end of its input" if around.lag else ""
-        found.append(Next(f"the view reads on{far}"))
-    if around.away:
-        due = min(away.due for away in around.away)
-        found.append(Next(f"{events(len(around.away))} come again from redelivery", due))
-        if (death := dies(task.view, around.away)) is not None:
+        far = f": {context.lag} offsets to the end of its input" if context.lag else ""
+        found.append(NextAction(f"the view reads on{far}"))
+    if context.redelivering:
+        due = min(each.due for each in context.redelivering)
+        found.append(
+            NextAction(f"{events(len(context.redelivering))} come again from redelivery", due)
+        )
+        if (death := dies(task.view, context.redelivering)) is not None:
             sequence, when = death
             what = (
                 f"else sequence {sequence} goes to {task.view.dead_topic}, unless the stream moves"
             )
-            found.append(Next(what, when))
-    if standing.situation == "released":
-        found.append(Next("its next event is here: the next step releases it"))
-    if isinstance(standing.progress, Progress) and standing.progress.waiting:
-        found += _by_timer(standing, standing.progress, around)
+            found.append(NextAction(what, when))
+    if status.situation == "released":
+        found.append(NextAction("its next event is here: the next step releases it"))
+    if isinstance(status.progress, Progress) and status.progress.waiting:
+        found += _by_timer(status, status.progress, context)
     if not found:
-        expected = f"sequence {standing.last + task.ordering.step}"
+        expected = f"sequence {status.last + task.ordering.step}"
         if task.ordering.kind != "contiguous":
             expected = "what follows"
-        found.append(Next(f"{expected} is handled when it comes"))
+        found.append(NextAction(f"{expected} is handled when it comes"))
     return found
 
 
-def dies(view: View, away: Iterable[Away]) -> tuple[int, int] | None:
+def dies(view: View, redelivering: Iterable[PendingRedelivery]) -> tuple[int, int] | None:
     """(sequence, when): the first event in redelivery that is given up, if its stream does not move
     until then (ms). None where none ever is.
     """
@@ -82,7 +84,7 @@ def dies(view: View, away: Iterable[Away]) -> tuple[int, int] | None:
         return None
     found = [
         (each.due + _delays(view, policy, each.attempt, policy.limit), each.sequence)
-        for each in away
+        for each in redelivering
     ]
     if not found:
         return None
@@ -99,28 +101,28 @@ def _delays(view: View, policy: Redeliver, attempt: int, limit: int) -> int:
     return total + left * view.longest_away
 
 
-def _by_timer(standing: Standing, progress: Progress, around: Around) -> list[Next]:
-    due = deadline(standing.task.ordering, progress)
-    if standing.situation == "retrying":
-        return [Next(f"sequence {standing.head} is tried again", due)]
-    if standing.situation == "settling":
-        return [Next("what has settled is handled", due)]
-    if standing.situation == "released" or not standing.blocked or standing.missing is None:
+def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) -> list[NextAction]:
+    due = deadline(status.task.ordering, progress)
+    if status.situation == "retrying":
+        return [NextAction(f"sequence {status.head} is tried again", due)]
+    if status.situation == "settling":
+        return [NextAction("what has settled is handled", due)]
+    if status.situation == "released" or not status.blocked or status.missing is None:
         return []
-    comes = f"the stream goes on as soon as sequence {standing.missing.first} comes"
-    if standing.task.ordering.kind != "contiguous":
+    comes = f"the stream goes on as soon as sequence {status.missing.first} comes"
+    if status.task.ordering.kind != "contiguous":
         comes = "the stream goes on as soon as what is missing comes"
-    if due is None and isinstance(gap := standing.task.view.gap, Ask):
+    if due is None and isinstance(gap := status.task.view.gap, Ask):
         asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"
-        return [Next(f"{comes}; {asked}")]
+        return [NextAction(f"{comes}; {asked}")]
     if due is None:
-        return [Next(f"{comes}; the view's gap policy is to wait for it")]
-    unread = around.lag + around.unkeyed
+        return [NextAction(f"{comes}; the view's gap policy is to wait for it")]
+    unread = context.lag + context.unkeyed
     behind = f", of which {unread} offsets are unread" if unread else ""
     known = f"once all that had arrived by then is read{behind}"
-    if due <= around.now:
-        known += f"; it has been due for {lasting(around.now - due)}"
+    if due <= context.now:
+        known += f"; it has been due for {lasting(context.now - due)}"
     return [
-        Next(comes),
-        Next(f"else {spelled(standing.missing, 'is', 'are')} given up, {known}", due),
+        NextAction(comes),
+        NextAction(f"else {spelled(status.missing, 'is', 'are')} given up, {known}", due),
     ]

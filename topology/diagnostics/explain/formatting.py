@@ -24,17 +24,33 @@ def numbered(ranges: Sequence[tuple[int, int]], count: int | None = None, shown:
 
 
 def messages(number: int) -> str:
+    """Say how many messages."""
     return f"{number} message" if number == 1 else f"{number} messages"
 
 
 def not_read(number: int) -> str:
+    """Say how many messages of the stream are not read yet."""
     return f"{messages(number)} of the stream {'is' if number == 1 else 'are'} not read yet"
 
 
 def events(number: int) -> str:
+    """Say how many events."""
     return f"{number} event" if number == 1 else f"{number} events"
 
 
 def lately(looked: int, topic: str) -> str:
     """What is said where only the end of a topic was looked at."""
-    return f"looked at the last {looked} offsets of {topic} only; --look N looks further"
+    return f"looked at the last {looked} offsets of {topic} only; --scan N looks further"
+
+
+def ranges(missing: Sequence[Missing], number: int, shown: int = 5) -> str:
+    """`4 to 6, 9 …`."""
+    text = ", ".join(pair(gap.first, gap.last) for gap in missing[:shown])
+    if missing and missing[0].count is None:
+        text = f"between {missing[0].first - 1} and {missing[0].last + 1}"
+    return f"{text} … ({number} ranges)" if number > min(shown, len(missing)) else text
+
+
+def pair(first: int, last: int) -> str:
+    """Say a range of sequences."""
+    return str(first) if first == last else f"{first} to {last}"

@@ -36,7 +36,7 @@ class OpenGap:
     waiting: int
     parked: bool
     due: int | None
-    away: int = 0
+    redelivering: int = 0
     dead: int = 0
 
 

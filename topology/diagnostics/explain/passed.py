@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.stream_context import Around, SetAside
+from topology.diagnostics.explain.stream_context import SetAside, StreamContext
 from topology.sequencer.progress import Progress, may_be_skipped
 from topology.sequencer.sequencer import Ordering
 
@@ -38,7 +38,11 @@ class Passed:
 
 
 def passed(
-    progress: int | Progress, last: int, here: Iterable[int], around: Around, ordering: Ordering
+    progress: int | Progress,
+    last: int,
+    here: Iterable[int],
+    context: StreamContext,
+    ordering: Ordering,
 ) -> Passed:
     """Sort what the side topics have. here: the sequences that wait or are in redelivery.
 
@@ -49,7 +53,7 @@ def passed(
     lost: list[SetAside] = []
     back: list[SetAside] = []
     skipped = progress.skipped if isinstance(progress, Progress) else ()
-    for each in around.dead:
+    for each in context.dead:
         sequence = each.sequence or 0
         if each.again or sequence in there:
             back.append(each)
@@ -61,14 +65,14 @@ def passed(
             lost.append(each)
         else:
             back.append(each)
-    late = {a.sequence for a in around.late if a.sequence is not None}
+    late = {a.sequence for a in context.late if a.sequence is not None}
     told = {each.sequence for each in lost} | late
     rest = tuple(_but(skipped, told, ordering.step))
     if below := progress.below if isinstance(progress, Progress) else ():
         rest = tuple(r for r in rest if not any(a <= r[0] and r[1] <= b for a, b in below))
     else:
         rest = _since_it_began(rest, told, ordering)
-    return Passed(tuple(ahead), tuple(lost), tuple(back), around.failed, tuple(sorted(late)), rest)
+    return Passed(tuple(ahead), tuple(lost), tuple(back), context.failed, tuple(sorted(late)), rest)
 
 
 def _since_it_began(skipped: Ranges, late: Container[int | None], ordering: Ordering) -> Ranges:

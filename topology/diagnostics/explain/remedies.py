@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from topology.declaration.policies.error import Halt
 from topology.diagnostics.explain.formatting import events, spelled
-from topology.diagnostics.explain.stream_context import Around
-from topology.diagnostics.explain.stream_status import Standing
+from topology.diagnostics.explain.stream_context import StreamContext
+from topology.diagnostics.explain.stream_status import StreamStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,65 +18,64 @@ class Remedy:
     effect: str
 
 
-def remedies(standing: Standing, around: Around) -> list[Remedy]:
+def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
     """Commands that would help, the first that are needed first."""
-    task, found = standing.task, []
-    view, say = task.view, _Say(standing, around)
-    if around.owner is None:
-        found.append(Remedy(f"{around.command} worker", "a worker takes the partition"))
+    task, found = status.task, []
+    view, say = task.view, _CommandLine(status, context)
+    if context.owner is None:
+        found.append(Remedy(f"{context.command} worker", "a worker takes the partition"))
     if task.halted:
         again = "; streams that failed are tried again" if isinstance(view.error, Halt) else ""
-        found.append(Remedy(f"{around.command} resume {view.name}", f"the view goes on{again}"))
-    if standing.situation in ("parked", "retrying"):
+        found.append(Remedy(f"{context.command} resume {view.name}", f"the view goes on{again}"))
+    if status.situation in ("parked", "retrying"):
         found += [
             say.command("redrive", "--dry-run", what="says what would be handled, and would fail"),
-            say.command("redrive", what=f"handles it again from sequence {standing.head} on, now"),
+            say.command("redrive", what=f"handles it again from sequence {status.head} on, now"),
             say.command(
                 "unpark",
-                what=f"goes on without sequence {standing.head}, which goes to {view.dead_topic}",
+                what=f"goes on without sequence {status.head}, which goes to {view.dead_topic}",
             ),
         ]
-    if standing.passed.ahead:
-        words = ["redrive-dead", "--view", view.name, "--stream", standing.stream]
-        dead = events(len(standing.passed.ahead))
+    if status.passed.ahead:
+        words = ["redrive-dead", "--view", view.name, "--stream", status.stream]
+        dead = events(len(status.passed.ahead))
         found.append(
             Remedy(
-                f"{around.command} {quoted(words)}",
+                f"{context.command} {quoted(words)}",
                 f"puts {dead} from {view.dead_topic} back in their places",
             )
         )
-    elif (
-        standing.situation == "waiting" and task.ordering.kind == "contiguous" and standing.blocked
-    ):
-        gap = standing.missing
+    elif status.situation == "waiting" and task.ordering.kind == "contiguous" and status.blocked:
+        gap = status.missing
         assert gap is not None
-        if around.may_come:
-            return [*found, say.command("explain", what=_again(around))]
+        if context.may_come:
+            return [*found, say.command("explain", what=_again(context))]
         force = ("--force",) if gap.count != 1 else ()
         effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
-        if task.counts.dead and any(view.dead_topic in each for each in around.unseen):
-            effect += f". It may lie in {view.dead_topic}: look further first, with --look"
+        if task.counts.dead and any(view.dead_topic in each for each in context.unseen):
+            effect += f". It may lie in {view.dead_topic}: look further first, with --scan"
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
-    if standing.passed and standing.situation != "parked":
-        app = around.command.removeprefix("faust -A ")
-        words = ["--app", app, "--view", view.name, "--stream", standing.stream, "--store", "URL"]
+    if status.passed and status.situation != "parked":
+        app = context.command.removeprefix("faust -A ")
+        words = ["--app", app, "--view", view.name, "--stream", status.stream, "--store", "URL"]
         found.append(
             Remedy(
-                f"python -m apps.rebuild run {quoted(words)}",
+                f"sequitur rebuild run {quoted(words)}",
                 "makes the stream's rows anew, with all that its history has in its place",
             )
         )
     return found
 
 
-def _again(around: Around) -> str:
+def _again(context: StreamContext) -> str:
     """Until when to wait, where what is missing may be under way."""
     reads = []
-    if around.unkeyed:
-        reads.append(f"a worker has re-keyed {around.unkeyed} offsets of the source topics")
-    if around.lag or not reads:
+    if context.unkeyed:
+        reads.append(f"a worker has re-keyed {context.unkeyed} offsets of the source topics")
+    if context.lag or not reads:
         reads.append(
-            f"the view has read partition {around.partition} of its input up to offset {around.end}"
+            f"the view has read partition {context.partition} of its input up to offset "
+            f"{context.end}"
         )
     return (
         f"says it anew; wait until {' and '.join(reads)}, and give nothing up before: what is "
@@ -84,11 +83,11 @@ def _again(around: Around) -> str:
     )
 
 
-class _Say:
-    def __init__(self, standing: Standing, around: Around) -> None:
-        self._stream = standing.stream
-        self._view = standing.task.view.name
-        self._start = around.command
+class _CommandLine:
+    def __init__(self, status: StreamStatus, context: StreamContext) -> None:
+        self._stream = status.stream
+        self._view = status.task.view.name
+        self._start = context.command
 
     def command(self, name: str, *flags: str, what: str, sequence: int | None = None) -> Remedy:
         options = ["--view", self._view, *flags]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.told import Told
+from topology.diagnostics.explain.command_log import CommandRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class PendingRedelivery:
     """An event in the redelivery topic: it comes again at `due` (ms), for the `attempt`th time."""
 
     stream: str
@@ -67,23 +67,31 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class StreamContext:
     """The surroundings of one stream in one view.
 
-    now: the wall clock (ms). partition: the stream's. position: the input offset that the view
-    reads next; end: behind the last message that is there. unkeyed: how many offsets of the source
-    topics are not re-keyed yet. owner: the group's member that has the partition, None if nobody
-    has; group: the state of the group. newest: the stream's last message among the `looked` last
-    records of the input; unread: how many messages of the stream are not read yet, in the input and
-    in the source's topics; hidden: whether part of what is not read yet was not looked at. away:
-    the stream's events in the redelivery topic. late: those that came after they had been given up,
-    newest last. dead, failed: those in the dead topic, and those that the view passed over as their
-    handler failed; malformed: messages without a sense that its id is in. pending: commands that
-    wait, to the stream or to the whole view. failure: why the event at the head of a stream that is
-    set aside failed. command: what an operator's command line begins with. unseen: what was not
-    looked at, in words. read: messages of the stream among the `looked` that the view has read.
-    blocked: the handler that is at it and does not come to an end. requested: what the relay was
-    asked for, newest last, where the view asks.
+    Attributes:
+        now: the wall clock (ms).
+        partition: the stream's.
+        position: the input offset that the view reads next; `end` is behind the last message.
+        unkeyed: offsets of the source topics that are not re-keyed yet.
+        owner: the group's member that has the partition, None if nobody has.
+        group: the state of the group.
+        newest: the stream's last message among the `looked` last records of the input.
+        unread: messages of the stream that are not read yet, in the input and the source's topics.
+        hidden: whether part of what is not read yet was not looked at.
+        redelivering: the stream's events in the redelivery topic.
+        late: events that came after they had been given up, newest last.
+        dead: events in the dead topic.
+        failed: events that the view passed over, as their handler failed.
+        malformed: messages that no event could be made of, with the stream's id in them.
+        pending: commands that wait, to the stream or to the whole view.
+        failure: why the event at the head of a stream that is set aside failed.
+        command: what an operator's command line begins with.
+        unseen: what was not looked at, in words.
+        read: messages of the stream among the `looked` that the view has read.
+        blocked: the handler that is at the stream and does not come to an end.
+        requested: what the relay was asked for, newest last, where the view asks.
     """
 
     now: int
@@ -97,12 +105,12 @@ class Around:
     unread: int = 0
     hidden: bool = False
     looked: int = 0
-    away: tuple[Away, ...] = ()
+    redelivering: tuple[PendingRedelivery, ...] = ()
     late: tuple[Arrival, ...] = ()
     dead: tuple[SetAside, ...] = ()
     failed: tuple[SetAside, ...] = ()
     malformed: tuple[SetAside, ...] = ()
-    pending: tuple[Told, ...] = ()
+    pending: tuple[CommandRecord, ...] = ()
     failure: str | None = None
     command: str = "faust -A app"
     unseen: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ nothing else is to be said.
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StreamStatus:
     """stream, situation, last: as in an Account. head: the first sequence that waits or is away,
     None if none does. waiting: how many wait. missing: the first of the ranges. asked: how many
     late events the stream is to be rebuilt with. passed: what it waits for in the dead topic, or

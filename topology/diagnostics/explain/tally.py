@@ -13,13 +13,14 @@ SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionTally:
     """A view in one partition.
 
     position: the input offset that it reads next. lag: offsets from there to the input's end.
     apart: whether it reads apart from the others. low, high: how many events there were before its
     position, at least and at most: the two differ where that was not counted, or while it changes.
-    high is None where events may come again (at least once). owner: None if nobody has it.
+    high is None where events may come again (at least once). owner: None if nobody has it. still:
+    whether it stands still, though its worker has something to read.
     """
 
     number: int
@@ -31,10 +32,11 @@ class Partition:
     low: int
     high: int | None
     owner: str | None
+    still: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class SourceTotals:
     """What a source brought.
 
     taken: of the source's topics, None where they are the views' input themselves. read: of the
@@ -75,8 +77,8 @@ class ViewTally:
     """A view over all partitions. came_low, came_high: as `low` and `high` of its partitions.
 
     lag: offsets that are left, those included that are not re-keyed yet. halted: partition →
-    reason. apart, unassigned: partitions. wrong: what does not add up, by partition; nothing if
-    all does.
+    reason. apart, unassigned, still: partitions. wrong: what does not add up, by partition;
+    nothing if all does.
     """
 
     view: str
@@ -89,6 +91,7 @@ class ViewTally:
     apart: tuple[int, ...]
     unassigned: tuple[int, ...]
     wrong: tuple[str, ...]
+    still: tuple[int, ...] = ()
 
     @property
     def adds_up(self) -> bool:
@@ -98,7 +101,7 @@ class ViewTally:
     @property
     def troubles(self) -> list[Trouble]:
         """What is not well with it, though it adds up."""
-        return troubles(self.view, self.counts, self.halted, self.unassigned)
+        return troubles(self.view, self.counts, self.halted, self.unassigned, self.still)
 
     @property
     def verdict(self) -> str:
@@ -113,7 +116,7 @@ class ViewTally:
         return f"view {self.view} adds up: {places}{named}"
 
 
-def brought(
+def source_totals(
     source: str,
     taken: Taken | None,
     read: Taken,
@@ -121,7 +124,7 @@ def brought(
     unread: int,
     *,
     exactly_once: bool = True,
-) -> Brought:
+) -> SourceTotals:
     """Compare what was re-keyed with what was read of it."""
     wrong = None
     if taken is not None and exactly_once and not 0 <= taken.events - read.read <= unread:
@@ -129,10 +132,12 @@ def brought(
             f"source {source}: {taken.events} events were re-keyed, {read.read} of them are read "
             f"and {unread} at most are unread"
         )
-    return Brought(source, taken, read, unkeyed, unread, wrong)
+    return SourceTotals(source, taken, read, unkeyed, unread, wrong)
 
 
-def tally(view: str, source: str, partitions: Sequence[Partition], unkeyed: int = 0) -> ViewTally:
+def tally(
+    view: str, source: str, partitions: Sequence[PartitionTally], unkeyed: int = 0
+) -> ViewTally:
     """Sum a view up. unkeyed: offsets of its source's topics that are not re-keyed yet."""
     total = Counts()
     for each in partitions:
@@ -148,11 +153,12 @@ def tally(view: str, source: str, partitions: Sequence[Partition], unkeyed: int 
         {each.number: each.halted for each in partitions if each.halted},
         tuple(each.number for each in partitions if each.apart),
         tuple(each.number for each in partitions if each.owner is None),
-        tuple(wrong for each in partitions for wrong in wrongs(each)),
+        tuple(wrong for each in partitions for wrong in discrepancies(each)),
+        tuple(each.number for each in partitions if each.still),
     )
 
 
-def wrongs(partition: Partition) -> list[str]:
+def discrepancies(partition: PartitionTally) -> list[str]:
     """What does not add up in one partition."""
     counts, where = partition.counts, f"partition {partition.number}"
     found: list[str] = []

@@ -14,12 +14,12 @@ PLACES = {
     "skipped": "given up",
 }
 """Counts that are not to be passed over in silence, and what is said of them."""
-HALTED, UNASSIGNED, MALFORMED = "halted", "unassigned", "malformed"
+HALTED, UNASSIGNED, MALFORMED, STILL = "halted", "unassigned", "malformed", "still"
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """place: a count of `Counts`, or 'halted', 'unassigned', 'malformed'. what: in words."""
+    """What is not well. place: a count of `Counts`, or HALTED, UNASSIGNED, MALFORMED, STILL."""
 
     whose: str
     place: str
@@ -30,9 +30,21 @@ class Trouble:
 
 
 def troubles(
-    view: str, counts: Counts, halted: Mapping[int, str], unassigned: Collection[int]
+    view: str,
+    counts: Counts,
+    halted: Mapping[int, str],
+    unassigned: Collection[int],
+    still: Collection[int] = (),
 ) -> list[Trouble]:
-    """What is not well with a view. halted: partition → reason. unassigned: partitions."""
+    """What is not well with a view.
+
+    Args:
+        view: its name.
+        counts: over all partitions.
+        halted: partition → reason.
+        unassigned: partitions that no worker has.
+        still: partitions in which nothing moves, though a worker has them and there is input.
+    """
     whose = f"view {view}"
     found = [
         Trouble(whose, HALTED, f"halted in partition {number}: {printable(reason, 300)}")
@@ -41,6 +53,16 @@ def troubles(
     if unassigned:
         which = ", ".join(map(str, unassigned))
         found.append(Trouble(whose, UNASSIGNED, f"no worker has partitions {which}"))
+    if still:
+        which = ", ".join(map(str, still))
+        found.append(
+            Trouble(
+                whose,
+                STILL,
+                f"stands still in partitions {which}, with messages to read: the worker's log says "
+                "why, as a full disk or a handler that does not end",
+            )
+        )
     for place, what in PLACES.items():
         if number := getattr(counts, place):
             things = "sequence" if place == "skipped" else "event"

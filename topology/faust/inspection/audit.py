@@ -10,9 +10,16 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.sinks.row_changes import gc_paused
 from topology.declaration.topology import Topology
-from topology.diagnostics.audit import Audit, Contents, Cut, Place, Report, Violation
+from topology.diagnostics.audit import (
+    Audit,
+    AuditReport,
+    AuditSnapshot,
+    ContentsCheck,
+    Place,
+    Violation,
+)
 from topology.diagnostics.audit.received import event_of
-from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import named
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import (
@@ -31,13 +38,13 @@ CHUNK = 10_000
 """Records of a partition that are taken before it is another one's turn."""
 
 
-class CannotAudit(CannotTell):
+class CannotAudit(CannotAnswer):
     """Why there is nothing to audit, or no way to."""
 
 
 async def audit(
     app: Any, *, patience: float = PATIENCE, views: Collection[str] = (), contents: bool = False
-) -> Report:
+) -> AuditReport:
     """Audit an app's topology; no worker is needed, and none is disturbed.
 
     patience: seconds to wait for a moment in which no worker commits. views: those to audit, with
@@ -53,37 +60,37 @@ async def audit(
             raise CannotAudit(error.args[0]) from None
     consumer = await connected_consumer(app, max_partition_fetch_bytes=1 << 20)
     try:
-        found = await _Look.begin(app, consumer)
-        cut, changelogs = await found.settle(patience)
-        made = Audit(engine.topology, cut, found.partitions, views)
+        found = await _Positions.begin(app, consumer)
+        snapshot, changelogs = await found.settle(patience)
+        made = Audit(engine.topology, snapshot, found.partitions, views)
         ticker = Ticker("audit, states", sum(changelogs.values()))
         for view in made.views:
             topic = engine.changelogs[view.name]
             for number in range(found.partitions.get(topic, 0)):
                 tp = TopicPartition(topic, number)
                 consumer.assign([tp])
-                async for records in read_range(consumer, tp, cut.first(tp), changelogs[tp]):
+                async for records in read_range(consumer, tp, snapshot.first(tp), changelogs[tp]):
                     for record in records:
                         made.row(view.name, record)
                     ticker.add(len(records))
         ticker.end()
         made.begin()
-        ticker = Ticker("audit", _records(made.topics, cut))
+        ticker = Ticker("audit", _records(made.topics, snapshot))
         with gc_paused():
-            await _feed(consumer, made.feed, made.topics, cut, ticker)
+            await _feed(consumer, made.feed, made.topics, snapshot, ticker)
             if contents:
                 ticker.end()
-                await _compare(consumer, made, cut)
+                await _compare(consumer, made, snapshot)
             report = made.report(contents=contents)
         ticker.end()
         if report.violations:
-            report.violations[0] = await _located(consumer, engine.topology, report, cut)
+            report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report
     finally:
         await consumer.stop()
 
 
-class _Look:
+class _Positions:
     """Notes where everything is."""
 
     def __init__(self, app: Any, consumer: AIOKafkaConsumer) -> None:
@@ -93,7 +100,7 @@ class _Look:
         """Topic → how many partitions it has."""
 
     @classmethod
-    async def begin(cls, app: Any, consumer: AIOKafkaConsumer) -> "_Look":
+    async def begin(cls, app: Any, consumer: AIOKafkaConsumer) -> "_Positions":
         look, engine = cls(app, consumer), app.engine
         topology: Topology = engine.topology
         changelogs = set(engine.changelogs.values())
@@ -113,7 +120,7 @@ class _Look:
                 look.partitions[topic] = len(await partitions_of(consumer, topic))
         return look
 
-    async def settle(self, patience: float) -> tuple[Cut, Mapping[TopicPartition, int]]:
+    async def settle(self, patience: float) -> tuple[AuditSnapshot, Mapping[TopicPartition, int]]:
         """A cut at which the states and the group's offsets belong together, and the changelogs'
         ends. It is exact if nothing moved at all while it was noted.
 
@@ -130,9 +137,9 @@ class _Look:
         offsets, until = Offsets(app, app.conf.id), time.monotonic() + patience
         committed: dict[TopicPartition, Committed | None] = {}
         rests: dict[TopicPartition, int] = {}
-        before: _Seen | None = None
+        before: _Moment | None = None
         while True:
-            now = _Seen(await offsets.committed(inputs), await consumer.end_offsets(list(still)))
+            now = _Moment(await offsets.committed(inputs), await consumer.end_offsets(list(still)))
             # A partition is at rest if neither its offset nor its views' changelogs have moved.
             for tp in inputs:
                 changelogs = self._changelogs(tp)
@@ -151,14 +158,14 @@ class _Look:
             await asyncio.sleep(PAUSE)
         firsts = await consumer.beginning_offsets(list(others))
         ends = await consumer.end_offsets(list(others))
-        cut = Cut(
+        snapshot = AuditSnapshot(
             {tp: (at.offset, at.taken) for tp, at in committed.items() if at is not None},
             {tp: first for tp, first in firsts.items() if first},
             ends,
             once=engine.settings.guarantee == "exactly_once",
             exact=settled and all(ends[tp] == end for tp, end in now.ends.items() if tp in ends),
         )
-        return cut, rests
+        return snapshot, rests
 
     def _all(self, topics: Iterable[str]) -> set[TopicPartition]:
         return {
@@ -178,14 +185,14 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Moment:
     """The group's offsets and the ends of topics, looked at one after the other."""
 
     committed: Mapping[TopicPartition, Committed]
     ends: Mapping[TopicPartition, int]
 
     def same(
-        self, before: "_Seen | None", tp: TopicPartition, changelogs: Iterable[TopicPartition]
+        self, before: "_Moment | None", tp: TopicPartition, changelogs: Iterable[TopicPartition]
     ) -> bool:
         """Whether an input partition and its views' changelogs are as they were."""
         if before is None or self.committed.get(tp) != before.committed.get(tp):
@@ -193,39 +200,41 @@ class _Seen:
         return all(self.ends[each] == before.ends[each] for each in changelogs)
 
 
-async def _compare(consumer: AIOKafkaConsumer, made: Audit, cut: Cut) -> None:
+async def _compare(consumer: AIOKafkaConsumer, made: Audit, snapshot: AuditSnapshot) -> None:
     """Run handlers again over the inputs, and compare what they say with the outputs."""
-    found = Contents(made)
-    ticker = Ticker("audit --contents", _records(found.topics, cut))
-    await _feed(consumer, found.feed, found.topics, cut, ticker)
+    found = ContentsCheck(made)
+    ticker = Ticker("audit --contents", _records(found.topics, snapshot))
+    await _feed(consumer, found.feed, found.topics, snapshot, ticker)
     ticker.end()
     there = found.sent_to & await consumer.topics()
     sent = [TopicPartition(t, n) for t in there for n in await partitions_of(consumer, t)]
     firsts, ends = await consumer.beginning_offsets(sent), await consumer.end_offsets(sent)
     begun = {tp: first for tp, first in firsts.items() if first}
     ticker = Ticker("audit --contents, messages", sum(ends.values()) - sum(firsts.values()))
-    await _feed(consumer, found.sent, found.sent_to, Cut({}, begun, ends), ticker)
+    await _feed(consumer, found.sent, found.sent_to, AuditSnapshot({}, begun, ends), ticker)
     ticker.end()
     found.finish({tp.topic for tp in begun})
 
 
-def _records(topics: Collection[str], cut: Cut) -> int:
+def _records(topics: Collection[str], snapshot: AuditSnapshot) -> int:
     """About how many records there are to feed."""
-    return sum(max(0, end - cut.first(at)) for at, end in cut.ends.items() if at[0] in topics)
+    return sum(
+        max(0, end - snapshot.first(at)) for at, end in snapshot.ends.items() if at[0] in topics
+    )
 
 
 async def _feed(
     consumer: AIOKafkaConsumer,
     feed: Callable[[Sequence[Any]], Awaitable[None] | None],
     topics: Collection[str],
-    cut: Cut,
+    snapshot: AuditSnapshot,
     ticker: Ticker,
 ) -> None:
     """Read all topics side by side, so that what belongs together comes at about the same time."""
     left = {
-        TopicPartition(*place): (cut.first(place), end)
-        for place, end in cut.ends.items()
-        if place[0] in topics and end > cut.first(place)
+        TopicPartition(*place): (snapshot.first(place), end)
+        for place, end in snapshot.ends.items()
+        if place[0] in topics and end > snapshot.first(place)
     }
     if left:
         consumer.assign(list(left))
@@ -253,7 +262,7 @@ async def _feed(
 
 
 async def _located(
-    consumer: AIOKafkaConsumer, topology: Topology, report: Report, cut: Cut
+    consumer: AIOKafkaConsumer, topology: Topology, report: AuditReport, snapshot: AuditSnapshot
 ) -> Violation:
     """The first violation with its position, looked up in the input where that is not known."""
     violation = report.violations[0]
@@ -263,7 +272,7 @@ async def _located(
     view = topology.views.get(violation.view or "")
     tp = TopicPartition(*violation.input)
     consumer.assign([tp])
-    async for records in read_range(consumer, tp, cut.first(tp), cut.ends[tp]):
+    async for records in read_range(consumer, tp, snapshot.first(tp), snapshot.ends[tp]):
         for record in records:
             if event_of(source, record, view) == (violation.stream, violation.sequence):
                 return violation.at(Place(tp.topic, tp.partition, record.offset))

@@ -6,11 +6,17 @@ from typing import Any, NamedTuple
 from aiokafka import TopicPartition
 
 from topology.declaration.view import View
+from topology.diagnostics.explain.command_log import (
+    WAITS,
+    CommandRecord,
+    answered_command,
+    merged,
+    pending_command,
+)
 from topology.diagnostics.explain.fold import of_counts
-from topology.diagnostics.explain.sides import body_of
-from topology.diagnostics.explain.told import WAITS, Told, answered, merged, waits
+from topology.diagnostics.explain.side_records import body_of
 from topology.engine.commands.command import decode_command
-from topology.faust.inspection.durable import Durable
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
 
 LIMIT = 50
@@ -21,20 +27,20 @@ class Commands(NamedTuple):
     """found: the commands, the oldest first. unseen: what was not looked at, in words."""
 
     now: int
-    found: list[Told]
+    found: list[CommandRecord]
     unseen: list[str]
 
 
 async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
     """The commands that wait, and the last ones that were answered, `limit` in all.
 
-    view: only this one's. Raises KeyError for a view that is not there, NotThere where no worker
-    has run yet.
+    view: only this one's. Raises KeyError for a view that is not there, TopicMissing where no
+    worker has run yet.
     """
     views = views_of(app, view)
     names = {each.name for each in views}
-    async with Durable(app) as durable:
-        found: list[Told] = []
+    async with DurableState(app) as durable:
+        found: list[CommandRecord] = []
         unseen: list[str] = []
         for each in views:
             for number in range(each.of.partitions):
@@ -44,7 +50,7 @@ async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
             unseen.append(tail.cut)
         for record in tail.records:
             with suppress(KeyError):
-                told = answered(body_of(record))
+                told = answered_command(body_of(record))
                 if told.view in names:
                     found.append(told)
         every = merged(found)
@@ -55,8 +61,8 @@ async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
 
 
 async def pending(
-    durable: Durable, view: View, partition: int, read: int | None = None
-) -> list[Told]:
+    durable: DurableState, view: View, partition: int, read: int | None = None
+) -> list[CommandRecord]:
     """The commands to a view that wait in one partition. read: up to which offset they do not."""
     topic = TopicPartition(view.commands_topic, partition)
     span = (await durable.span([topic]))[topic]
@@ -64,8 +70,8 @@ async def pending(
         return []
     if read is None:
         read = (await durable.task(view, partition, of_counts)).positions.commands
-    found: list[Told] = []
+    found: list[CommandRecord] = []
     async for record in durable.records(topic, max(span.first, read), span.end):
         with suppress(ValueError):
-            found.append(waits(decode_command(record.value), record.timestamp))
+            found.append(pending_command(decode_command(record.value), record.timestamp))
     return found

@@ -1,7 +1,7 @@
 """Reads what is durable: changelogs, the group's offsets, topics. Committed records only."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
@@ -13,13 +13,13 @@ from stores.view_state.memory import MemoryTable
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.diagnostics.explain import Away, Fold, of_waiting, waiting_rows
+from topology.diagnostics.explain import Fold, PendingRedelivery, of_waiting, waiting_rows
 from topology.diagnostics.explain.fold import Wanted
 from topology.diagnostics.explain.formatting import lately
 from topology.engine.redelivery import Redelivered, not_before, revive
 from topology.engine.rows import COUNTS
 from topology.engine.view_task import ViewTask
-from topology.faust.inspection.answering import CannotTell
+from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
@@ -28,7 +28,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.model.counts import left_behind
 from topology.model.event import Message
 
-LOOK, SECONDS = 500_000, 5.0
+SCAN, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
 FIRST = 5_000
 """Offsets of the first part of these; each part is twice the one before."""
@@ -36,7 +36,7 @@ WAIT = 20
 """Milliseconds until it is looked again whether a partition is read to its end."""
 
 
-class NotThere(CannotTell):
+class TopicMissing(CannotAnswer):
     """A topic is missing that the worker makes."""
 
 
@@ -64,27 +64,27 @@ class Group(NamedTuple):
     owners: Mapping[TopicPartition, str]
 
 
-class Durable:
+class DurableState:
     """What there is of an app's topology, read partition by partition."""
 
-    def __init__(self, app: Any, *, look: int | None = None) -> None:
-        """look: offsets at the end of a topic to look at, however long it takes; else as many as
-        can be in SECONDS, LOOK at most. How far a long look is goes to standard error.
+    def __init__(self, app: Any, *, scan: int | None = None) -> None:
+        """scan: offsets to read at the end of a topic, however long it takes; else as many as
+        can be in SECONDS, SCAN at most. How far a long read is goes to standard error.
         """
         self.app = app
-        self._look, self._seconds = (LOOK, SECONDS) if look is None else (look, float("inf"))
+        self._scan, self._seconds = (SCAN, SECONDS) if scan is None else (scan, float("inf"))
         self._stack = AsyncExitStack()
         self.topology: Topology = app.engine.topology
         self._group: str = app.conf.id
         self._offsets = Offsets(app, self._group)
         self._started: AIOKafkaConsumer | None = None
 
-    async def __aenter__(self) -> "Durable":
-        """Connect. Raises NotThere where no worker has run yet."""
+    async def __aenter__(self) -> "DurableState":
+        """Connect. Raises TopicMissing where no worker has run yet."""
         wanted = [*self.app.engine.changelogs.values(), *self.topology.side_topics]
         wanted += [source.by_stream for source in self.topology.sources.values()]
         for topic in await missing_topics(self.app, wanted):
-            raise NotThere(
+            raise TopicMissing(
                 f"topic {topic!r} does not exist: no worker of this topology has run here yet"
             )
         # Whoever looks at many partitions in turn must not wait at the end of each.
@@ -125,9 +125,9 @@ class Durable:
         return await self._offsets.committed(partitions)
 
     async def inputs(self, source: Source) -> list[TopicPartition]:
-        """The partitions of a source's topics. Raises NotThere."""
+        """The partitions of a source's topics. Raises TopicMissing."""
         for topic in await missing_topics(self.app, list(source.topics)):
-            raise NotThere(f"source topic {topic!r} does not exist; create it")
+            raise TopicMissing(f"source topic {topic!r} does not exist; create it")
         admin = AIOKafkaAdminClient(**connection(self.app))
         await admin.start()
         try:
@@ -153,7 +153,7 @@ class Durable:
 
     async def records(
         self, partition: TopicPartition, start: int, end: int
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message]:
         """The records from offset `start` up to `end`."""
         if start >= end:
             return
@@ -180,9 +180,9 @@ class Durable:
         """The last records of a partition, or of a topic of one partition.
 
         least: the offset down to which it is looked, if that is possible; else as far as it is.
-        most: so many offsets at most; as many as the looks of this Durable have unless given.
+        most: so many offsets at most; as many as the looks of this DurableState have unless given.
         """
-        most = self._look if most is None else most
+        most = self._scan if most is None else most
         partition = TopicPartition(topic, 0) if isinstance(topic, str) else topic
         span = (await self.span([partition]))[partition]
         floor = span.first if least is None else min(span.end, max(span.first, least))
@@ -220,7 +220,7 @@ class Durable:
 
     async def away(
         self, task: ViewTask, partition: int, stream: str | None = None
-    ) -> tuple[list[Away], list[str]]:
+    ) -> tuple[list[PendingRedelivery], list[str]]:
         """The events of a view's redelivery topic that did not come again yet, each once; and what
         was not looked at, in words.
 
@@ -236,12 +236,12 @@ class Durable:
             lambda record: wanted in (None, record.key) and not task.positions.took(record.offset),
             least=task.positions.redelivered,
         )
-        found: dict[tuple[str, int], Away] = {}
+        found: dict[tuple[str, int], PendingRedelivery] = {}
         for record in tail.records:
             for event in revive(view, [record], 0):
                 assert isinstance(event, Redelivered)
                 # Behind the position, an event may have come and gone away again since.
-                found[event.stream, event.sequence] = Away(
+                found[event.stream, event.sequence] = PendingRedelivery(
                     event.stream, event.sequence, event.attempt, not_before(record)
                 )
         return list(found.values()), [tail.cut] if tail.cut else []

@@ -8,14 +8,14 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
-from topology.diagnostics.explain import Account, Around, account, of_lanes, of_stream
-from topology.diagnostics.explain.sides import Sides, requested, wanted
+from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
+from topology.diagnostics.explain.side_records import SideRecords, requested, wanted
 from topology.diagnostics.explain.stream_context import Request
 from topology.engine.lane_names import lanes_of, lanes_told, readings
 from topology.engine.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.commands import pending
-from topology.faust.inspection.durable import Durable, Group
+from topology.faust.inspection.durable import DurableState, Group
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
 from topology.faust.kafka.clients import partition_count
@@ -27,23 +27,23 @@ ASKED = 20_000
 
 async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
-    look: int | None = None,
+    scan: int | None = None,
 ) -> list[Account]:  # fmt: skip
     """Why a stream is where it is, in one view or in all; nothing is stopped for it.
 
     A view with lanes has an account for each lane of the stream, or the one of a lane that is
     named (`3|EUR`).
-    command: what the command lines that would help begin with. look: as of Durable. Raises
-    KeyError for a view that is not there, NotThere where no worker has run yet.
+    command: what the command lines that would help begin with. scan: as of DurableState. Raises
+    KeyError for a view that is not there, TopicMissing where no worker has run yet.
     """
     views = views_of(app, view)
-    async with Durable(app, look=look) as durable:
+    async with DurableState(app, scan=scan) as durable:
         group, found = await durable.group(), []
-        looks: dict[str, _Look] = {}
+        looks: dict[str, _StreamInspection] = {}
 
-        def look_for(id: str) -> _Look:
+        def look_for(id: str) -> _StreamInspection:
             if id not in looks:
-                looks[id] = _Look(durable, group, id, command)
+                looks[id] = _StreamInspection(durable, group, id, command)
             return looks[id]
 
         for each in views:
@@ -60,16 +60,16 @@ async def explain(
         return found
 
 
-class _Look:
+class _StreamInspection:
     """Looks at one stream, at what is common to several views only once."""
 
-    def __init__(self, durable: Durable, group: Group, stream: str, command: str) -> None:
+    def __init__(self, durable: DurableState, group: Group, stream: str, command: str) -> None:
         self._durable = durable
         self._group = group
         self._stream = stream
         self._command = command
         self._inputs = Inputs(durable, stream)
-        self._found: Sides | None = None
+        self._found: SideRecords | None = None
 
     async def at(self, view: View) -> list[Account]:
         """The accounts of a view: of the partition that has the stream, or each that may.
@@ -109,10 +109,10 @@ class _Look:
         told = lanes_told(task.view, self._stream, (*sides.dead, *sides.errors))
         return sorted({*lanes_of(task.table, self._stream), *told})
 
-    async def _sides(self) -> Sides:
+    async def _sides(self) -> SideRecords:
         """What the side topics have that may be of the stream."""
         if self._found is None:
-            durable, found = self._durable, Sides()
+            durable, found = self._durable, SideRecords()
             for name, mine in wanted(self._stream).items():
                 tail = await durable.end_of(getattr(durable.topology, f"{name}_topic"), mine)
                 getattr(found, name).extend(tail.records)
@@ -134,7 +134,7 @@ class _Look:
         progress = task.progress(stream)
         held = isinstance(progress, Progress) and progress.held
         head = next((event.sequence for event in task.waits(stream)), last_of(progress))
-        around = Around(
+        context = StreamContext(
             now=durable.now,
             partition=partition,
             position=position,
@@ -149,7 +149,7 @@ class _Look:
             read=sum(1 for offset in source.seen if offset < position),
             blocked=sides.blocked,
             requested=await self._requested(view, stream),
-            away=tuple(away),
+            redelivering=tuple(away),
             late=sides.late,
             dead=sides.dead,
             failed=sides.failed,
@@ -159,7 +159,7 @@ class _Look:
             command=self._command,
             unseen=(*sides.unseen, *source.unseen, *unkeyed.unseen, *cut),
         )
-        return account(task, stream, around)
+        return account(task, stream, context)
 
     async def _requested(self, view: View, stream: str) -> tuple[Request, ...]:
         """What the relay was asked for, where the view asks."""

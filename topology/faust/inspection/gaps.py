@@ -7,10 +7,10 @@ from aiokafka import TopicPartition
 
 from topology.diagnostics.explain import Ledger, of_waiting, open_gaps
 from topology.diagnostics.explain.passed import by_hand
-from topology.diagnostics.explain.sides import dead_of
+from topology.diagnostics.explain.side_records import dead_of
 from topology.diagnostics.explain.trouble import troubles
 from topology.engine.view_task import ViewTask
-from topology.faust.inspection.durable import Durable
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
 from topology.model.counts import Counts
 from topology.model.event import Message
@@ -19,14 +19,14 @@ LIMIT = 50
 """Gaps that are listed unless told otherwise."""
 
 
-async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, look: int | None = None) -> Ledger:
+async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None = None) -> Ledger:
     """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
 
-    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    scan: as of DurableState. Raises KeyError for a view that is not there, TopicMissing where no
     worker has run yet.
     """
     views = views_of(app, view)
-    async with Durable(app, look=look) as durable:
+    async with DurableState(app, scan=scan) as durable:
         ledger, group = Ledger(durable.now, limit), await durable.group()
         dead: dict[str, dict[str, set[int]]] | None = None
         for each in views:
@@ -56,7 +56,7 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, look: int | None
         return ledger
 
 
-async def _unread(durable: Durable, source: TopicPartition, task: ViewTask) -> int:
+async def _unread(durable: DurableState, source: TopicPartition, task: ViewTask) -> int:
     """How many offsets of its input a view has before it."""
     span = (await durable.span([source]))[source]
     position = task.positions.input
@@ -66,7 +66,7 @@ async def _unread(durable: Durable, source: TopicPartition, task: ViewTask) -> i
     return max(0, span.end - max(position, span.first))
 
 
-async def _dead(durable: Durable, unseen: list[str]) -> dict[str, dict[str, set[int]]]:
+async def _dead(durable: DurableState, unseen: list[str]) -> dict[str, dict[str, set[int]]]:
     """View → stream → sequences in the dead topic; what a command sent there is not waited for."""
     found: defaultdict[str, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
 

@@ -9,7 +9,7 @@ from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.diagnostics.explain import Arrival
 from topology.diagnostics.explain.formatting import lately
-from topology.faust.inspection.durable import Durable, Span
+from topology.faust.inspection.durable import DurableState, Span
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
@@ -58,7 +58,7 @@ class Unkeyed:
 class Inputs:
     """Looks at inputs for one stream, at what is common to several views only once."""
 
-    def __init__(self, durable: Durable, stream: str) -> None:
+    def __init__(self, durable: DurableState, stream: str) -> None:
         self._durable = durable
         self._stream = stream
         self._inputs: dict[tuple[TopicPartition, str], Input] = {}

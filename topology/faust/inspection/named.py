@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.model.closest import closest
 
 T = TypeVar("T")
 
@@ -16,7 +17,7 @@ def named(what: str, name: str, found: Mapping[str, T], topology: str) -> T:
     if name not in found:
         known = ", ".join(found)
         raise KeyError(
-            f"{what} {name!r} is not in {topology!r}; it has {known}"
+            f"{what} {name!r} is not in {topology!r}{closest(name, found)}; it has {known}"
             if name
             else f"name the {what} with --{what}; there are {known}"
         )

@@ -3,28 +3,35 @@
 from typing import Any
 
 from topology.diagnostics.explain.fold import of_waiting
-from topology.diagnostics.explain.parked import Aside, Parked, parked_of, reason_of
-from topology.faust.inspection.durable import Durable
+from topology.diagnostics.explain.parked_streams import (
+    ParkedStream,
+    ParkedStreams,
+    parked_of,
+    reason_of,
+)
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
 
 LIMIT = 50
 """Streams that are listed unless told otherwise."""
 
 
-async def parked(app: Any, *, view: str = "", look: int | None = None) -> Aside:
+async def parked(app: Any, *, view: str = "", scan: int | None = None) -> ParkedStreams:
     """What is parked in all views, or in one, the oldest first, each with the failure's reason.
 
-    look: as of Durable. Raises KeyError for a view that is not there, NotThere where no
+    scan: as of DurableState. Raises KeyError for a view that is not there, TopicMissing where no
     worker has run yet.
     """
     views = views_of(app, view)
-    async with Durable(app, look=look) as durable:
-        found: list[Parked] = []
+    async with DurableState(app, scan=scan) as durable:
+        found: list[ParkedStream] = []
         for each in views:
             for number in range(each.of.partitions):
                 task = await durable.task(each, number, of_waiting)
                 found += parked_of(task, number)
-        aside = Aside(durable.now, sorted(found, key=lambda one: (one.since, one.view, one.stream)))
+        aside = ParkedStreams(
+            durable.now, sorted(found, key=lambda one: (one.since, one.view, one.stream))
+        )
         if found:
             wanted = {(one.view, one.stream, one.sequence) for one in found}
             streams = {one.stream.encode() for one in found}

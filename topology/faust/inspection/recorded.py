@@ -9,8 +9,8 @@ from aiokafka import TopicPartition
 from topology.declaration.sequences import Contiguous
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.diagnostics.explain.recorded import Recorded
-from topology.faust.inspection.durable import Durable
+from topology.diagnostics.normalised_arrivals import NormalisedArrivals
+from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.broker.shapes import configs
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
@@ -25,12 +25,12 @@ class Reading:
 
     def __init__(self, source: Source, views: Sequence[View]) -> None:
         self.source, self.views = source, views
-        self.parts: list[Recorded] = []
+        self.parts: list[NormalisedArrivals] = []
         self.whole = True
         self._split = [view for view in views if view.split is not None]
         self._earlier = 0
 
-    async def read(self, durable: Durable, limit: int) -> None:
+    async def read(self, durable: DurableState, limit: int) -> None:
         """Read the last `limit` messages, as many of each partition."""
         source = self.source
         each = max(1, limit // source.partitions)
@@ -40,13 +40,15 @@ class Reading:
         kinds = {kind for view in self.views for kind in view.ordering.opens | view.ordering.closes}
         for partition, span in spans.items():
             self.whole = self.whole and span.end <= each and span.first == 0
-            part = Recorded(kinds, 1 + len(self._split))
+            part = NormalisedArrivals(kinds, 1 + len(self._split))
             start = max(span.first, span.end - each)
             records = durable.records(partition, start, span.end)
             await self._take(part, records, durable.now)
             self.parts.append(part)
 
-    async def _take(self, part: Recorded, records: AsyncIterator[Message], now: int) -> None:
+    async def _take(
+        self, part: NormalisedArrivals, records: AsyncIterator[Message], now: int
+    ) -> None:
         source, sequence, latest = self.source, self.source.sequence, 0
         assert isinstance(sequence, Contiguous)
         async for record in records:

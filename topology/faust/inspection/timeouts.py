@@ -8,9 +8,9 @@ from typing import Any
 from topology.declaration.sequences import Contiguous
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
-from topology.diagnostics.explain.discrepancies import untried
 from topology.diagnostics.suggest import RATES, Suggested, Suggestion, suggested
-from topology.faust.inspection.durable import Durable
+from topology.diagnostics.untried import untried
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import named
 from topology.faust.inspection.recorded import Reading
 from topology.faust.inspection.ticker import Ticker
@@ -68,7 +68,7 @@ async def timeouts(
 
     source: its name; may be left out where there is only one. rates, candidates: as those of
     `suggest_timeouts`. How far it is goes to standard error. Raises KeyError for a source that is
-    not there, ValueError for one whose sequences do not count, NotThere where no worker has run
+    not there, ValueError for one whose sequences do not count, TopicMissing where no worker has run
     yet.
     """
     declared = source_of(app, source)
@@ -80,7 +80,7 @@ async def timeouts(
         )
     topology: Topology = app.engine.topology
     reading = Reading(declared, topology.views_of(declared))
-    async with Durable(app) as durable:
+    async with DurableState(app) as durable:
         await reading.read(durable, limit)
         times = await reading.stamped(app)
     parts, whole = reading.parts, reading.whole

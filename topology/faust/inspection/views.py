@@ -7,41 +7,30 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from topology.declaration.source import Source
-from topology.declaration.view import View
 from topology.diagnostics.explain import (
-    Brought,
-    Partition,
+    SourceTotals,
     ViewTally,
-    brought,
-    came_apart,
-    came_since,
-    of_counts,
+    source_totals,
     tally,
 )
 from topology.diagnostics.explain.tally import SHARE
 from topology.diagnostics.explain.trouble import Trouble
 from topology.engine.intake import Taken
-from topology.faust.inspection.durable import Durable, Group
-from topology.faust.kafka.offsets import Committed
-from topology.model.errors import Malformed
+from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
+from topology.faust.inspection.standing_still import standing_still
 from topology.model.event import Message
 from topology.model.origin import REASON, original
 
-COUNTED = 100_000
-"""Offsets between a view that reads apart and the others of which the events are counted."""
-TRIES, PAUSE = 5, 1.0
-"""How often a sum that is not right is taken again, and after how many seconds: a commit unit
-shows in one topic a moment before it does in another."""
 SAMPLED = 5000
 """Offsets at the end of the malformed topic in which one of a source is looked for."""
-_NONE = Committed(0, Taken())
 
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
     """What the sources brought, and the views' sums."""
 
-    sources: list[Brought]
+    sources: list[SourceTotals]
     views: list[ViewTally]
 
     @property
@@ -71,25 +60,40 @@ class Tallies:
 
 
 async def views(app: Any) -> Tallies:
-    """Count what came and what became of it, in all views. Raises NotThere."""
+    """Count what came and what became of it, in all views. Raises TopicMissing."""
     exactly = app.engine.settings.guarantee == "exactly_once"
-    async with Durable(app) as durable:
+    async with DurableState(app) as durable:
         group = await durable.group()
         sources = [
-            await _brought(durable, source, exactly) for source in durable.topology.sources.values()
+            await _source_totals(durable, source, exactly)
+            for source in durable.topology.sources.values()
         ]
-        found: list[ViewTally] = []
-        for view in durable.topology.views.values():
-            partitions = [
-                await _partition(durable, group, view, number, exactly)
+        parts = {
+            view.name: [
+                await partition_tally(durable, group, view, number, exactly)
                 for number in range(view.of.partitions)
             ]
+            for view in durable.topology.views.values()
+        }
+        reading = {
+            TopicPartition(view.of.by_stream, each.number)
+            for view in durable.topology.views.values()
+            for each in parts[view.name]
+            if each.lag and each.owner and not (each.apart or each.halted)
+        }
+        still = await standing_still(durable, reading)
+        found: list[ViewTally] = []
+        for view in durable.topology.views.values():
             unkeyed = next(each.unkeyed for each in sources if each.source == view.of.name)
+            partitions = [
+                replace(each, still=TopicPartition(view.of.by_stream, each.number) in still)
+                for each in parts[view.name]
+            ]
             found.append(tally(view.name, view.of.name, partitions, unkeyed))
         return Tallies(sources, found)
 
 
-async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
+async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:
     ordered = [TopicPartition(source.by_stream, number) for number in range(source.partitions)]
     for left in reversed(range(TRIES)):
         read = await durable.committed(ordered)
@@ -105,7 +109,7 @@ async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
             for tp, span in spans.items()
         )
         done = _sum([committed.taken for committed in read.values()])
-        found = brought(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
+        found = source_totals(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
         if found.wrong is None or not left:
             return (
                 replace(found, sample=await _sample(durable, source)) if found.malformed else found
@@ -114,7 +118,7 @@ async def _brought(durable: Durable, source: Source, exactly: bool) -> Brought:
     raise AssertionError("unreachable")
 
 
-async def _sample(durable: Durable, source: Source) -> str | None:
+async def _sample(durable: DurableState, source: Source) -> str | None:
     """Where the last malformed message of a source is, and why it is one."""
 
     def mine(record: Message) -> bool:
@@ -134,69 +138,3 @@ def _sum(parts: list[Taken]) -> Taken:
         sum(part.malformed for part in parts),
         sum(part.unknown for part in parts),
     )
-
-
-async def _partition(
-    durable: Durable, group: Group, view: View, number: int, exactly: bool
-) -> Partition:
-    for left in reversed(range(TRIES)):
-        found = await _looked(durable, group, view, number, exactly)
-        if not left or tally(view.name, view.of.name, [found]).adds_up:
-            return found
-        await asyncio.sleep(PAUSE)
-    raise AssertionError("unreachable")
-
-
-async def _looked(
-    durable: Durable, group: Group, view: View, number: int, exactly: bool
-) -> Partition:
-    """One look. The counts are of a moment between the group's offset before and after."""
-    source = TopicPartition(view.of.by_stream, number)
-    before = (await durable.committed([source])).get(source, _NONE)
-    task = await durable.task(view, number, of_counts)
-    after = (await durable.committed([source])).get(source, _NONE)
-    span = (await durable.span([source]))[source]
-    position, low, high = after.offset, before.taken.events, after.taken.events
-    if (own := task.positions.input) is not None:
-        position = own
-        between = await _between(durable, view.of, source, own, after.offset)
-        low, high = came_apart(own, after.offset, after.taken.events, between)
-    positions = task.positions
-    if positions.missed is not None:
-        low, high = low - positions.missed, high - positions.missed
-    elif positions.began is not None:
-        seen = await _between(durable, view.of, source, positions.began, position)
-        low, high = came_since(positions.began, position, low, high, seen)
-    return Partition(
-        number,
-        task.counts,
-        position,
-        max(0, span.end - max(position, span.first)),
-        own is not None,
-        task.halted,
-        low,
-        high if exactly else None,
-        group.owners.get(source),
-    )
-
-
-async def _between(
-    durable: Durable, source: Source, partition: TopicPartition, one: int, other: int
-) -> int | None:
-    """How many events there are between two offsets, None if that would take long to count."""
-    start, end = sorted((one, other))
-    first = (await durable.span([partition]))[partition].first
-    if end - start > COUNTED or start < first:
-        return None
-    number, counts = 0, source.sequence
-    async for record in durable.records(partition, start, end):
-        try:
-            found = source.inspect(record if source.keyed else original(record))
-        except Malformed:
-            continue
-        number += found is not None and _counts(found[1], counts.start, counts.step)
-    return number
-
-
-def _counts(sequence: int, start: int, step: int) -> bool:
-    return sequence >= start and (sequence - start) % step == 0

@@ -16,7 +16,7 @@ from topology.diagnostics.explain import Fold
 from topology.engine.dead_events import Choice, Dead, Found, dead_at, find, put_back
 from topology.engine.positions import decode_positions
 from topology.engine.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
-from topology.faust.inspection.durable import Durable
+from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.clients import connection
 from topology.model.event import Message
 from topology.model.printable import printable
@@ -75,8 +75,8 @@ class Redriven:
 
 
 async def redrive_dead(app: Any, view: View, choice: Choice, *, dry_run: bool) -> Redriven:
-    """Put dead events of a view back. Raises NotThere where no worker has run yet."""
-    async with Durable(app) as durable:
+    """Put dead events of a view back. Raises TopicMissing where no worker has run yet."""
+    async with DurableState(app) as durable:
         dead = TopicPartition(view.dead_topic, 0)
         span = (await durable.span([dead]))[dead]
         records = [
@@ -104,7 +104,7 @@ def _may_be(record: Message, view: View) -> bool:
 
 
 async def _look(
-    durable: Durable,
+    durable: DurableState,
     view: View,
     number: int,
     streams: set[str],

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from topology.diagnostics.audit import Audit, Contents, Cut, Report
+from topology.diagnostics.audit import Audit, AuditReport, AuditSnapshot, ContentsCheck
 from topology.engine.intake import Taken
 from topology.engine.positions import decode_positions, encode_positions
 from topology.engine.rows import POSITIONS
@@ -23,16 +23,16 @@ def audit(
     missed: Mapping[str, Sequence[Record]],
     *,
     contents: bool = False,
-) -> Report:
+) -> AuditReport:
     """tasks: source → its task. rekeyed: source topic → its task. missed: of halted views.
     contents: whether to run handlers again, and compare what they say."""
     made = audit_of(kept, committed(kept, tasks, rekeyed), missed)
     return contents_of(made, kept) if contents else made.report()
 
 
-def contents_of(made: Audit, kept: Kept) -> Report:
+def contents_of(made: Audit, kept: Kept) -> AuditReport:
     """What comes of an audit that was fed, when the contents were compared too."""
-    found = Contents(made)
+    found = ContentsCheck(made)
 
     async def feed() -> None:
         for topic in found.topics:
@@ -72,7 +72,7 @@ def audit_of(
     ends = {(topic, 0): len(records) for topic, records in kept.topics.items()}
     inputs = {topic for source in topology.sources.values() for topic in source.topics}
     inputs |= {source.by_stream for source in topology.sources.values()}
-    made = Audit(topology, Cut(committed, firsts, ends), dict.fromkeys(inputs, 1), views)
+    made = Audit(topology, AuditSnapshot(committed, firsts, ends), dict.fromkeys(inputs, 1), views)
     for view in (each.name for each in made.views):
         store = kept.stores[view]
         for at, (key, row) in enumerate(store.scan(*EVERYTHING)):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from topology.declaration.policies.gap import Ask
-from topology.diagnostics.explain import Account, Around, Away, account
-from topology.diagnostics.explain.sides import Sides, requested, wanted
+from topology.diagnostics.explain import Account, PendingRedelivery, StreamContext, account
+from topology.diagnostics.explain.side_records import SideRecords, requested, wanted
 from topology.diagnostics.explain.stream_context import Request
 from topology.engine.redelivery import not_before, revive
 from topology.engine.view_task import ViewTask
@@ -17,14 +17,14 @@ OWNER = "the test driver"
 
 def explain(kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0) -> Account:
     """task: of the view. unread: messages of the stream that came while the view was halted."""
-    around = around_of(kept, task, stream, now=now, unread=unread)
-    return account(task, stream, Around(**around))  # type: ignore[arg-type]
+    context = context_of(kept, task, stream, now=now, unread=unread)
+    return account(task, stream, StreamContext(**context))  # type: ignore[arg-type]
 
 
-def around_of(
+def context_of(
     kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0
 ) -> dict[str, object]:
-    """The fields of Around that what is kept has something to say of."""
+    """The fields of StreamContext that what is kept has something to say of."""
     topology, found = kept.topology, sides(kept, stream).of(task, stream, now)
     progress = task.progress(stream)
     head = next((event.sequence for event in task.waits(stream)), last_of(progress))
@@ -34,7 +34,7 @@ def around_of(
         "unread": unread,
         "owner": OWNER,
         "group": "Stable",
-        "away": _away(kept, task, stream),
+        "redelivering": _away(kept, task, stream),
         "late": found.late,
         "dead": found.dead,
         "failed": found.failed,
@@ -46,25 +46,27 @@ def around_of(
     }
 
 
-def sides(kept: Kept, stream: str) -> Sides:
+def sides(kept: Kept, stream: str) -> SideRecords:
     """The records of the side topics that may be of a stream."""
     topology = kept.topology
     found: dict[str, list[Message]] = {}
     for name, mine in wanted(stream).items():
         records = kept.topics[getattr(topology, f"{name}_topic")]
         found[name] = [record for record in records if mine(record)]
-    return Sides(**found)  # type: ignore[arg-type]
+    return SideRecords(**found)  # type: ignore[arg-type]
 
 
-def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[Away, ...]:
+def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[PendingRedelivery, ...]:
     """The stream's events in the redelivery topic, each once: it may have gone again."""
     view = task.view
-    found: dict[int, Away] = {}
+    found: dict[int, PendingRedelivery] = {}
     for record in kept.topics[view.redeliver_topic][task.positions.redelivered :]:
         if record.key == stream.encode():
             for event in revive(view, [record], 0):
                 attempt = getattr(event, "attempt", 0)
-                found[event.sequence] = Away(stream, event.sequence, attempt, not_before(record))
+                found[event.sequence] = PendingRedelivery(
+                    stream, event.sequence, attempt, not_before(record)
+                )
     return tuple(found.values())
 
 

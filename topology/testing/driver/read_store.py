@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from stores.sinks import DeadRecord, OutputRecord, Position
 from stores.sinks.columns import read
 from stores.sinks.reduction import FEW, Mark, Reduction, Stream
 from stores.sinks.schema import (
@@ -15,7 +16,6 @@ from stores.sinks.schema import (
     StoreLimits,
     TableState,
 )
-from stores.sinks.sink import DeadRecord, OutputRecord, Position
 from topology.model.table import Table
 
 Store = Literal["any", "sqlite", "postgresql", "delta"]

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from stores.sinks.sink import DeadRecord
+from stores.sinks import DeadRecord
 from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
-from topology.diagnostics.audit import Report
+from topology.diagnostics.audit import AuditReport
 from topology.diagnostics.explain import Account
 from topology.engine.commands.execute import Command, Result, aexecute
 from topology.engine.commit_unit import CommitUnit
@@ -311,7 +311,7 @@ class TopologyTestDriver:
         """Lose all memory and start from the durable rows, as a new process would."""
         self._tasks = self._build(self._tasks)
 
-    def audit(self, *, contents: bool = False) -> Report:
+    def audit(self, *, contents: bool = False) -> AuditReport:
         """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().sound`.
 
         contents: run handlers again, too, and compare what they say with what was said.
@@ -334,9 +334,9 @@ class TopologyTestDriver:
         declared, topics = task.view, self._kept.topics
         found = {*ids_of(task, text)}
         if declared.split is not None and not task.known(text):
-            sides = [*topics[declared.dead_topic], *topics[declared.errors_topic]]
+            side_topics = [*topics[declared.dead_topic], *topics[declared.errors_topic]]
             for own in (split_lane(r)[0] for r in readings(declared, text) if "|" not in r):
-                found |= lanes_told(declared, own, sides)
+                found |= lanes_told(declared, own, side_topics)
         return sorted(found) or [declared.stream_id(text)]
 
     def _view(self, name: str) -> ViewTask:

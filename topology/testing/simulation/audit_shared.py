@@ -11,7 +11,7 @@ from topology.declaration.sequences import Monotonic
 from topology.declaration.view import View
 from topology.engine.failure import HEALED
 from topology.engine.rows import split_redriven_key
-from topology.testing.simulation.fold import Expected, attempts
+from topology.testing.simulation.fold import Expected
 from topology.testing.simulation.log import LogPartition
 from topology.testing.simulation.schedule import Schedule
 from topology.view_rebuild.stream_rebuild import PASSED_OVER
@@ -92,8 +92,8 @@ class SharedTopics:
 
     def expect(self, view: View, stream: str, expected: Expected) -> None:
         """Note what a stream in a view should add to the topics."""
-        for sequence in expected.failed:
-            self._failed[view.name, stream, sequence] += attempts(view)
+        for sequence, attempts in expected.failed.items():
+            self._failed[view.name, stream, sequence] += attempts
         if expected.emits:
             by_key: dict[Key, list[Any]] = defaultdict(list)
             for topic, key, value, headers in expected.emits:

@@ -6,9 +6,10 @@ No buffers, batches, rows or commits: this is what the engine's results are comp
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from topology.declaration.policies.error import Advance, Park, Retry
+from topology.declaration.policies.error import Advance, OnError
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.failure import decided
 from topology.engine.handling import Handling
 from topology.model.event import Event, Message
 from topology.testing.awaited import complete
@@ -22,36 +23,43 @@ class Expected:
     """One stream in one view. outputs: (sequence, value) of its records, in sequence.
 
     emits: the messages to other topics, in order. state: its dictionary as JSON, None if it has
-    none. failed: the sequences whose handler failed. parked: the last of these, where the stream
-    ends by the view's error policy.
+    none. failed: the sequences whose handler failed → how often it was called. parked: the last
+    of these, where the stream ends by the view's error policy.
     """
 
     outputs: list[tuple[int, bytes]] = field(default_factory=list)
     emits: list[Emitted] = field(default_factory=list)
     state: bytes | None = None
-    failed: list[int] = field(default_factory=list)
+    failed: dict[int, int] = field(default_factory=dict)
     processed: int = 0
     passed: int = 0
     parked: int | None = None
 
 
-def attempts(view: View) -> int:
-    """How often an event is handled that always fails."""
-    return 1 + view.error.times if isinstance(view.error, Retry) else 1
+class _Failing:
+    """Notes what the view's error policy would do, and goes on.
 
+    Whatever is tried again, it fails again: handlers are deterministic here.
+    """
 
-def ends_parked(view: View) -> bool:
-    """Whether an event that always fails parks its stream."""
-    error = view.error.then if isinstance(view.error, Retry) else view.error
-    return isinstance(error, Park)
+    def __init__(self, policy: OnError) -> None:
+        self.policy = policy
+        self.attempts = 1
+        self.parks = False
+
+    def on_error(self, event: Event, error: BaseException) -> Advance:
+        tries = 0
+        while (what := decided(self.policy, event, error, tries)).retry:
+            tries = what.retry
+        self.attempts, self.parks = tries + 1, what.held and not what.halts
+        return Advance()
 
 
 def fold(view: View, messages: Iterable[Message]) -> Expected:
     """The fold of a stream's messages, which are in sequence and of which none is malformed."""
     result = Expected()
-    parks = ends_parked(view)
-    # Whatever is tried again, it fails again: handlers are deterministic here.
-    view = replace(view, error=Advance())
+    failing = _Failing(view.error)
+    view = replace(view, error=failing)
     for message in messages:
         found = view.of.inspect(message)
         assert found is not None
@@ -69,8 +77,8 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
         result.passed += handling.passed
         result.state = handling.states.get(stream, result.state)
         if handling.failed:
-            result.failed.append(sequence)
-            if parks:
+            result.failed[sequence] = failing.attempts
+            if failing.parks:
                 result.parked = sequence
                 break
             continue

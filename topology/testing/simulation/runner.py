@@ -112,7 +112,7 @@ class PartitionRunner(Commits):
         return f"{found}; next {self.unit.next_offset}, {', '.join(written + rows)}"
 
     def drop(self) -> None:
-        """End it where it is. (The generator and its runner would keep each other alive.)"""
+        """End it where it is: the generator and its runner would keep each other alive."""
         self.steps = iter(())
         self.step = None
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from stores.sinks import Position
 from stores.sinks.delta.journal import JournalEntry, StoreState, Switch, decoded
-from stores.sinks.sink import Position
 
 AT = ("t", 0)
 

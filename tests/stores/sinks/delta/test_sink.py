@@ -6,16 +6,17 @@ by its name: python -m pytest tests/stores/sinks/delta/whole_contract.py
 
 import pytest
 
+from stores.sinks.contract.crashes import CrashingStore
+from stores.sinks.contract.dead import DeadContract
+from stores.sinks.contract.epochs import EpochsContract
+from stores.sinks.contract.example_records import ODD_NAMES
+from stores.sinks.contract.kept_dead import KeptDeadContract
+from stores.sinks.contract.once import OnceContract
+from stores.sinks.contract.shadow_tables import ShadowTablesContract
+from stores.sinks.contract.tables import TablesContract
+from stores.sinks.contract.types import TypesContract
 from stores.sinks.delta.tables import folder_name, table_name
-from tests.contracts.sink.crashes import CrashingStore
-from tests.contracts.sink.dead import DeadContract
-from tests.contracts.sink.epochs import EpochsContract
-from tests.contracts.sink.kept_dead import KeptDeadContract
-from tests.contracts.sink.once import OnceContract
-from tests.contracts.sink.records import ODD_NAMES
-from tests.contracts.sink.shadow_tables import ShadowTablesContract
-from tests.contracts.sink.tables import TablesContract
-from tests.contracts.sink.types import TypesContract
+from tests.stores.sinks.compared import ComparedContract
 from tests.stores.sinks.delta.tested_store import DeltaOwn, DeltaStore
 
 pytestmark = pytest.mark.integration
@@ -53,9 +54,8 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     test_rows_of_every_key_come_in_order = (
         TypesContract.test_rows_of_every_key_come_in_order_and_are_found_again
     )
-    test_a_rebuilt_shadow_is_compared = (
-        TypesContract.test_a_rebuilt_shadow_is_compared_and_switched_to
-    )
+    test_a_rebuilt_shadow_is_switched_to = TypesContract.test_a_rebuilt_shadow_is_switched_to
+    test_rows_of_every_type_are_compared = ComparedContract.test_rows_of_every_type_are_compared
     test_a_value_that_does_not_fit = (
         TypesContract.test_a_value_that_does_not_fit_is_dead_with_the_reason
     )

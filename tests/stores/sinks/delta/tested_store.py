@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
-from stores.sinks.by_url import open_sink
+from stores.sinks import Batch, DeclaredTable, Position, StoreError, open_sink
+from stores.sinks.contract import ORDERS, TOPIC, Rows, delete, order, upsert, value
+from stores.sinks.contract.store import StoreUnderTest
 from stores.sinks.delta.sink import DeltaSink
 from stores.sinks.delta.tables import folder_name
-from stores.sinks.sink import Batch, DeclaredTable, Position, StoreError
-from tests.contracts.sink import ORDERS, TOPIC, Rows, delete, order, upsert, value
-from tests.contracts.sink.store import Store
 from topology.model.table import Table
 
 
-class DeltaStore(Store):
+class DeltaStore(StoreUnderTest):
     steps: ClassVar[Sequence[str]] = (
         "_make_tables",
         "_begin",

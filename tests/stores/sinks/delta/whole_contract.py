@@ -5,11 +5,12 @@ python -m pytest tests/stores/sinks/delta/whole_contract.py
 
 import pytest
 
-from tests.contracts.sink import SinkContract
+from stores.sinks.contract import SinkContract
+from tests.stores.sinks.compared import ComparedContract
 from tests.stores.sinks.delta.tested_store import DeltaOwn
 
 pytestmark = pytest.mark.integration
 
 
-class TestWholeDeltaSink(DeltaOwn, SinkContract):
+class TestWholeDeltaSink(DeltaOwn, SinkContract, ComparedContract):
     pass

@@ -10,29 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.home import ROOT
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Batch, OutputRecord
-from tests.contracts.sink import ORDERS, TOPIC, delete, upsert, value
+from sequitur.local.home import ROOT
+from stores.sinks import Batch, OutputRecord, open_sink
+from stores.sinks.contract import ORDERS, TOPIC, delete, upsert, value
 
 pytestmark = pytest.mark.integration
 
 STEPS = (
-    *("_make_tables", "_delete", "_upsert", "_save_progress"),
-    *("_save_positions", "_save_dead", "_save_batch", "apply"),
+    *("make_tables", "delete", "upsert", "save_streams"),
+    *("save_positions", "save_dead", "save_batch", "apply"),
 )
 _PROGRAM = """
 import base64, json, os, signal, sys
-from stores.sinks.sink import Batch
-from stores.sinks.by_url import open_sink
+from stores.sinks import Batch
+from stores.sinks import open_sink
 from stores.sinks.sql.sink import SqlSink
+from stores.sinks.sql.transaction import SqlTransaction
 url, step, when, number, records = sys.argv[1:]
-sink, plain = open_sink(url), getattr(SqlSink, step)
+owner = SqlSink if step == "apply" else SqlTransaction
+sink, plain = open_sink(url), getattr(owner, step)
 def killed(*arguments):
     if when == "after":
         plain(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
-setattr(SqlSink, step, killed)
+setattr(owner, step, killed)
 decoded = [(t, p, o, base64.b64decode(v)) for t, p, o, v in json.loads(records)]
 sink.apply(decoded, Batch("query", int(number)))
 """

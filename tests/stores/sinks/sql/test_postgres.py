@@ -8,10 +8,8 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from stores.sinks.by_url import open_sink
-from stores.sinks.sink import Batch, DeclaredTable, OutputRecord, Position, StoreError
-from stores.sinks.sql.postgres import PostgresSink
-from tests.contracts.sink import (
+from stores.sinks import Batch, DeclaredTable, OutputRecord, Position, StoreError, open_sink
+from stores.sinks.contract import (
     ORDERS,
     TOPIC,
     Rows,
@@ -20,20 +18,24 @@ from tests.contracts.sink import (
     upsert,
     value,
 )
+from stores.sinks.sql.postgres import PostgresSink
+from stores.sinks.sql.transaction import SqlTransaction
+from tests.stores.sinks.compared import ComparedContract
 from topology.model.table import Table
 
 pytestmark = pytest.mark.integration
 
 
-class TestPostgresSink(SinkContract):
+class TestPostgresSink(SinkContract, ComparedContract):
+    stepping = SqlTransaction
     steps = (
-        "_make_tables",
-        "_delete",
-        "_upsert",
-        "_save_progress",
-        "_save_positions",
-        "_save_dead",
-        "_save_batch",
+        "make_tables",
+        "delete",
+        "upsert",
+        "save_streams",
+        "save_positions",
+        "save_dead",
+        "save_batch",
     )
     url: str
 

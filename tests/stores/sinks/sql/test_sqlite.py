@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from stores.sinks.sink import Batch, DeclaredTable, StoreError
-from stores.sinks.sql.sqlite import SqliteSink
-from tests.contracts.sink import (
+from stores.sinks import Batch, DeclaredTable, StoreError
+from stores.sinks.contract import (
     ORDERS,
     TOPIC,
     EachDeadContract,
@@ -20,18 +19,22 @@ from tests.contracts.sink import (
     upsert,
     value,
 )
+from stores.sinks.sql.sqlite import SqliteSink
+from stores.sinks.sql.transaction import SqlTransaction
+from tests.stores.sinks.compared import ComparedContract
 from topology.model.table import Table
 
 
-class TestSqliteSink(SinkContract, EachDeadContract):
+class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
+    stepping = SqlTransaction
     steps = (
-        "_make_tables",
-        "_delete",
-        "_upsert",
-        "_save_progress",
-        "_save_positions",
-        "_save_dead",
-        "_save_batch",
+        "make_tables",
+        "delete",
+        "upsert",
+        "save_streams",
+        "save_positions",
+        "save_dead",
+        "save_batch",
     )
     path: Path
 

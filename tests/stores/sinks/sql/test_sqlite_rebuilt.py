@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stores.sinks.sink import OutputRecord
+from stores.sinks import OutputRecord
 from stores.sinks.sql.sqlite import SqliteSink
 from tests.topology.deliveries import Arrival, batches, cuts, deliveries, fed
 from tests.topology.engine.rebuilding import Rebuilding, in_sequence, rebuilding

@@ -58,6 +58,7 @@ class Step:
     command: tuple[Any, ...] = ()
 
 
+_AWAY = redeliver(delay=0.5, limit=40)
 _ERRORS = [advance(), park(), halt(), retry(2, backoff=1), retry(1, 1, park())]
 STREAMS = "abc"
 _EVENTS = st.builds(
@@ -117,9 +118,12 @@ def busy(draw: st.DrawFn) -> list[Step]:
 
 
 @st.composite
-def topologies(draw: st.DrawFn, *, talkative: bool = False, rebuilds: bool = False) -> Topology:
+def topologies(
+    draw: st.DrawFn, *, talkative: bool = False, rebuilds: bool = False, crowded: bool = False
+) -> Topology:
     """Two views, of any policies. talkative: all handlers write for each event. rebuilds: a late
-    event may lead to a rebuild."""
+    event may lead to a rebuild. crowded: rings are full soon, and events go away for a while.
+    """
     topology = Topology("shop")
     keyed = draw(st.booleans())
     start, step = draw(st.sampled_from([(1, 1), (0, 1), (2, 2)]))
@@ -134,7 +138,7 @@ def topologies(draw: st.DrawFn, *, talkative: bool = False, rebuilds: bool = Fal
     for name in ("one", "two"):
         policies: dict[str, Any] = {
             "gap": draw(st.sampled_from([wait(), skip(after=2), skip(after=8)])),
-            "full": draw(st.sampled_from([spill(), halt(), redeliver(delay=0.5, limit=40)])),
+            "full": _AWAY if crowded else draw(st.sampled_from([spill(), halt(), _AWAY])),
             "error": draw(st.sampled_from(_ERRORS)),
             "late": draw(st.sampled_from([late_topic(), rebuild_stream(), rebuild_stream(3)]))
             if rebuilds
@@ -146,7 +150,7 @@ def topologies(draw: st.DrawFn, *, talkative: bool = False, rebuilds: bool = Fal
             of=source,
             handler=draw(st.sampled_from(handlers)),
             accepts=draw(st.sampled_from([None, None, {"A"}])),
-            buffer=draw(st.sampled_from([1, 2, 64])),
+            buffer=draw(st.sampled_from([1, 2] if crowded else [1, 2, 64])),
             **policies,
         )
     return topology

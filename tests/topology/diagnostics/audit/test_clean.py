@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.topology.diagnostics.audit.runs import COMMANDED, ORDERLY, Step, busy, run, topologies
 from topology import Topology
-from topology.diagnostics.audit import Report
+from topology.diagnostics.audit import AuditReport
 
 
-def said(report: Report) -> list[str]:
+def said(report: AuditReport) -> list[str]:
     return [str(violation) for violation in report.violations]
 
 

@@ -13,7 +13,7 @@ from tests.topology.diagnostics.audit.test_clean import said
 from tests.topology.diagnostics.audit.test_starts import ARRIVALS, KINDS, Arrivals, ran
 from tests.topology.partition import INSPECTOR
 from topology import Emit, Event, Record, Topology, TopologyTestDriver, Upsert, skip
-from topology.diagnostics.audit import Place, Report
+from topology.diagnostics.audit import AuditReport, Place
 from topology.testing.driver.audit import audit_of, committed, contents_of
 
 
@@ -70,7 +70,7 @@ class Planted:
         self.outputs = self.kept.topics["shop.board"]
         self.alerts = self.kept.topics["alerts"]
 
-    def report(self) -> Report:
+    def report(self) -> AuditReport:
         return contents_of(audit_of(self.kept, self.done, {}), self.kept)
 
     def places(self) -> set[Place | None]:
@@ -175,7 +175,7 @@ def test_of_a_stream_whose_beginning_is_gone_nothing_is_said() -> None:
     topic = "shop.orders.by-stream"
     records = planted.kept.topics[topic]
     del records[:4]
-    cut = audit_of(planted.kept, planted.done, {}, firsts={(topic, 0): records[0].offset})
-    report = contents_of(cut, planted.kept)
+    snapshot = audit_of(planted.kept, planted.done, {}, firsts={(topic, 0): records[0].offset})
+    report = contents_of(snapshot, planted.kept)
     assert said(report) == []
     assert any("the contents of 2 streams are not compared" in each for each in report.remarks)

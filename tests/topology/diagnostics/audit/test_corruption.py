@@ -180,7 +180,7 @@ def ended_there(record: Record) -> bool:
 
 
 @some
-@given(topologies(), busy(), st.data())
+@given(topologies(crowded=True), busy(), st.data())
 def test_an_event_that_is_not_dead_or_away_any_more(
     topology: Topology, steps: list[Step], data: st.DataObject
 ) -> None:

@@ -1,16 +1,24 @@
-"""Durable state of a test driver, as somebody reads it who has nothing but topics."""
+"""DurableState state of a test driver, as somebody reads it who has nothing but topics."""
 
 import shlex
 
 from stores.view_state.memory import MemoryTable
 from tests.topology.handled import order
 from topology import Record, TopologyTestDriver
-from topology.diagnostics.explain import Account, Around, Away, Fold, account, of_stream, of_waiting
+from topology.diagnostics.explain import (
+    Account,
+    Fold,
+    PendingRedelivery,
+    StreamContext,
+    account,
+    of_stream,
+    of_waiting,
+)
 from topology.diagnostics.explain.fold import Wanted, waiting_rows
 from topology.engine.commands.execute import Result
 from topology.engine.redelivery import revive
 from topology.engine.view_task import ViewTask
-from topology.testing.driver.explain import around_of
+from topology.testing.driver.explain import context_of
 
 COMMAND = "faust -A shop"
 OWNER = "worker-1 on 10.0.0.1"
@@ -27,26 +35,28 @@ def task_of(driver: TopologyTestDriver, wanted: Wanted, view: str = "board") -> 
     return ViewTask(driver.topology.views[view], table)
 
 
-def explained(driver: TopologyTestDriver, stream: str = "a", **around: object) -> Account:
+def explained(driver: TopologyTestDriver, stream: str = "a", **context: object) -> Account:
     """The account of a stream of the view `board`, all of its input being read."""
     task = task_of(driver, of_stream(stream))
-    known = around_of(driver._kept, task, stream, now=driver.now)
-    known |= {"owner": OWNER, "command": COMMAND, **around}
-    return account(task, stream, Around(**known))  # type: ignore[arg-type]
+    known = context_of(driver._kept, task, stream, now=driver.now)
+    known |= {"owner": OWNER, "command": COMMAND, **context}
+    return account(task, stream, StreamContext(**known))  # type: ignore[arg-type]
 
 
-def away(driver: TopologyTestDriver, stream: str) -> tuple[Away, ...]:
+def away(driver: TopologyTestDriver, stream: str) -> tuple[PendingRedelivery, ...]:
     """The stream's events in the redelivery topic that did not come again yet."""
     view = driver.topology.views["board"]
     position = task_of(driver, of_stream(stream)).positions.redelivered
     return aways(driver, driver._kept.topics[view.redeliver_topic][position:], stream)
 
 
-def aways(driver: TopologyTestDriver, records: list[Record], stream: str) -> tuple[Away, ...]:
+def aways(
+    driver: TopologyTestDriver, records: list[Record], stream: str
+) -> tuple[PendingRedelivery, ...]:
     view = driver.topology.views["board"]
     mine = [record for record in records if record.key == stream.encode()]
     return tuple(
-        Away(stream, event.sequence, event.attempt, 0)  # type: ignore[attr-defined]
+        PendingRedelivery(stream, event.sequence, event.attempt, 0)  # type: ignore[attr-defined]
         for event in revive(view, mine, 0)
     )
 

@@ -46,8 +46,8 @@ def test_a_stream_in_order_waits_for_nothing() -> None:
     send(driver, 1, 2, 3)
     newest = Arrival(3, "orders", 0, 2, driver.now)
     found = explained(driver, newest=newest, position=9, end=9, looked=3)
-    assert (found.situation, found.last, found.causes) == ("in order", 3, ())
-    assert found.newest == newest
+    assert (found.situation, found.place.last, found.causes) == ("in order", 3, ())
+    assert found.context.newest == newest
     assert [n.what for n in found.next] == ["sequence 4 is handled when it comes"]
     assert found.remedies == ()
     assert "in order" in account_text(found).splitlines()[0]
@@ -57,7 +57,7 @@ def test_a_stream_that_nobody_has_seen_is_unknown() -> None:
     driver = driver_of(board)
     send(driver, 1, 2)
     found = explained(driver, "b")
-    assert (found.situation, found.last) == ("unknown", None)
+    assert (found.situation, found.place.last) == ("unknown", None)
     assert "has seen nothing of it" in account_text(found)
     assert "last processed  nothing" in account_text(found)
 
@@ -66,7 +66,7 @@ def test_a_stream_whose_messages_are_not_read_yet() -> None:
     driver = driver_of(board)
     send(driver, 1)
     found = explained(driver, unread=2, position=1, end=40)
-    assert (found.situation, found.lag) == ("unread", 39)
+    assert (found.situation, found.context.lag) == ("unread", 39)
     assert found.causes == ("2 messages of the stream are not read yet",)
     assert "39 offsets" in found.next[0].what
     alone = explained(driver, unread=1, position=1, end=40)
@@ -82,11 +82,11 @@ def test_a_stream_that_waits_says_for_what_and_since_when() -> None:
     driver.advance(7)
     send(driver, 8, 5)
     found = explained(driver)
-    assert (found.situation, found.last, found.since) == ("waiting", 2, since)
-    assert found.missing == (Missing(3, 3, 1), Missing(6, 7, 2))
-    assert (found.ring, found.spilled, found.waits) == (3, 0, (4, 5, 8))
-    assert found.newest is not None
-    assert (found.newest.topic, found.newest.arrived) == ("orders", driver.now)
+    assert (found.situation, found.place.last, found.place.since) == ("waiting", 2, since)
+    assert found.place.missing == (Missing(3, 3, 1), Missing(6, 7, 2))
+    assert (found.place.ring, found.place.spilled, found.place.waits) == (3, 0, (4, 5, 8))
+    assert found.context.newest is not None
+    assert (found.context.newest.topic, found.context.newest.arrived) == ("orders", driver.now)
     assert found.causes == ("sequence 3 is missing, and 3 wait behind",)
     assert "gap policy is to wait" in found.next[0].what
     assert all_help(driver) == ["skip"]
@@ -96,12 +96,15 @@ def test_a_stream_that_waits_says_for_what_and_since_when() -> None:
 def test_a_range_that_is_missing_is_given_up_by_one_command() -> None:
     driver = driver_of(board)
     send(driver, 5, 9)
-    assert explained(driver).missing == (Missing(1, 4, 4), Missing(6, 8, 3))
+    assert explained(driver).place.missing == (Missing(1, 4, 4), Missing(6, 8, 3))
     (remedy,) = explained(driver).remedies
     assert remedy.command == "faust -A shop skip a 4 --view board --force"
     assert obeyed(driver, remedy.command).facts["skipped"] == 4
-    assert (explained(driver).last, explained(driver).missing) == (5, (Missing(6, 8, 3),))
-    assert explained(driver).skipped == ((1, 4),)
+    assert (explained(driver).place.last, explained(driver).place.missing) == (
+        5,
+        (Missing(6, 8, 3),),
+    )
+    assert explained(driver).passed.skipped == ((1, 4),)
 
 
 def test_nothing_is_to_be_given_up_that_may_lie_unread() -> None:
@@ -122,8 +125,8 @@ def test_what_is_beyond_the_ring_is_told_apart() -> None:
     driver = driver_of(board, buffer=4, full=spill())
     send(driver, *range(2, 40))
     found = explained(driver)
-    assert (found.ring, found.spilled, len(found.waits)) == (3, 35, 20)
-    assert found.missing == (Missing(1, 1, 1),)
+    assert (found.place.ring, found.place.spilled, len(found.place.waits)) == (3, 35, 20)
+    assert found.place.missing == (Missing(1, 1, 1),)
     assert "38: 2, 3" in account_text(found)
     assert "35 on disk beyond it" in account_text(found)
 
@@ -147,9 +150,9 @@ def test_a_parked_stream_says_what_failed() -> None:
     send(driver, 2, kind="Bad")
     send(driver, 3, 5)
     found = explained(driver, failure="ValueError: not yet")
-    assert (found.situation, found.parked, found.last) == ("parked", 3, 1)
+    assert (found.situation, found.place.parked, found.place.last) == ("parked", 3, 1)
     assert found.causes == ("it is parked at sequence 2, which failed: ValueError: not yet",)
-    assert found.missing == (Missing(4, 4, 1),)
+    assert found.place.missing == (Missing(4, 4, 1),)
     assert [n.when for n in found.next] == [None]
     assert all_help(driver) == ["redrive", "redrive", "unpark"]
 
@@ -160,13 +163,19 @@ def test_a_stream_held_for_a_retry_says_which_and_when() -> None:
     send(driver, 2, kind="Bad")
     driver.advance(3)
     found = explained(driver)
-    assert (found.situation, found.attempts, found.due) == ("retrying", 1, driver.now + 5000)
+    assert (found.situation, found.place.attempts, found.place.due) == (
+        "retrying",
+        1,
+        driver.now + 5000,
+    )
     held = "sequence 2 failed and is held for retry 1 of 5: ValueError: not yet"
     assert found.causes == (held,)
-    assert [(n.what, n.when) for n in found.next] == [("sequence 2 is tried again", found.due)]
+    assert [(n.what, n.when) for n in found.next] == [
+        ("sequence 2 is tried again", found.place.due)
+    ]
     assert all_help(driver) == ["redrive", "redrive", "unpark"]
     driver.advance(5)
-    assert explained(driver).attempts == 2
+    assert explained(driver).place.attempts == 2
 
 
 def test_a_halted_view_is_the_first_cause() -> None:
@@ -202,7 +211,7 @@ def test_nobody_has_the_partition() -> None:
     assert "nothing until a worker" in found.next[0].what
     rebalancing = explained(driver, owner=None, group="PreparingRebalance")
     assert "the group is PreparingRebalance" in rebalancing.causes[0]
-    assert explained(driver).owner == OWNER
+    assert explained(driver).context.owner == OWNER
 
 
 def test_what_came_late_and_what_was_given_up() -> None:
@@ -211,9 +220,9 @@ def test_what_came_late_and_what_was_given_up() -> None:
     driver.advance(5)
     send(driver, 3)
     found = explained(driver)
-    assert (found.situation, found.last, found.well) == ("incomplete", 5, False)
-    assert found.skipped == ((2, 2), (4, 4))
-    assert found.late == (Arrival(3, "shop.late", 0, 0, driver.now),)
+    assert (found.situation, found.place.last, found.well) == ("incomplete", 5, False)
+    assert found.passed.skipped == ((2, 2), (4, 4))
+    assert found.context.late == (Arrival(3, "shop.late", 0, 0, driver.now),)
     assert found.causes == (
         "it went on without sequence 3: late, and in shop.late",
         "it went on without sequences 2, 4: given up, and not seen since",
@@ -226,15 +235,15 @@ def test_events_in_redelivery_are_not_missing() -> None:
     driver = driver_of(board, buffer=4, full=redeliver(delay=2))
     send(driver, 1, 3, 9, 8)
     found = explained(driver)
-    assert (found.situation, found.waits) == ("waiting", (3,))
-    assert {away.sequence for away in found.away} == {8, 9}
-    assert found.missing == (Missing(2, 2, 1), Missing(4, 7, 4))
+    assert (found.situation, found.place.waits) == ("waiting", (3,))
+    assert {away.sequence for away in found.context.redelivering} == {8, 9}
+    assert found.place.missing == (Missing(2, 2, 1), Missing(4, 7, 4))
     assert "2 events come again" in found.next[0].what
     send(driver, 2)
     found = explained(driver)
-    assert (found.last, found.situation) == (3, "redelivering")
+    assert (found.place.last, found.situation) == (3, "redelivering")
     driver.advance(2)
-    assert {away.attempt for away in explained(driver).away} <= {1, 2}
+    assert {away.attempt for away in explained(driver).context.redelivering} <= {1, 2}
 
 
 def test_a_stream_s_name_is_quoted() -> None:
@@ -251,8 +260,9 @@ def test_a_stream_s_name_is_quoted() -> None:
 def test_an_account_is_json() -> None:
     driver = driver_of(board, gap=skip(after=30))
     send(driver, 2)
-    found = orjson.loads(orjson.dumps(explained(driver)))
+    found = orjson.loads(orjson.dumps(explained(driver).as_dict()))
     assert found["missing"] == [{"first": 1, "last": 1, "count": 1}]
+    assert (found["last"], found["lag"], found["dead_count"]) == (0, 0, 0)
     assert found["remedies"][0]["command"].startswith("faust")
     assert found["next"][1]["when"] == driver.now + 30_000
 
@@ -266,7 +276,11 @@ def test_a_stream_that_is_to_be_rebuilt_and_one_that_was(monkeypatch: pytest.Mon
         held.setattr("topology.engine.view_task.ViewTask.rebuilds", [])
         send(driver, 3, 2, 5)
     found = explained(driver)
-    assert (found.situation, found.asked, found.waits) == ("rebuilding", (2, 3), (5,))
+    assert (found.situation, found.place.rebuilt_with, found.place.waits) == (
+        "rebuilding",
+        (2, 3),
+        (5,),
+    )
     assert found.causes[0] == "2 events of it came late, and it waits until it is rebuilt"
     assert found.next[0].what.startswith("it is rebuilt: its history is read again")
     assert "to rebuild with 2, 3" in account_text(found)
@@ -274,7 +288,7 @@ def test_a_stream_that_is_to_be_rebuilt_and_one_that_was(monkeypatch: pytest.Mon
     driver.advance(1)
     send(driver, 1)
     found = explained(driver)
-    assert (found.situation, found.epoch, found.last) == ("in order", 1, 5)
+    assert (found.situation, found.place.epoch, found.place.last) == ("in order", 1, 5)
     assert "rebuilt         once" in account_text(found)
 
 

@@ -17,7 +17,7 @@ from topology.diagnostics.explain import (
     open_gaps,
 )
 from topology.diagnostics.explain.trouble import troubles
-from topology.faust.operation.many import up_to
+from topology.faust.operation.bulk import up_to
 from topology.model.counts import Counts
 
 
@@ -137,7 +137,7 @@ def test_what_is_in_redelivery_waits_too() -> None:
     driver = driver_of(board, buffer=64, full=redeliver(delay=2))
     send(driver, *range(2, 300))
     (gap,) = gaps(driver)
-    assert gap.waiting + gap.away == 298
+    assert gap.waiting + gap.redelivering == 298
     ledger = Ledger(now=driver.now, limit=2)
     ledger.enter(gap)
     assert " 298 " in ledger_text(ledger)

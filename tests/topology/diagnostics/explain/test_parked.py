@@ -8,8 +8,18 @@ from tests.topology.diagnostics.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, retry
 from topology.diagnostics.explain import of_waiting
-from topology.diagnostics.explain.parked import Aside, parked_of, parked_text, reason_of
-from topology.diagnostics.explain.told import answered, merged, told_text, waits
+from topology.diagnostics.explain.command_log import (
+    answered_command,
+    commands_text,
+    merged,
+    pending_command,
+)
+from topology.diagnostics.explain.parked_streams import (
+    ParkedStreams,
+    parked_of,
+    parked_text,
+    reason_of,
+)
 from topology.engine.commands.command import Command
 
 
@@ -18,9 +28,9 @@ def board(event: Event) -> None:
         raise ValueError(f"{event.stream} is bad")
 
 
-def aside(driver: TopologyTestDriver) -> Aside:
+def aside(driver: TopologyTestDriver) -> ParkedStreams:
     found = list(parked_of(task_of(driver, of_waiting), 0))
-    made = Aside(driver.now, sorted(found, key=lambda one: one.since))
+    made = ParkedStreams(driver.now, sorted(found, key=lambda one: one.since))
     told = map(reason_of, driver._kept.topics["shop.errors"])
     made.explain(dict(each for each in told if each is not None))
     return made
@@ -46,7 +56,7 @@ def test_parked_streams_are_listed_with_how_long_and_why() -> None:
     assert parked_text(found, 1).endswith("1 more are not shown")
     assert [e.stream for e in found.older(300).streams] == ["a"]
     assert [e.stream for e in found.older(0, "b is bad").streams] == ["\x1b[2Jb"]
-    assert parked_text(Aside(0), 5) == "no stream is parked"
+    assert parked_text(ParkedStreams(0), 5) == "no stream is parked"
 
 
 def test_a_stream_that_is_retried_by_itself_is_not_parked() -> None:
@@ -71,18 +81,26 @@ def test_commands_are_listed_once_with_what_came_of_them() -> None:
         **orjson.loads(orjson.dumps(skip)), "when": 9, "done": False, "message": "has no stream",
     }  # fmt: skip
     done = {**told, "done": True, "message": "well", "when": 2500, "outcome": "carried out"}
-    found = merged([waits(halt, 0), waits(halt, 0), answered(old), answered(told), answered(done)])
+    found = merged(
+        [
+            pending_command(halt, 0),
+            pending_command(halt, 0),
+            answered_command(old),
+            answered_command(told),
+            answered_command(done),
+        ]
+    )
     assert [(t.name, t.state) for t in found] == [
         ("drop", "carried out"),
         ("halt", "waits"),
         ("skip", "carried out"),
     ]
-    text = told_text(found, 61_000)
+    text = commands_text(found, 61_000)
     assert "\x1b" not in text
     assert "waits, for 9 min more" in text
     assert text.endswith("3 commands, of which 1 wait")
-    assert "waits, too old by now" in told_text(found, 700_000)
-    assert told_text([], 0) == "nobody has told the views anything"
+    assert "waits, too old by now" in commands_text(found, 700_000)
+    assert commands_text([], 0) == "nobody has told the views anything"
 
 
 def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> None:
@@ -90,6 +108,10 @@ def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> Non
     told = {
         **orjson.loads(orjson.dumps(halt)), "when": 9, "done": False, "message": "runs on Spark",
     }  # fmt: skip
-    assert [each.state for each in merged([waits(halt, 0), answered(told)])] == ["refused"]
+    assert [each.state for each in merged([pending_command(halt, 0), answered_command(told)])] == [
+        "refused"
+    ]
     told["message"] = "has no stream 'a'"
-    assert [each.state for each in merged([answered(told), waits(halt, 0)])] == ["waits"]
+    assert [each.state for each in merged([answered_command(told), pending_command(halt, 0)])] == [
+        "waits"
+    ]

@@ -8,14 +8,15 @@ from tests.topology.diagnostics.explain.durable import send, task_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip
 from topology.diagnostics.explain import (
-    Partition,
-    brought,
+    PartitionTally,
     came_apart,
     came_since,
     of_counts,
+    source_totals,
     tally,
     tally_text,
 )
+from topology.diagnostics.explain.trouble import STILL
 from topology.engine.intake import Taken
 from topology.model.counts import Counts
 
@@ -25,9 +26,9 @@ def board(event: Event) -> None:
         raise ValueError("not yet")
 
 
-def partition(driver: TopologyTestDriver, came: int, **other: object) -> Partition:
+def partition(driver: TopologyTestDriver, came: int, **other: object) -> PartitionTally:
     counts = task_of(driver, of_counts).counts
-    made = Partition(0, counts, came, 0, False, None, came, came, "worker-1")
+    made = PartitionTally(0, counts, came, 0, False, None, came, came, "worker-1")
     return replace(made, **other)  # type: ignore[arg-type]
 
 
@@ -92,11 +93,11 @@ def test_a_view_that_began_later_has_received_what_came_since() -> None:
 
 def test_what_was_re_keyed_is_read_or_unread() -> None:
     taken, read = Taken(100, 3, 2), Taken(90)
-    assert brought("orders", taken, read, 0, 5).wrong is None
-    assert brought("orders", taken, read, 0, 4).wrong is not None
-    assert brought("orders", taken, Taken(96), 0, 9).wrong is not None
-    assert brought("orders", taken, Taken(96), 0, 9, exactly_once=False).wrong is None
-    assert brought("orders", None, read, 0, 0).wrong is None
+    assert source_totals("orders", taken, read, 0, 5).wrong is None
+    assert source_totals("orders", taken, read, 0, 4).wrong is not None
+    assert source_totals("orders", taken, Taken(96), 0, 9).wrong is not None
+    assert source_totals("orders", taken, Taken(96), 0, 9, exactly_once=False).wrong is None
+    assert source_totals("orders", None, read, 0, 0).wrong is None
 
 
 def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
@@ -109,7 +110,7 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
             [replace(there, number=1, apart=True, halted="by test", owner=None, low=11, lag=7)],
         ),
     ]
-    text = tally_text([brought("orders", Taken(13, 2, 1), Taken(10), 4, 0)], views)
+    text = tally_text([source_totals("orders", Taken(13, 2, 1), Taken(10), 4, 0)], views)
     lines = text.splitlines()
     assert lines[0] == (
         "source orders: 13 messages, of them 2 malformed, 1 unknown, 10 events; 10 of them read; "
@@ -153,12 +154,13 @@ def test_the_lag_has_what_is_not_re_keyed_yet() -> None:
 
 
 def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
-    few = brought("orders", Taken(1000, 9, 0), Taken(991), 0, 0)
+    few = source_totals("orders", Taken(1000, 9, 0), Taken(991), 0, 0)
     assert few.share == 0.009
     assert few.trouble() is None
     assert few.trouble(0.005) is not None
     every = replace(
-        brought("orders", Taken(100, 100, 0), Taken(), 0, 0), sample="orders/0 offset 9: no 'n'"
+        source_totals("orders", Taken(100, 100, 0), Taken(), 0, 0),
+        sample="orders/0 offset 9: no 'n'",
     )
     trouble = every.trouble()
     assert str(trouble) == (
@@ -167,8 +169,8 @@ def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
     )
     assert str(trouble) in tally_text([every], [])
     # A sequence of which nothing can be made is found when the input is read.
-    assert brought("orders", Taken(100), Taken(100, 40), 0, 0).share == 0.4
-    assert brought("orders", None, Taken(), 0, 0).trouble() is None
+    assert source_totals("orders", Taken(100), Taken(100, 40), 0, 0).share == 0.4
+    assert source_totals("orders", None, Taken(), 0, 0).trouble() is None
 
 
 def test_what_was_put_back_came_once() -> None:
@@ -181,3 +183,11 @@ def test_what_was_put_back_came_once() -> None:
     assert found.counts.redriven > 0
     assert found.adds_up, found.wrong
     assert found.verdict == "view board adds up: 5 events came, 5 are in its places"
+
+
+def test_a_partition_that_stands_still_is_bad_news() -> None:
+    parts = [partition(mixed(), 10, number=number, still=number == 1) for number in range(3)]
+    found = tally("board", "orders", parts)
+    (trouble,) = [each for each in found.troubles if each.place == STILL]
+    assert "stands still in partitions 1, with messages to read" in str(trouble)
+    assert str(trouble) in tally_text([], [found])

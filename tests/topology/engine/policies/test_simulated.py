@@ -11,6 +11,8 @@ from topology.testing import Delivery, Simulator, numbered
 from topology.testing.simulation.world import Guarantee
 
 SEEDS = 60
+FEW = 15
+"""Where an event goes around some thirty times in each of them."""
 POLICIES: list[dict[str, Any]] = [
     {"buffer": 1, "full": redeliver(delay=2, limit=30)},
     {"buffer": 2, "full": redeliver(delay=1, limit=60), "gap": skip(after=4)},
@@ -31,6 +33,7 @@ def test_no_schedule_breaks_a_promise(policies: dict[str, Any], guarantee: Guara
     delivery = Delivery(late=0.4, twice=0.1, never=0.1)
     messages = numbered(topology, 30, 3)
     simulator = Simulator(topology, messages, guarantee=guarantee, delivery=delivery)
-    report = simulator.run(range(SEEDS))
-    assert report.crashed.total() > SEEDS // 2
+    seeds = FEW if policies.get("buffer") == 1 else SEEDS
+    report = simulator.run(range(seeds))
+    assert report.crashed.total() > seeds // 2
     assert report.failed > 0

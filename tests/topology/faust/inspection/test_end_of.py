@@ -3,7 +3,7 @@
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from itertools import count, pairwise
 from types import SimpleNamespace
@@ -13,17 +13,17 @@ import pytest
 from aiokafka import TopicPartition
 
 from topology.faust.inspection import durable
-from topology.faust.inspection.durable import Durable, Span, Tail
+from topology.faust.inspection.durable import DurableState, Span, Tail
 from topology.faust.inspection.ticker import Ticker
 from topology.model.event import Message, Record
 
 
-class Topic(Durable):
+class Topic(DurableState):
     """Offsets `first` to `end` of a topic, each with a record but for every third."""
 
-    def __init__(self, first: int, end: int, look: int | None, tick: float = 0.0) -> None:
-        self._look = durable.LOOK if look is None else look
-        self._seconds = durable.SECONDS if look is None else float("inf")
+    def __init__(self, first: int, end: int, scan: int | None, tick: float = 0.0) -> None:
+        self._scan = durable.SCAN if scan is None else scan
+        self._seconds = durable.SECONDS if scan is None else float("inf")
         self._there = Span(first, end)
         self._tick = tick
         self.clock = 0.0
@@ -34,7 +34,7 @@ class Topic(Durable):
 
     async def records(
         self, partition: TopicPartition, start: int, end: int
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message]:
         self.read.append((start, end))
         self.clock += self._tick
         for offset in range(start, end):
@@ -67,7 +67,7 @@ def test_the_end_of_a_long_topic_is_looked_at_and_that_is_said() -> None:
     assert found.records[-1].offset > 9_999_990
     assert found.records[0].offset >= 10_000_000 - 12_000
     assert found.cut == (
-        "looked at the last 12000 offsets of shop.dead only; --look N looks further"
+        "looked at the last 12000 offsets of shop.dead only; --scan N looks further"
     )
 
 
@@ -88,14 +88,14 @@ def test_what_is_before_the_least_is_not_looked_at_and_not_said() -> None:
 
 
 async def test_a_long_look_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def read_range(*_: Any, **__: Any) -> AsyncIterator[list[Record]]:
+    async def read_range(*_: Any, **__: Any) -> AsyncGenerator[list[Record]]:
         for offset in (109, 149, 199):  # of some offsets there is no record
             yield [Record("shop.dead", 0, offset, b"", None)]
 
     out, clock = io.StringIO(), partial(next, count(0, 60))
     monkeypatch.setattr(durable, "read_range", read_range)
     monkeypatch.setattr(durable, "Ticker", partial(Ticker, out=out, clock=clock))
-    look: Any = object.__new__(Durable)
+    look: Any = object.__new__(DurableState)
     look._started = SimpleNamespace(assign=lambda _: None)
     found = [r.offset async for r in look.records(TopicPartition("shop.dead", 0), 100, 200)]
     assert found == [109, 149, 199]

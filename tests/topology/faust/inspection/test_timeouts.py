@@ -18,7 +18,7 @@ from topology import (
     redeliver,
     skip,
 )
-from topology.diagnostics.explain.discrepancies import untried
+from topology.diagnostics.untried import untried
 from topology.faust.inspection import recorded
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.recorded import STAMP, Reading

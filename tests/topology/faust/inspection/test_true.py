@@ -5,7 +5,7 @@ import signal
 import orjson
 import pytest
 
-from tests.topology.faust.inspection.test_look_commands import Looks, event
+from tests.topology.faust.inspection.test_inspection import Looks, event
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -45,14 +45,14 @@ def test_what_is_dead_failed_malformed_or_unread_is_found(
     well = worker.run("explain", "well")
     assert (well.returncode, "in order" in well.stdout) == (0, True), well
     a = looks.explain("a", "board")
-    assert (a.situation, a.dying, len(a.dead)) == ("waiting", 12, 12)
-    assert [(gap.first, gap.last) for gap in a.missing] == [(1, 1), (3, 7)]
+    assert (a.situation, len(a.passed.ahead), len(a.passed.ahead)) == ("waiting", 12, 12)
+    assert [(gap.first, gap.last) for gap in a.place.missing] == [(1, 1), (3, 7)]
     b = looks.explain("b", "board")
-    assert (b.situation, b.last, b.well) == ("incomplete", 1, False)
-    assert b.failed[0].reason == "ValueError: not yet"
+    assert (b.situation, b.place.last, b.well) == ("incomplete", 1, False)
+    assert b.passed.failed[0].reason == "ValueError: not yet"
     c = looks.explain("c", "board")
-    assert (c.situation, c.last, len(c.malformed)) == ("malformed", 1, 1)
-    assert c.malformed[0].at.topic == f"{worker.prefix}.in"
+    assert (c.situation, c.place.last, len(c.context.malformed)) == ("malformed", 1, 1)
+    assert c.context.malformed[0].at.topic == f"{worker.prefix}.in"
     for stream in "abc":
         told = worker.run("explain", stream)
         assert told.returncode == 1, told
@@ -64,7 +64,7 @@ def test_what_is_dead_failed_malformed_or_unread_is_found(
     worker.send(event("a", 1), *(event("a", n) for n in range(3, 8)))
     worker.wait("board-out", 2 + 7)
     dead = looks.explain("a", "board")
-    assert (dead.situation, dead.last, dead.dying) == ("dead", 7, 12)
+    assert (dead.situation, dead.place.last, len(dead.passed.ahead)) == ("dead", 7, 12)
     told = worker.run("gaps")
     assert told.returncode == 1
     assert told.stdout.startswith("nothing waits for something that is missing, but:\n")
@@ -78,11 +78,11 @@ def test_what_is_dead_failed_malformed_or_unread_is_found(
 
     assert worker.end(signal.SIGTERM) == 0
     worker.send(event("well", 2), event("b", 2))
-    worker.wait_until(lambda: looks.explain("well", "board").owner is None)
+    worker.wait_until(lambda: looks.explain("well", "board").context.owner is None)
     unread = looks.explain("well", "board")
-    assert (unread.situation, unread.unread, unread.unkeyed) == ("unread", 1, 2)
-    assert unread.newest is not None
-    assert unread.newest.sequence == 2
+    assert (unread.situation, unread.context.unread, unread.context.unkeyed) == ("unread", 1, 2)
+    assert unread.context.newest is not None
+    assert unread.context.newest.sequence == 2
     (tally,) = looks.views().views
     assert tally.lag >= 2
     told = worker.run(*allowed)

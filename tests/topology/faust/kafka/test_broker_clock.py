@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak.chaos import Soak, let_work
-from apps.soak.check import check
-from apps.soak.harms import LEAP
-from apps.soak.workload import Workload, workload
+from soak.chaos import Soak, let_work
+from soak.check import check
+from soak.harms import LEAP
+from soak.workload import Workload, workload
 from tests.conftest import BrokerAddress
 from topology import Inspector, Topology
 from topology.faust import compile

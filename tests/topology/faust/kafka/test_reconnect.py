@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.local.ports import HOST
+from sequitur.local.ports import HOST
 from topology.faust.kafka import reconnect
 from topology.faust.kafka.reconnect import LONGEST, Address
 

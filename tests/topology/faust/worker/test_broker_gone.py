@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.broker import Broker
-from apps.soak.chaos import Soak, let_work
-from apps.soak.check import check, read
-from apps.soak.workload import Workload, workload
+from sequitur.local.broker import Broker
+from soak.chaos import Soak, let_work
+from soak.check import check, read
+from soak.workload import Workload, workload
 
 pytestmark = pytest.mark.integration
 

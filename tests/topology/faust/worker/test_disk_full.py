@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak.chaos import Soak
-from apps.soak.check import check
-from apps.soak.workload import Workload, workload
+from soak.chaos import Soak
+from soak.check import check
+from soak.workload import Workload, workload
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

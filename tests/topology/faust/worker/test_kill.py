@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.soak.chaos import SESSION, Soak, let_work
-from apps.soak.check import check
-from apps.soak.harms import harm
-from apps.soak.workload import Workload, workload
+from soak.chaos import SESSION, Soak, let_work
+from soak.check import check
+from soak.harms import harm
+from soak.workload import Workload, workload
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

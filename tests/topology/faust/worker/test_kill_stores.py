@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from apps.local.postgres import Postgres
-from apps.local.redis import Redis
-from apps.soak.chaos import Soak, let_work
-from apps.soak.check import check
-from apps.soak.harms import harm
-from apps.soak.workload import workload
+from checkout.postgres import Postgres
+from checkout.redis import Redis
+from soak.chaos import Soak, let_work
+from soak.check import check
+from soak.harms import harm
+from soak.workload import workload
 from stores.view_state.stores import open_store
 from tests.conftest import BrokerAddress
 

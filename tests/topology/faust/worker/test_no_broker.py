@@ -10,7 +10,7 @@ import orjson
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from apps.local.ports import HOST, free_port
+from sequitur.local.ports import HOST, free_port
 from tests.topology.faust.worker_process import Worker
 from topology.faust.worker import retry_until_available as patience
 

@@ -27,7 +27,7 @@ from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
-import apps.passthrough
+import passthrough
 from topology.faust.kafka import records
 from topology.faust.worker import former_member, transport, writer
 from topology.model.event import Record
@@ -41,7 +41,7 @@ def test_the_versions_are_the_ones_that_were_tried() -> None:
 
 
 def test_an_app_makes_its_transport_and_its_table_manager_where_they_are_replaced() -> None:
-    app = apps.passthrough.app
+    app = passthrough.app
     assert isinstance(app, faust.App)
     assert isinstance(app.transport, transport.Transport)
     assert app.transport.Consumer is transport.Consumer
@@ -177,7 +177,7 @@ def test_a_static_member_can_be_described_and_removed() -> None:
 
 
 def test_an_assignment_says_which_topics_and_whose_address_it_is_for() -> None:
-    assignor: Any = apps.passthrough.app.assignor
+    assignor: Any = passthrough.app.assignor
     told = Subscription.decode(assignor.metadata({"a", "b"}).encode())
     assert set(told.subscription) == {"a", "b"}
     assert assignor._get_client_metadata(told).url == str(assignor._url)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from faust.types import TP
 
-import apps.passthrough
+import passthrough
 from stores.view_state.rocksdb import RocksTable
 from topology.faust.worker.store import Store
 
@@ -13,7 +13,7 @@ from topology.faust.worker.store import Store
 def test_a_view_s_table_shows_the_engine_s_rows_and_refuses_other_writers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = apps.passthrough.app
+    app = passthrough.app
     app.finalize()
     data = app.tables["same"].data  # type: ignore[attr-defined]
     assert isinstance(data, Store)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from topology.declaration.policies import RebuildStream
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.late_events import LateEvents
 from topology.engine.partition import PartitionView, StreamStep
@@ -161,8 +162,10 @@ class ForgetsWhereItRead(ObeyingRunner):
 _take = LateEvents.take
 
 
-def requests_are_not_stored(self: LateEvents, result: Step, limit: int, step: int) -> Any:
-    beyond, _ = _take(self, result, limit, step)
+def requests_are_not_stored(
+    self: LateEvents, result: Step, policy: RebuildStream, step: int
+) -> Any:
+    beyond, _ = _take(self, result, policy, step)
     return beyond, []
 
 

@@ -187,7 +187,7 @@ def test_the_command_tells_that_its_own_messages_will_not_do(
         ]
     )
     assert "give --messages" in capsys.readouterr().err
-    flights = ["--topology", "apps.flights.topology:topology", "--seeds", "1..2"]
+    flights = ["--topology", "sequitur.flights.topology:topology", "--seeds", "1..2"]
     assert main(flights) == 2
     assert "--messages" in capsys.readouterr().err
 

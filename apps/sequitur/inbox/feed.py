@@ -1,0 +1,217 @@
+"""A Kafka topic into an inbox: the offsets are the inbox's own, moved in the same transaction.
+
+No consumer group is needed for that. Two feeds of one topic do not mix: each moves the offsets on
+only from where it is itself, and the slower one goes back to where the inbox is.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from sqlalchemy.exc import SQLAlchemyError
+
+from sequitur.inbox.interpret import Interpret, Malformations, interpreted, voids
+from sequitur.relay.rate_limit import RateLimit
+from stores.db.urls import said
+from stores.inbox.commands import gaps
+from stores.inbox.inbox import Inbox
+from stores.inbox.message import Gap
+from stores.inbox.receiver import Fenced
+from stores.inbox.rows import Partition, ReadRange
+from stores.message import Message
+from topology.faust.kafka.records import raw
+
+logger = logging.getLogger(__name__)
+
+RECORDS = 5_000
+"""Read and received at a time."""
+GAPS = 100
+"""Gaps that are looked at together, and about how many are asked for at a time."""
+VOID = ".void"
+"""Behind a topic's name: where the relay says which of its messages are void."""
+
+
+class Feed:
+    """Feeds topics to an inbox. settings: of `AIOKafkaConsumer`, bootstrap_servers among them.
+
+    ask: seconds after which the relay is asked for what is missing, and then again and again, by
+    the topic `<topic>.resend`; None to wait for it.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        topics: Mapping[str, Interpret],
+        settings: dict[str, Any],
+        *,
+        ask: float | None = None,
+    ) -> None:
+        self._inbox, self._topics, self._settings = inbox, dict(topics), settings
+        self._ask = ask
+        self._told = RateLimit()
+        self._seen: dict[tuple[str, str, int], float] = {}
+        """Gaps, and since when this process knows of them."""
+        self._shown: dict[tuple[str, str, int], float] = {}
+        """Those that have shown since it looked at the first one last."""
+        self._turn = 0
+        """How many gaps it has looked at since then."""
+        self.ready = asyncio.Event()
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Feed until it is told to stop; go on by itself when broker or database are back."""
+        asking = None if self._ask is None else asyncio.create_task(self._asking(self._ask))
+        try:
+            await self._feed(stopped)
+        finally:
+            if asking is not None:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+
+    async def _asking(self, every: float) -> None:
+        while True:
+            producer = AIOKafkaProducer(**self._settings)
+            try:
+                await producer.start()
+                while True:
+                    await asyncio.sleep(every)
+                    for gap in await asyncio.to_thread(self._missing, every):
+                        await producer.send_and_wait(*_request(gap))
+            except (KafkaError, SQLAlchemyError, OSError) as error:
+                logger.warning("inbox %s: cannot ask for what is missing: %r", self._name, error)
+                await asyncio.sleep(every)
+            finally:
+                with suppress(Exception):
+                    await producer.stop()
+
+    def _missing(self, every: float) -> list[Gap]:
+        """What to ask for now: some of what is missing, and the next time what comes behind it."""
+        found: list[Gap] = []
+        while len(found) < GAPS:
+            page = gaps(self._inbox, GAPS, self._turn)
+            self._turn += len(page)
+            found += self._old(page, every)
+            if len(page) < GAPS:
+                # All were looked at; those that did not show are closed.
+                self._seen, self._shown, self._turn = self._shown, {}, 0
+                break
+        return found
+
+    def _old(self, found: Sequence[Gap], every: float) -> list[Gap]:
+        """Gaps that are open for so long, by the clock of this process: no other one is trusted."""
+        now = time.monotonic()
+        old: list[Gap] = []
+        for gap in found:
+            if gap.topic in self._topics:
+                at = gap.topic, gap.stream, gap.first
+                since = self._shown[at] = self._seen.get(at, now)
+                if now - since >= every:
+                    old.append(gap)
+        return old
+
+    @property
+    def _name(self) -> str:
+        return self._inbox.name
+
+    async def _feed(self, stopped: asyncio.Event) -> None:
+        while not stopped.is_set():
+            try:
+                await self._run(stopped)
+            except Fenced as error:
+                logger.warning("%s", error)
+            except (KafkaError, SQLAlchemyError, OSError) as error:
+                if self._told(reason := said(error)):
+                    logger.warning("inbox %s: %s; trying again", self._name, reason)
+            except Exception:
+                logger.exception("inbox %s: what was read cannot be received", self._name)
+            if not stopped.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.5):
+                        await stopped.wait()
+
+    async def _run(self, stopped: asyncio.Event) -> None:
+        consumer = AIOKafkaConsumer(
+            **{
+                "group_id": None,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "fetch_max_wait_ms": 50,
+                "key_deserializer": raw,  # tells records apart whose headers cannot be read
+                **self._settings,
+            }
+        )
+        try:
+            await consumer.start()
+            positions = await self._assign(consumer)
+            self.ready.set()
+            while not stopped.is_set():
+                found = await consumer.getmany(timeout_ms=200, max_records=RECORDS)
+                if any(found.values()):
+                    await self._receive(found, positions)
+        finally:
+            with suppress(Exception):
+                await consumer.stop()
+
+    async def _assign(self, consumer: Any) -> dict[TopicPartition, int]:
+        partitions = await self._partitions()
+        consumer.assign(partitions)
+        offsets = await asyncio.to_thread(self._inbox.offsets)
+        beginnings = await consumer.beginning_offsets(partitions)
+        positions: dict[TopicPartition, int] = {}
+        for at in partitions:
+            stored = offsets.get((at.topic, at.partition))
+            if stored is not None and stored < beginnings[at]:
+                logger.error(
+                    "inbox %s: %s/%d is at offset %d, but the topic begins at %d: retention has "
+                    "deleted what comes between; what is missing shows as gaps",
+                    self._inbox.name, at.topic, at.partition, stored, beginnings[at],
+                )  # fmt: skip
+            positions[at] = beginnings[at] if stored is None else stored
+            consumer.seek(at, max(positions[at], beginnings[at]))
+        return positions
+
+    async def _partitions(self) -> list[TopicPartition]:
+        """Those of the topics, and of the topics of void messages that there are."""
+        admin = AIOKafkaAdminClient(**self._settings)
+        await admin.start()
+        try:
+            known = set(await admin.list_topics())
+            for missing in self._topics.keys() - known:
+                raise KafkaError(f"topic {missing!r} does not exist; make it")
+            voids = [f"{topic}{VOID}" for topic in self._topics if f"{topic}{VOID}" in known]
+            described = await admin.describe_topics([*self._topics, *voids])
+        finally:
+            await admin.close()
+        return [
+            TopicPartition(topic["topic"], partition["partition"])
+            for topic in described
+            for partition in topic["partitions"]
+        ]
+
+    async def _receive(
+        self, found: Mapping[TopicPartition, Sequence[Any]], positions: dict[TopicPartition, int]
+    ) -> None:
+        messages: list[Message] = []
+        malformed: Malformations = []
+        read: dict[Partition, ReadRange] = {}
+        for at, records in found.items():
+            if records:
+                end = records[-1].offset + 1
+                read[at.topic, at.partition] = ReadRange(positions[at], end)
+                interpret = self._topics.get(at.topic) or voids(at.topic.removesuffix(VOID))
+                interpreted(interpret, records, messages, malformed)
+        await asyncio.to_thread(self._inbox.receive, messages, read=read, malformed=malformed)
+        for (topic, partition), where in read.items():
+            positions[TopicPartition(topic, partition)] = where.end
+
+
+def _request(gap: Gap) -> tuple[str, bytes, bytes]:
+    body = {"stream": gap.stream, "first": gap.first, "last": gap.last}
+    return f"{gap.topic}.resend", orjson.dumps(body), gap.stream.encode()

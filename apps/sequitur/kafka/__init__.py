@@ -1,0 +1,1 @@
+"""How the programs reach Kafka."""

@@ -1,0 +1,171 @@
+"""Run a topology live on Spark: a streaming query in place of Faust workers.
+
+    python -m sequitur.live --topology shop:shop --checkpoint DIR
+    spark-submit … apps/sequitur/live.py --topology shop:shop --checkpoint DIR
+
+Row changes go to the views' output topics, or with --store straight into a read store. The state of
+all streams is in the checkpoint: if it is lost, all that the topics still have is read again, and
+outputs come again with the same view, stream and sequence. SIGTERM and Ctrl-C finish the batch in
+hand and end with status 0, or 1 if the read store has put records aside that it could not apply; an
+error, one line of the log, ends with status 2.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from threading import Event
+
+from sequitur.cli.arguments import (
+    URL_HELP,
+    Parser,
+    add_broker,
+    add_kafka,
+    checkpoint,
+    count,
+    seconds,
+    url,
+)
+from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
+from sequitur.cli.signals import take_signals
+from sequitur.kafka.client import client_settings
+from sequitur.kafka.options import OptionError
+from sequitur.spark.submitted import stopped_in_order, submitted
+from stores.db.urls import without_password
+from stores.sinks import Sink, needs_spark, open_sink
+from topology.declaration.topology import Topology
+
+LOOK_SECONDS = 0.2
+
+log = logging.getLogger("live")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
+    options = _parser().parse_args(arguments)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what ends it is told by itself
+    return outcome_of(_run, options, log)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("live", description=__doc__.partition("\n")[0])
+    parser.add_argument("--topology", required=True, metavar="MODULE:NAME")
+    add_broker(parser)
+    parser.add_argument(
+        "--checkpoint",
+        type=checkpoint,
+        required=True,
+        metavar="DIR",
+        help="the state of all streams; keep it",
+    )
+    parser.add_argument(
+        "--store",
+        type=url,
+        metavar="URL",
+        help=f"put row changes straight into this read store; {URL_HELP}",
+    )
+    parser.add_argument(
+        "--topics",
+        action=argparse.BooleanOptionalAction,
+        help="write row changes to the output topics (unless there is a --store)",
+    )
+    parser.add_argument(
+        "--max-records-per-trigger",
+        type=count,
+        default=50_000,
+        metavar="N",
+        help="messages of one batch, whose outputs are in memory together (%(default)s)",
+    )
+    parser.add_argument(
+        "--trigger-interval",
+        type=seconds,
+        default=0.5,
+        metavar="SECONDS",
+        help="between the starts of two batches, also when nothing comes (%(default)s)",
+    )
+    parser.add_argument("--group", help="of the committed offsets (TOPOLOGY.spark)")
+    add_kafka(parser)
+    return parser
+
+
+def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
+    stop = Event()
+    take_signals(stop, log, "finishing the batch in hand")
+    if options.store is None and options.topics is False:
+        raise OptionError("--no-topics without --store would leave row changes nowhere to go")
+    if options.store is not None and needs_spark(options.store):
+        raise OptionError(
+            f"--store {without_password(options.store)}: row changes go there by way of the output "
+            "topics and the materializer; leave --store out, and start the materializer too"
+        )
+    client = client_settings(kafka)
+    sys.path.insert(0, "")
+    if not submitted():
+        # Spark's Python workers import the topology as this process does.
+        os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    # Spark takes seconds to import and to start: what is wrong with the rest is said before.
+    from topology.spark.reference import refer
+    from topology.spark.supported import check_supported
+
+    topology = refer(options.topology).load()
+    check_supported(topology)
+    with ExitStack() as stack:
+        sink: Sink | None = None
+        if options.store is not None:
+            tables = [table for view in topology.views.values() for table in view.tables]
+            sink = stack.enter_context(open_sink(options.store, tables))
+        from aiokafka.errors import KafkaError
+
+        from sequitur.spark.errors import told
+        from sequitur.spark.exceptions import SPARK_ERRORS
+        from sequitur.spark.session import spark_session
+        from topology.spark.live import start
+        from topology.spark.settings import CannotRun, Settings
+
+        settings = Settings(
+            broker=options.broker,
+            checkpoint=options.checkpoint,
+            max_records=options.max_records_per_trigger,
+            interval=options.trigger_interval,
+            topics=options.topics if options.topics is not None else sink is None,
+            group=options.group,
+            kafka=kafka,
+            client=client,
+        )
+        try:
+            spark = spark_session(topology.name)
+            take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
+            log.info("running topology %s from %s", topology.name, options.broker)
+            with stopped_in_order(spark, stop):
+                live = start(options.topology, settings, spark, sink)
+                while not stop.wait(LOOK_SECONDS) and live.query.isActive:
+                    pass
+                if stop.is_set():
+                    # Spark would report the end of the query, and a batch that is not begun, as
+                    # errors.
+                    spark.sparkContext.setLogLevel("OFF")
+                live.stop()
+        except (CannotRun, KafkaError, *SPARK_ERRORS) as error:
+            if stop.is_set() and not isinstance(error, CannotRun):
+                log.info("Spark did not stop in order; a batch in hand is run again next time")
+            else:
+                log.error("%s", told(error, kafka))
+                return CANNOT
+        return _ended(sink, topology)
+
+
+def _ended(sink: Sink | None, topology: Topology) -> int:
+    """Say what is left of it; the exit status."""
+    outputs = {view.output for view in topology.views.values()}
+    dead = 0 if sink is None else sum(p.dead for p in sink.progress() if p.topic in outputs)
+    if dead:
+        log.warning("stopped; %s records could not be applied: see the table _dead", f"{dead:,}")
+        return BAD_NEWS
+    log.info("stopped")
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

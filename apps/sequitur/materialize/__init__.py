@@ -1,0 +1,1 @@
+"""Turn output topics into read-store tables."""

@@ -1,0 +1,67 @@
+"""Read stores that are opened: to be looked at, or anew when other tables are declared."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
+
+from sequitur.materialize.outputs import Outputs
+from sequitur.spark.submitted import stopped_in_order
+from stores.db.urls import existing
+from stores.sinks import Position, Sink, StoreError, needs_spark, open_sink
+
+
+@contextmanager
+def opened(url: str, shadow: str | None = None) -> Iterator[Sink]:
+    """A read store that is there, with Spark where that writes it. Raises StoreError, UrlError."""
+    with ExitStack() as stack:
+        if needs_spark(url):
+            from sequitur.spark.session import spark_session
+
+            stack.enter_context(stopped_in_order(spark_session("look", delta=True), Event()))
+        yield stack.enter_context(open_sink(existing(url), shadow=shadow))
+
+
+class OpenSink:
+    """The sink at `url` that a materializer writes, once it is opened."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._sink: Sink | None = None
+        self._outputs: Outputs | None = None
+
+    @property
+    def sink(self) -> Sink:
+        assert self._sink is not None
+        return self._sink
+
+    def open(self, outputs: Outputs) -> None:
+        """Open it with these declared tables, unless it is open. Raises StoreError."""
+        if self._sink is None:
+            self._sink, self._outputs = open_sink(self._url, outputs.tables), outputs
+
+    def reopen(self, outputs: Outputs) -> StoreError | None:
+        """Open it with other tables; where the store refuses them, as before. Returns why it does.
+
+        Raises StoreError where it cannot be opened as before either.
+        """
+        before = self._outputs
+        assert before is not None
+        self.close()
+        try:
+            self.open(outputs)
+        except StoreError as refused:
+            self.open(before)
+            return refused
+        return None
+
+    def dead(self, topics: Iterable[str]) -> int:
+        """How many records of these topics could not be applied so far. Raises StoreError."""
+        wanted = set(topics)
+        found: list[Position] = self.sink.progress()
+        return sum(position.dead for position in found if position.topic in wanted)
+
+    def close(self) -> None:
+        """Let go of the store, if it is open."""
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None

@@ -1,0 +1,65 @@
+"""A materializer that goes on when its topology is deployed anew: the query is started again."""
+
+import logging
+from dataclasses import replace
+from threading import Event
+
+from pyspark.sql import SparkSession
+
+from sequitur.kafka.options import OptionError
+from sequitur.materialize.open_sink import OpenSink
+from sequitur.materialize.outputs import Deployed
+from sequitur.materialize.query import Settings, materialize
+from sequitur.materialize.report import Report
+from topology import DeclarationError
+
+log = logging.getLogger("materializer")
+
+
+def materialize_on(
+    spark: SparkSession,
+    store: OpenSink,
+    settings: Settings,
+    stop: Event,
+    report: Report,
+    deployed: Deployed | None,
+) -> None:
+    """Materialize until `stop` is set, whatever is deployed meanwhile. Raises as `materialize`.
+
+    Positions are in the store's own transactions, so a query that is started again goes on exactly
+    where the one before it was. What cannot be read or is refused by the store is told, and all
+    goes on as before. deployed: None where topics were named, which never change.
+    """
+
+    unread = False
+
+    def changed() -> bool:
+        nonlocal unread
+        if deployed is None:
+            return False
+        try:
+            again = deployed.look()
+        except (DeclarationError, OptionError) as error:
+            unread = True
+            report.tell_problem(f"{error}; going on with the version that was read before")
+            return False
+        if unread and deployed.read:
+            unread = False
+            report.tell_problem(None)
+        return again
+
+    while True:
+        report.begin(settings.topics, store.dead(settings.topics))
+        if not materialize(spark, store.sink, settings, stop, report, changed):
+            return
+        assert deployed is not None
+        outputs = deployed.outputs
+        refused = store.reopen(outputs)
+        if refused is not None:
+            report.tell_problem(
+                f"the topology was deployed anew, but {refused}; going on as before"
+            )
+            continue
+        report.tell_problem(None)
+        settings = replace(settings, topics=outputs.topics, dead_topic=outputs.dead_topic)
+        log.info("the topology was deployed anew: reading %s", ", ".join(outputs.topics))

@@ -1,0 +1,1 @@
+"""How the programs start Spark, and what they say of its errors."""

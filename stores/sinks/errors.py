@@ -1,0 +1,9 @@
+"""What goes wrong with a read store."""
+
+
+class StoreError(RuntimeError):
+    """A read store cannot be used as it is; the text names the thing and the remedy."""
+
+
+class NotYet(StoreError):
+    """What was asked for cannot be done at this moment, and may be a moment later."""

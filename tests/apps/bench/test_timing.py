@@ -1,0 +1,28 @@
+import pytest
+
+from bench.timing import Look, timing
+
+
+def test_the_rate_is_between_the_first_and_the_last_growth() -> None:
+    looks = [
+        Look(0.0, 0, 0.0),
+        Look(2.0, 100, 1.0),
+        Look(3.0, 600, 1.5),
+        Look(4.0, 1100, 2.0),
+        Look(9.0, 1100, 3.0),
+    ]
+    found = timing(looks, 1100)
+    assert (found.first, found.all) == (2.0, 4.0)
+    assert found.rate == pytest.approx(500)
+    assert found.cpu == pytest.approx(1000)
+
+
+def test_markers_of_transactions_are_no_records() -> None:
+    looks = [Look(1.0, 210, 0.0), Look(2.0, 1050, 1.0)]
+    assert timing(looks, 1000).rate == pytest.approx(800)
+
+
+def test_where_all_came_at_once_starting_up_counts() -> None:
+    found = timing([Look(0.5, 0, 0.0), Look(2.0, 100, 1.0)], 100)
+    assert found.rate == pytest.approx(50)
+    assert found.cpu == pytest.approx(10_000)

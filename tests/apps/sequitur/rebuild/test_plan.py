@@ -1,0 +1,63 @@
+"""A work folder keeps the plan of one rebuild."""
+
+import json
+from pathlib import Path
+
+from sequitur.rebuild.plan import Plan, Request, WorkFolder, code_of
+from stores.db.urls import without_password
+from tests.topology.partition import shop
+from topology.faust.worker.snapshot import Snapshot
+
+
+def snapshot() -> Snapshot:
+    return Snapshot(
+        17,
+        {"shop.board": {0: 5, 1: 7}},
+        {"shop.board": {0: (0, 6), 1: (2, 9)}},
+        {"board": {"shop-board-changelog": {0: (0, 4), 1: (1, 5)}}},
+        {"orders": {0: (3, 10)}},
+    )
+
+
+def test_a_plan_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = WorkFolder(tmp_path / "work")
+    assert folder.load() is None
+    plan = Plan(Request(("board",), "sqlite:///x", ("by-stream",), ("a",), 1, 2), snapshot())
+    plan.stage = "follow"
+    plan.dead = 3
+    folder.save(plan)
+    assert folder.load() == plan
+    folder.slices.mkdir()
+    folder.clear()
+    assert folder.load() is None
+    assert not folder.slices.exists()
+
+
+def test_a_plan_of_an_earlier_version_is_gone_on_with_and_shows_no_password(tmp_path: Path) -> None:
+    folder = WorkFolder(tmp_path)
+    url = "postgresql://…@host/db?host=/run&password=hush"
+    folder.save(Plan(Request(("board",), url, ("by-stream",)), snapshot()))
+    kept = json.loads(folder.plan_file.read_text())
+    del kept["dead"]
+    folder.plan_file.write_text(json.dumps(kept))
+    found = folder.load()
+    assert found is not None
+    assert found.dead == 0
+    assert found.request.store == without_password(
+        "postgresql://me@host/db?host=/run&password=hush"
+    )
+    folder.save(found)
+    assert "hush" not in folder.plan_file.read_text()
+
+
+def test_a_plan_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    folder = WorkFolder(tmp_path)
+    folder.plan_file.write_text('{"request": ')
+    assert folder.load() is None
+
+
+def test_other_code_is_another_request() -> None:
+    topology = shop()
+    views = list(topology.views.values())
+    assert code_of(topology, views) == code_of(topology, views)
+    assert code_of(topology, views) != code_of(topology, [])

@@ -1,0 +1,32 @@
+"""What a soak has done is kept, found again for the same seed only, and told as a table."""
+
+from pathlib import Path
+
+from soak.done import Done, Round, lasts, load, save, table
+
+ROUNDS = [
+    Round(7, "exactly_once", 1000, 61, {"kill": 3, "stop": 1}),
+    Round(8, "at_least_once", 500, 9, {"kill": 2}),
+]
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "done.json"
+    assert load(file, 7) is None
+    save(file, Done(7, ROUNDS))
+    found = load(file, 7)
+    assert found == Done(7, ROUNDS)
+    assert (found.next_seed, found.harms, found.seconds) == (9, 6, 70)
+    assert load(file, 8) is None
+    file.write_text('{"seed": 7, "rounds": 2, "harms": 50}')
+    assert load(file, 7) is None
+
+
+def test_the_table_has_each_harm_under_each_guarantee() -> None:
+    lines = table(Done(7, ROUNDS)).splitlines()
+    assert [line.split()[-2:] for line in lines[1:3]] == [["3", "2"], ["1", "0"]]
+    assert "6 harms in 2 rounds, 1,500 messages, 1 min 10 s" in lines[-1]
+
+
+def test_durations_are_told_in_two_units() -> None:
+    assert [lasts(s) for s in (4.4, 61, 7500)] == ["0 min 04 s", "1 min 01 s", "2 h 05 min"]

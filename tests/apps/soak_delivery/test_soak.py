@@ -1,0 +1,19 @@
+"""A short soak of delivery, as `scripts/soak delivery` does it by the hundred."""
+
+from pathlib import Path
+
+import pytest
+
+from soak_delivery.__main__ import WAYS, fleet, soak
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(("way", "harms"), [(WAYS[0], 6), (WAYS[2], 8), (WAYS[3], 6)])
+def test_two_databases_agree_after_kills(way: str, harms: int, tmp_path: Path) -> None:
+    with fleet(way, tmp_path, seed=harms) as found:
+        done, wrong = soak(found, harms, seed=harms, say=False)
+        assert wrong == []
+        assert sum(done.values()) == harms
+        # There was work all the time, or nothing was tried.
+        assert found.messages() > 50

@@ -1,0 +1,82 @@
+"""How far views are: what is left to read, and what stands still."""
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+
+from stores.view_state.memory import MemoryTable
+from topology import Inspector, Topology
+from topology.engine.intake import Taken
+from topology.engine.view_task import ViewTask
+from topology.faust.inspection import standing_still
+from topology.faust.inspection.durable import Group, Span
+from topology.faust.inspection.partition_tally import partition_tally
+from topology.faust.kafka.offsets import Committed
+from topology.model.event import Message, Record
+
+INPUT = TopicPartition("shop-orders-by-stream", 0)
+
+
+def at(offset: int, events: int = 0) -> Committed:
+    return Committed(offset, Taken(events))
+
+
+class Kafka:
+    """A partition's offsets, of which some have records; how far the group is at each look."""
+
+    def __init__(self, end: int, records: Collection[int], group: Iterable[int]) -> None:
+        self.end, self.there, self.group = end, records, list(group)
+        self.view: ViewTask | None = None
+
+    async def span(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:
+        return {each: Span(0, self.end) for each in partitions}
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        offset = self.group.pop(0) if len(self.group) > 1 else self.group[0]
+        return {each: at(offset, sum(1 for n in self.there if n < offset)) for each in partitions}
+
+    async def records(
+        self, partition: TopicPartition, start: int, end: int
+    ) -> AsyncGenerator[Message]:
+        for offset in self.there:
+            if start <= offset < end:
+                yield Record("orders", 0, offset, b"a", b'{"id": "a", "n": %d}' % (offset + 1))
+
+    async def task(self, *_: Any) -> ViewTask:
+        assert self.view is not None
+        return self.view
+
+
+@pytest.mark.parametrize(
+    ("end", "records", "group", "stands"),
+    [
+        (5, [0, 1, 2, 3], [2], True),
+        (5, [0, 1, 2, 3], [2, 2, 3], False),
+        (5, [0, 1, 2, 3], [4], False),
+        (0, [], [0], False),
+    ],
+)
+async def test_what_has_records_to_read_and_does_not_move_stands_still(
+    end: int, records: list[int], group: list[int], stands: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing_still, "STILL", 0.05)
+    monkeypatch.setattr(standing_still, "PAUSE", 0.01)
+    kafka: Any = Kafka(end, records, group)
+    assert await standing_still.standing_still(kafka, [INPUT]) == ({INPUT} if stands else set())
+
+
+async def test_a_halted_view_is_behind_by_its_messages_not_by_markers_of_transactions() -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=Inspector("id", "n"), partitions=1)
+    topology.view("board", of=orders, handler=lambda event: None)
+    view = topology.views["board"]
+    # After each message there is a marker. The view halted at 2, the others are at the end.
+    kafka: Any = Kafka(8, [0, 2, 4], [8])
+    kafka.view = ViewTask(view, MemoryTable())
+    kafka.view.positions.input, kafka.view.positions.halted = 2, "by ann"
+    found = await partition_tally(kafka, Group("Stable", {}), view, 0, True)
+    assert (found.position, found.lag) == (2, 2)

@@ -1,0 +1,96 @@
+"""Where a command goes: to the partition that has its stream."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from topology import Inspector, Topology, TopologyTestDriver
+from topology.declaration.lanes import joined_lane
+from topology.engine.commands.command import Command, Result
+from topology.engine.commands.execute import execute
+from topology.engine.commit_unit import CommitUnit
+from topology.faust.operation import command_sender
+from topology.faust.operation.command_sender import CommandSender, operate, partitions_of
+
+
+def test_a_lane_is_where_its_stream_is() -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector("id", "n"), partitions=16)
+    topology.view("plain", of=source, handler=lambda event: None)
+    topology.view("lanes", of=source, handler=lambda event: None, lane="currency")
+    plain, lanes = (topology.views[name] for name in ("plain", "lanes"))
+    for stream in ("a", "north|17", "%"):
+        (where,) = partitions_of(plain, stream)
+        assert {tuple(partitions_of(lanes, joined_lane(stream, c))) for c in ("EUR", "", "|")} == {
+            (where,)
+        }
+    assert partitions_of(lanes, None) == list(range(16))
+
+
+class Audit:
+    """An audit topic, read in one go."""
+
+    def __init__(self, *values: bytes | None) -> None:
+        self.values = values
+
+    async def getmany(self, timeout_ms: int) -> dict[str, list[Any]]:
+        return {"audit": [SimpleNamespace(value=value) for value in self.values]}
+
+
+async def test_an_answer_is_found_among_what_others_wrote_to_the_audit_topic() -> None:
+    orders = CommandSender(None, ())
+    answer = b'{"id": "7", "done": true, "message": "is done", "facts": {}}'
+    rubbish = (None, b"", b"{", b"[]", b"7", b'{"id": []}', b"\xff", b'{"name": "blocked"}')
+    orders._consumer = Audit(*rubbish, answer)
+    await orders._answers({"7": 1}, 60)
+    assert orders._found == {"7": [Result(True, "is done", {}, "")]}
+
+
+class Partitions:
+    """Orders that are carried out at once: by a driver for each partition, as a worker would."""
+
+    drivers: dict[int, TopologyTestDriver]
+
+    def __init__(self, app: Any, views: Any) -> None:
+        (self.view,) = views
+
+    async def __aenter__(self) -> "Partitions":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def give(self, commands: list[Command], **_: float) -> list[Result]:
+        (command,) = commands
+        (number,) = partitions_of(self.view, command.stream)
+        task = self.drivers[number]._view(self.view.name)
+        return [execute(task, command, CommitUnit("", number, now=1))]
+
+
+@pytest.mark.parametrize("name", ["a|b", "a|b|EUR", "a%7Cb|EUR", "a%7Cb"])
+@pytest.mark.parametrize("force", [False, True])
+async def test_a_command_finds_a_stream_with_a_bar_in_whichever_partition_it_is(
+    name: str, force: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector("id", "n"), partitions=16)
+    topology.view("board", of=source, handler=lambda event: None, lane="lane")
+    view, app = topology.views["board"], SimpleNamespace(engine=SimpleNamespace(topology=topology))
+    Partitions.drivers = {number: TopologyTestDriver(topology) for number in range(16)}
+    monkeypatch.setattr(command_sender, "CommandSender", Partitions)
+    streams = ("a|b", "a", "b")
+    places = [partitions_of(view, joined_lane(stream, ""))[0] for stream in streams]
+    assert len(set(places)) == 3
+    for stream, number in zip(streams, places, strict=True):
+        Partitions.drivers[number].pipe("orders", {"id": stream, "n": 2, "lane": "EUR"})
+
+    done = await operate(app, Command("skip", "board", name, 1, force=force))
+    assert done.done, done.message
+    assert Partitions.drivers[places[0]].last("board", "a|b") in (1, 2)
+    for stream, number in list(zip(streams, places, strict=True))[1:]:
+        assert Partitions.drivers[number].last("board", stream) == 0
+    none = await operate(app, Command("skip", "board", "c|d", 1))
+    assert not none.done
+    assert "has no stream 'c|d'" in none.message
+    assert (await operate(app, Command("skip", "board", "c|d", 1, force=True))).done

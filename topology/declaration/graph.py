@@ -1,0 +1,125 @@
+"""The sources and views that a topology has so far, and what its own topics are for."""
+
+from types import MappingProxyType
+
+from topology.declaration.emits import alike
+from topology.declaration.side_topics import SideTopics
+from topology.declaration.source import Source
+from topology.declaration.view import View
+from topology.model.errors import DeclarationError
+from topology.model.names import checked_name
+from topology.model.printable import printable
+from topology.model.table import Table
+
+
+class Graph(SideTopics):
+    """Sources and views by name, and whether another one fits in."""
+
+    def __init__(self, name: str) -> None:
+        self.name = checked_name("topology", name)
+        self._sources: dict[str, Source] = {}
+        self._views: dict[str, View] = {}
+
+    @property
+    def _prefix(self) -> str:
+        return self.name
+
+    @property
+    def sources(self) -> MappingProxyType[str, Source]:
+        """Name → source, in order of declaration."""
+        return MappingProxyType(self._sources)
+
+    @property
+    def views(self) -> MappingProxyType[str, View]:
+        """Name → view, in order of declaration."""
+        return MappingProxyType(self._views)
+
+    def views_of(self, source: Source) -> list[View]:
+        """The views of one source."""
+        return [view for view in self._views.values() if view.of is source]
+
+    def _check_input(self, topic: str) -> None:
+        """Whether a source may read the topic. Raises DeclarationError."""
+        for view in self._views.values():
+            if topic in (view.output, view.redeliver_topic, view.commands_topic):
+                raise DeclarationError(
+                    f"topic {topic!r} is the output of one of the topology's own views; "
+                    "read it in a topology of its own"
+                )
+        other = next((s for s in self._sources.values() if topic in s.topics), None)
+        if other is not None:
+            raise DeclarationError(
+                f"topic {topic!r} belongs to source {other.name!r} already; "
+                "declare one source and give its views different `accepts`"
+            )
+
+    def _source_of(self, view: str, of: Source | str) -> Source:
+        """The source that a view names. Raises DeclarationError."""
+        if not isinstance(of, Source | str):
+            raise DeclarationError(
+                f"view {view!r}: of={printable(repr(of))}; a view is of one source, or its name. "
+                "Merge several topics by stream in one source(['…', '…']), or declare a view for "
+                "each source"
+            )
+        source = self._sources.get(of.name if isinstance(of, Source) else of)
+        if source is None or (isinstance(of, Source) and of is not source):
+            known = ", ".join(map(repr, self._sources)) or "none yet"
+            unknown = of.name if isinstance(of, Source) else of
+            raise DeclarationError(
+                f"view {view!r}: source {unknown!r} is not one of topology {self.name!r} "
+                f"(it has {known}); declare it with .source(…) first"
+            )
+        return source
+
+    def _own_use(self, topic: str, new: tuple[str, ...] = ()) -> str | None:
+        """What one of the topology's own topics is for, None for any other topic.
+
+        new: views that are about to be declared.
+        """
+        name = alike(topic)
+        for source in self._sources.values():
+            if not source.keyed and name == alike(source.by_stream):
+                return "the by-stream topic"
+        for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-rows"):
+            if name == alike(side):
+                return f"the topic {side!r}"
+        for view in (*self._views, *new):
+            for what, own in self._topics_of(view).items():
+                if name == alike(own):
+                    return f"the {what} topic of view {view!r}"
+            if topic.endswith(f"-{view}-changelog"):
+                return f"the changelog of view {view!r}"
+        return None
+
+    def _topics_of(self, view: str) -> dict[str, str]:
+        """What a view's topics are for → their names."""
+        output = f"{self.name}.{view}"
+        return {
+            "output": output,
+            "redelivery": f"{output}.redeliver",
+            "commands": f"{output}.commands",
+        }
+
+    def _check_output(self, view: str) -> None:
+        inputs = {topic for source in self._sources.values() for topic in source.topics}
+        own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
+        own.add(self.clock_topic)
+        for other in self._views.values():
+            own |= {*self._topics_of(other.name).values(), *other.emitting.declared}
+        for what, topic in self._topics_of(view).items():
+            if topic in inputs | own:
+                use = "is a source's topic" if topic in inputs else "has another use"
+                raise DeclarationError(
+                    f"view {view!r}: its {what} topic would be {topic!r}, which {use}; "
+                    "rename the view"
+                )
+
+    def _check_tables(self, view: str, declared: tuple[Table, ...]) -> None:
+        taken = {table.name: other.name for other in self._views.values() for table in other.tables}
+        for table in declared:
+            if table.name in taken:
+                raise DeclarationError(
+                    f"view {view!r}: table {table.name!r} belongs to view {taken[table.name]!r}; "
+                    "a table is written by one view"
+                )
+            taken[table.name] = view

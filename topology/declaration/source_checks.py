@@ -1,0 +1,34 @@
+"""Whether what is given to `Topology.source` is right."""
+
+from topology.declaration.sequences import Contiguous, Linked, Monotonic, Sequence, contiguous
+from topology.model.errors import DeclarationError
+
+PARTITIONS = 100_000
+"""The most partitions of a source."""
+
+
+def check_partitions(name: str, topics: tuple[str, ...], keyed: bool, partitions: int) -> None:
+    """Whether a source may have so many partitions, and be keyed. Raises DeclarationError."""
+    if not isinstance(keyed, bool):
+        raise DeclarationError(f"source {name!r}: keyed={keyed!r}; use True or False")
+    if keyed and len(topics) > 1:
+        raise DeclarationError(
+            f"source {name!r}: keyed=True takes one topic; several are merged by re-keying, "
+            "so leave keyed out"
+        )
+    whole = isinstance(partitions, int) and not isinstance(partitions, bool)
+    if not whole or not 1 <= partitions <= PARTITIONS:
+        raise DeclarationError(
+            f"source {name!r}: partitions={partitions!r} must be at least 1, {PARTITIONS} at most"
+        )
+
+
+def checked_sequence(name: str, sequence: Sequence | None) -> Sequence:
+    """What orders a source's events: counting numbers unless given."""
+    if sequence is None:
+        sequence = contiguous()
+    if not isinstance(sequence, Contiguous | Linked | Monotonic):
+        raise DeclarationError(
+            f"source {name!r}: sequence={sequence!r}; use contiguous(…), linked(…) or monotonic(…)"
+        )
+    return sequence

@@ -1,0 +1,108 @@
+"""What operators told the views: commands that wait, and what came of the others."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topology.diagnostics.explain.columns import columns
+from topology.diagnostics.explain.times import lasting
+from topology.engine.commands.command import Command
+from topology.model.printable import printable
+
+WAITS = "waits"
+"""The state of a command that no worker has taken yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecord:
+    """A command. given: when, expires: when it is too old (ms), 0 where that is not said. state:
+    "waits", or what came of it: "carried out", "refused", "expired", "cancelled", at `when` (ms),
+    and `message` says more.
+    """
+
+    id: str
+    name: str
+    view: str
+    stream: str | None
+    sequence: int | None
+    who: str
+    given: int
+    expires: int
+    state: str
+    when: int = 0
+    message: str = ""
+
+    @property
+    def line(self) -> str:
+        """The command in words: `skip a 4`."""
+        words = [self.name, *([self.stream] if self.stream else [])]
+        words += [str(self.sequence)] if self.sequence is not None else []
+        return printable(" ".join(words), 60)
+
+
+def pending_command(command: Command, given: int) -> CommandRecord:
+    """A command that waits. given: when its record was written (ms), if it does not say itself."""
+    return CommandRecord(
+        command.id, command.name, command.view, command.stream, command.sequence, command.who,
+        command.given or given, command.expires, WAITS,
+    )  # fmt: skip
+
+
+def answered_command(body: Mapping[str, Any]) -> CommandRecord:
+    """A command that was answered. body: of a record of the audit topic. Raises KeyError."""
+    outcome = body.get("outcome") or ("carried out" if body["done"] else "refused")
+    return CommandRecord(
+        body["id"], body["name"], body["view"], body.get("stream"), body.get("sequence"),
+        body["who"], body.get("given") or body["when"], body.get("expires", 0), outcome,
+        body["when"], body["message"],
+    )  # fmt: skip
+
+
+def merged(found: Iterable[CommandRecord]) -> list[CommandRecord]:
+    """Each command once, the oldest first: one that went to all partitions has an answer of each.
+
+    What was carried out counts, then another answer, then that it waits in a partition; that one
+    does not have the stream counts least.
+    """
+    best: dict[str, CommandRecord] = {}
+    for at, told in enumerate(found):
+        key = told.id or f"{told.view}/{at}"
+        if key not in best or _rank(told) < _rank(best[key]):
+            best[key] = told
+    return sorted(best.values(), key=lambda told: (told.given, told.when))
+
+
+def _rank(told: CommandRecord) -> int:
+    if told.state == "carried out":
+        return 0
+    if told.state == WAITS:
+        return 2
+    return 3 if "has no stream" in told.message else 1
+
+
+def commands_text(found: Sequence[CommandRecord], now: int, unseen: Iterable[str] = ()) -> str:
+    """A command per line, the oldest first."""
+    if not found:
+        return "\n".join(["nobody has told the views anything", *unseen])
+    head = ("id", "given", "by", "view", "command", "state", "answer")
+    lines = columns([head, *(_line(each, now) for each in found)])
+    pending = sum(1 for each in found if each.state == WAITS)
+    lines.append(f"{len(found)} commands, of which {pending} wait")
+    return "\n".join([*lines, *unseen])
+
+
+def _line(told: CommandRecord, now: int) -> Sequence[str]:
+    state = told.state
+    if state == WAITS and told.expires:
+        left = told.expires - now
+        state = f"waits, for {lasting(left)} more" if left > 0 else "waits, too old by now"
+    return (
+        told.id[:8], f"{lasting(now - told.given)} ago" if told.given else "?",
+        printable(told.who, 30), told.view, told.line, state, printable(told.message),
+    )  # fmt: skip
+
+
+def pending_text(told: CommandRecord, now: int) -> str:
+    """A command that waits, in words."""
+    (_, given, who, _, line, state, _) = _line(told, now)
+    return f"{line} by {who}, {given}: {state}"

@@ -1,0 +1,105 @@
+"""Streams that are set aside until somebody says what to do with them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from topology.diagnostics.explain.columns import columns
+from topology.diagnostics.explain.formatting import events
+from topology.diagnostics.explain.times import lasting
+from topology.engine.view_task import ViewTask
+from topology.model.event import Message
+from topology.model.printable import printable
+from topology.sequencer.progress import Progress
+
+Reasons = Mapping[tuple[str, str, int], str]
+"""(view, stream, sequence) → why the event failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedStream:
+    """A parked stream. since: when its failed event came (ms). sequence: the failed one's. waiting:
+    how many events wait, that one included. reason: why it failed, None where that is not known
+    any more.
+    """
+
+    view: str
+    partition: int
+    stream: str
+    since: int
+    sequence: int
+    waiting: int
+    reason: str | None
+
+
+@dataclass(slots=True)
+class ParkedStreams:
+    """What is parked, the oldest first. now: the wall clock (ms). unseen: what was not looked at,
+    in words; nothing if all was.
+    """
+
+    now: int
+    streams: list[ParkedStream] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+
+    def explain(self, reasons: Reasons) -> None:
+        """Say why, of the streams of which that is known."""
+        self.streams = [
+            replace(each, reason=reasons.get((each.view, each.stream, each.sequence), each.reason))
+            for each in self.streams
+        ]
+
+    def older(self, seconds: float, reason: str = "") -> "ParkedStreams":
+        """Those that have waited for as long, and whose reason has the text."""
+        mine = [
+            each
+            for each in self.streams
+            if self.now - each.since >= seconds * 1000 and reason in (each.reason or "")
+        ]
+        return ParkedStreams(self.now, mine, self.unseen)
+
+
+def parked_of(task: ViewTask, partition: int) -> Iterator[ParkedStream]:
+    """The parked streams of a view in one partition, without reasons.
+
+    task: made of the rows that `of_waiting` keeps.
+    """
+    name = task.view.name
+    for stream, waiting in task.parked.items():
+        progress = task.progress(stream)
+        assert isinstance(progress, Progress)
+        head = next((event.sequence for event in task.waits(stream)), progress.last)
+        yield ParkedStream(name, partition, stream, progress.since, head, waiting, None)
+
+
+def reason_of(record: Message) -> tuple[tuple[str, str, int], str] | None:
+    """What a record of the errors topic says of an event; None if it is none."""
+    try:
+        report = orjson.loads(record.value or b"null")
+        place = str(report["view"]), str(report["stream"]), int(report["sequence"])
+        return place, str(report["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def parked_text(found: ParkedStreams, shown: int) -> str:
+    """A stream per line, and how many there are."""
+    if not found.streams:
+        return "\n".join(["no stream is parked", *found.unseen])
+    head = ("age", "view", "stream", "failed", "wait", "reason")
+    lines = columns([head, *(_line(each, found.now) for each in found.streams[:shown])])
+    more = len(found.streams) - shown
+    waiting = events(sum(each.waiting for each in found.streams))
+    hidden = f", {more} more are not shown" if more > 0 else ""
+    number = len(found.streams)
+    streams = "1 parked stream" if number == 1 else f"{number} parked streams"
+    lines.append(f"{streams}, with {waiting} that wait{hidden}")
+    return "\n".join([*lines, *found.unseen])
+
+
+def _line(each: ParkedStream, now: int) -> Sequence[str]:
+    return (
+        lasting(now - each.since), each.view, printable(each.stream, 60), str(each.sequence),
+        str(each.waiting), printable(each.reason or "not known any more", 80),
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""`faust -A app topics`: what a topology needs, what is missing of it, and --create to make it."""
+
+from typing import Any
+
+from click import IntRange
+from faust.cli import option
+
+from topology.faust.cli.answering import AnsweringCommand
+from topology.faust.cli.options import JSON
+from topology.faust.kafka.broker.shapes import shapes_of, shapes_text
+from topology.faust.kafka.clients import create_topics
+from topology.faust.worker.engine import Engine
+
+
+def register(app: Any) -> None:
+    """Add the command to an app's command line."""
+
+    @app.command(  # type: ignore[untyped-decorator]
+        option("--create", is_flag=True, default=False, help="Make the topics that are missing."),
+        option("--dry-run", is_flag=True, default=False, help="Say only what --create would make."),
+        option(
+            "--partitions", type=IntRange(min=0), default=0, show_default=False,
+            help="Partitions of source topics to be made; else as many as the source declares.",
+        ),
+        option(
+            "--retention", type=float, default=0, show_default=False,
+            help="Days that source topics to be made keep, -1 for ever; else the broker's default.",
+        ),
+        JSON,
+        base=AnsweringCommand,
+    )  # fmt: skip
+    async def topics(
+        self: AnsweringCommand, create: bool, dry_run: bool, partitions: int, retention: float
+    ) -> None:
+        """List the topics that the topology needs, and make them with --create.
+
+        The exit status is 1 if a topic is missing or not as it should be.
+        """
+        found = await _topics(self.app, create and not dry_run, partitions, retention)
+        bad = any(shape.state != "there" for shape in found)
+        self.answer(shapes_text(found), [shape.as_dict() for shape in found], bad=bad)
+
+
+async def _topics(app: Any, create: bool, partitions: int, retention: float) -> list[Any]:
+    engine: Engine = app.engine
+    wanted = [*engine.given(partitions, retention), *engine.needed()]
+    found = await shapes_of(app, wanted)
+    missing = [shape.topic for shape in found if shape.partitions is None]
+    if create and missing:
+        await create_topics(app, missing, engine.settings.replication)
+        found = await shapes_of(app, wanted)
+    return found

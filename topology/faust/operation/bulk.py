@@ -1,0 +1,170 @@
+"""One command for many streams: which ones, what would be done, and what was."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from topology.diagnostics.explain import OpenGap
+from topology.diagnostics.explain.parked_streams import ParkedStreams
+from topology.engine.commands.command import Command, Result
+from topology.faust.inspection.cannot_answer import CannotAnswer
+from topology.faust.inspection.gaps import gaps
+from topology.faust.inspection.named import view_of
+from topology.faust.inspection.parked import parked
+from topology.faust.inspection.ticker import Ticker
+from topology.faust.operation.command_sender import ANSWER, LIVES, CommandSender
+from topology.model.printable import printable
+
+AT_ONCE = 200
+"""Commands that are given before their answers are waited for."""
+LIMIT = 1000
+"""Streams that one command is for at most, unless told otherwise."""
+SHOWN = 50
+"""Streams of which it is told one by one what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSelection:
+    """Which streams are meant. older_than: seconds that they have waited for at least. reason: a
+    part of the reason why the event failed. view: only of this one; all unless given. limit: how
+    many at most, the oldest first.
+    """
+
+    view: str = ""
+    older_than: float = 0.0
+    reason: str = ""
+    limit: int = LIMIT
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """What came of a command for many streams. done, refused, unanswered: numbers of streams.
+    more: how many were chosen beyond the limit. results: each with its answer, None if nobody
+    answered. facts: the sums of what the answers count. unseen: what was not looked at.
+    """
+
+    name: str
+    dry_run: bool
+    results: list[tuple[Command, Result | None]] = field(default_factory=list)
+    more: int = 0
+    unseen: list[str] = field(default_factory=list)
+
+    @property
+    def done(self) -> int:
+        return sum(1 for _, result in self.results if result is not None and result.done)
+
+    @property
+    def unanswered(self) -> int:
+        return sum(1 for _, result in self.results if result is None)
+
+    @property
+    def refused(self) -> int:
+        return len(self.results) - self.done - self.unanswered
+
+    @property
+    def facts(self) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for _, result in self.results:
+            for name, value in result.facts.items() if result is not None and result.done else ():
+                if isinstance(value, int) and name in ("released", "skipped", "dead", "waits"):
+                    sums[name] = sums.get(name, 0) + value
+        return sums
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {
+            "name": self.name, "dry_run": self.dry_run, "done": self.done,
+            "refused": self.refused, "unanswered": self.unanswered, "more": self.more,
+            "facts": self.facts, "unseen": self.unseen,
+            "streams": [
+                {
+                    "view": command.view, "stream": command.stream, "id": command.id,
+                    **({"done": None} if result is None else
+                       {"done": result.done, "message": result.message, "facts": result.facts}),
+                }
+                for command, result in self.results
+            ],
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for command, result in self.results[:SHOWN]:
+            stream = f"view {command.view}: stream {printable(command.stream)}"
+            yield f"{stream}: nobody answered" if result is None else printable(result.message, 400)
+        if (hidden := len(self.results) - SHOWN) > 0:
+            yield f"… and {hidden} more, see --json"
+        counted = ", ".join(f"{value} {name}" for name, value in self.facts.items())
+        would = "would be done" if self.dry_run else "done"
+        yield (
+            f"{self.name}: {self.done} of {len(self.results)} streams {would}"
+            + (f" ({counted})" if counted else "")
+            + (f", {self.refused} refused" if self.refused else "")
+            + (f", {self.unanswered} not answered" if self.unanswered else "")
+        )
+        if self.more:
+            yield f"{self.more} more streams are meant; give the command again, or raise --limit"
+        yield from self.unseen
+
+
+async def operate_many(
+    app: Any, name: str, choice: StreamSelection, *, force: bool = False, dry_run: bool = False,
+    seconds: float = ANSWER, lives: float = LIVES,
+) -> BulkResult:  # fmt: skip
+    """Give a command for each stream that is chosen; each has an audit record of its own.
+
+    name: 'skip' of what is missing in front of streams, 'redrive' or 'unpark' of parked ones.
+    Raises as `operate` does, and CannotAnswer for a choice without sense.
+    """
+    if choice.view:
+        view_of(app, choice.view)
+    commands, unseen = await _chosen(app, name, choice)
+    made = BulkResult(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
+    commands = [replace(each, force=force, dry_run=dry_run) for each in commands[: choice.limit]]
+    if not commands:
+        return made
+    names = {each.view for each in commands}
+    ticker = Ticker(name, len(commands), unit="streams")
+    async with CommandSender(
+        app, [app.engine.topology.views[view] for view in sorted(names)]
+    ) as orders:
+        for at in range(0, len(commands), AT_ONCE):
+            answers = await orders.give(commands[at : at + AT_ONCE], seconds=seconds, lives=lives)
+            made.results += zip(orders.last, answers, strict=True)
+            ticker.add(len(answers))
+            if not any(answers):
+                # Nobody is there: what is left would wait as well, and expire.
+                made.results += [(each, None) for each in commands[at + AT_ONCE :]]
+                break
+    ticker.end()
+    return made
+
+
+async def _chosen(app: Any, name: str, choice: StreamSelection) -> tuple[list[Command], list[str]]:
+    """The commands, the oldest stream's first, and what was not looked at."""
+    if name == "skip":
+        if choice.reason:
+            raise CannotAnswer("--reason is of streams that failed: redrive or unpark them")
+        ledger = await gaps(app, view=choice.view, limit=1 << 62)
+        old = [g for g in ledger.gaps if ledger.now - g.since >= choice.older_than * 1000]
+        views = app.engine.topology.views
+        found = [(g, up_to(g, views[g.view].ordering.step)) for g in old]
+        commands = [Command(name, g.view, g.stream, at) for g, at in found if at is not None]
+        return commands, ledger.unseen
+    aside: ParkedStreams = await parked(app, view=choice.view)
+    mine = aside.older(choice.older_than, choice.reason)
+    unseen = mine.unseen if choice.reason else []
+    return [Command(name, one.view, one.stream) for one in mine.streams], unseen
+
+
+def up_to(gap: OpenGap, step: int) -> int | None:
+    """The last of what is missing in front of a stream; None if nothing is to be skipped.
+
+    That is so if it is parked, is not ordered by counting numbers, or if its next event is there or
+    lies in the dead topic: that one would be lost.
+    """
+    if gap.parked or gap.count is None or not gap.missing:
+        return None
+    first = gap.missing[0]
+    return first.last if first.first == gap.last + step else None

@@ -1,0 +1,190 @@
+"""Tell a running view what an operator wants, by its commands topic; audit records answer."""
+
+import asyncio
+import getpass
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.partitioner import DefaultPartitioner
+
+from topology.declaration.lanes import split_lane
+from topology.declaration.view import View
+from topology.diagnostics.explain.side_records import body_of
+from topology.engine.commands.command import Command, Result, encode_command
+from topology.engine.lane_names import readings
+from topology.faust.inspection.cannot_answer import CannotAnswer
+from topology.faust.inspection.named import view_of
+from topology.faust.kafka.broker.clock import go_by_broker
+from topology.faust.kafka.clients import connection, missing_topics, plain_consumer
+from topology.faust.kafka.worker_clock import wall
+
+T = TypeVar("T")
+
+ANSWER = 30.0
+"""Seconds to wait for the answer of a worker."""
+LIVES = 600.0
+"""Seconds after which a command that no worker has taken is not carried out any more."""
+
+
+class NoAnswer(CannotAnswer):
+    """No worker answered in time."""
+
+
+async def operate(
+    app: Any, command: Command, *, seconds: float = ANSWER, lives: float = LIVES
+) -> Result:
+    """Give a command to a view and wait for what comes of it.
+
+    lives: seconds after which it is not carried out any more, 0 for never. In a view with lanes the
+    stream is looked for in all ways in which its name may be read. Raises KeyError for a view that
+    is not there, NoAnswer where no worker answers in time.
+    """
+    view = view_of(app, command.view)
+    names = readings(view, command.stream) if command.stream else [command.stream]
+    meant = [replace(command, stream=name) for name in names]
+    if command.force and len(names) > 1:
+        # A stream that is not known is made only if none is, whatever its name may mean.
+        meant = [*(replace(each, everywhere=True) for each in meant), meant[0]]
+    found: list[Result] = []
+    async with CommandSender(app, [view]) as orders:
+        for each in meant:
+            (result,) = await orders.give([each], seconds=seconds, lives=lives)
+            if result is None:
+                raise NoAnswer(orders.unanswered(each, seconds, lives))
+            if not _has_none(result):
+                return result
+            found.append(result)
+    return found[0]
+
+
+class CommandSender:
+    """Gives commands to views, and waits for what comes of each."""
+
+    def __init__(self, app: Any, views: Iterable[View]) -> None:
+        self._app = app
+        self._views = {view.name: view for view in views}
+        self._stack = AsyncExitStack()
+        self._found: dict[str, list[Result]] = {}
+        self.last: list[Command] = []
+
+    async def __aenter__(self) -> "CommandSender":
+        """Connect. Raises NoAnswer where no worker has run yet."""
+        app, views = self._app, self._views.values()
+        topics = [topic for view in views for topic in (view.commands_topic, view.audit_topic)]
+        for topic in await missing_topics(app, topics):
+            raise NoAnswer(
+                f"topic {topic!r} does not exist: no worker of this topology has run here yet"
+            )
+        if not await missing_topics(app, [app.engine.topology.clock_topic]):
+            # A command's time to live is held against the workers' clock.
+            await go_by_broker(app, tell=False)
+        async with AsyncExitStack() as stack:
+            self._consumer: AIOKafkaConsumer = plain_consumer(app)
+            self._producer = AIOKafkaProducer(**connection(app), acks="all")
+            for client in (self._consumer, self._producer):
+                stack.push_async_callback(client.stop)
+                await client.start()
+            audit = TopicPartition(next(iter(views)).audit_topic, 0)
+            self._consumer.assign([audit])
+            self._consumer.seek(audit, (await self._consumer.end_offsets([audit]))[audit])
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def give(
+        self, commands: Iterable[Command], *, seconds: float = ANSWER, lives: float = LIVES
+    ) -> list[Result | None]:
+        """What comes of commands, None of those that nobody has answered `seconds` after the last
+        answer."""
+        now, me = wall(), who()
+        self.last, wanted, sent = [], {}, []
+        for command in commands:
+            view = self._views[command.view]
+            stream = view.stream_id(command.stream) if command.stream else command.stream
+            partitions = partitions_of(view, stream)
+            command = replace(
+                command,
+                stream=stream,
+                id=uuid4().hex,
+                who=me if command.who == "unknown" else command.who,
+                everywhere=command.everywhere or (stream is not None and len(partitions) > 1),
+                given=now,
+                expires=now + round(lives * 1000) if lives else 0,
+            )
+            self.last.append(command)
+            wanted[command.id] = len(partitions)
+            key = (command.stream or view.name).encode()
+            sent += [
+                await self._producer.send(
+                    view.commands_topic, encode_command(command), key=key, partition=number
+                )
+                for number in partitions
+            ]
+        await asyncio.gather(*sent)
+        await self._answers(wanted, seconds)
+        return [
+            _best(self._found[command.id])
+            if len(self._found.get(command.id, ())) == wanted[command.id]
+            else None
+            for command in self.last
+        ]
+
+    def unanswered(self, command: Command, seconds: float, lives: float) -> str:
+        """Why there is no answer, and what becomes of the command."""
+        (last,) = self.last
+        every = partitions_of(self._views[command.view], last.stream)
+        until = f"for {lives:.0f} s" if lives else "until one comes"
+        return (
+            f"{len(self._found.get(last.id, ()))} of {len(every)} partitions answered in "
+            f"{seconds:.0f} s: does a worker run? The command waits {until}; list it with "
+            f"`commands`, and take it back with `cancel {last.id[:8]}`"
+        )
+
+    async def _answers(self, wanted: dict[str, int], seconds: float) -> None:
+        left, until = sum(wanted.values()), time.monotonic() + seconds
+        while left and time.monotonic() < until:
+            for records in (await self._consumer.getmany(timeout_ms=500)).values():
+                for record in records:
+                    body = body_of(record)
+                    if str(body.get("id")) in wanted:
+                        result = Result(
+                            body["done"], body["message"], body["facts"], body.get("outcome", "")
+                        )
+                        self._found.setdefault(body["id"], []).append(result)
+                        left, until = left - 1, time.monotonic() + seconds
+
+
+def partitions_of(view: View, stream: str | None) -> list[int]:
+    """Where a command goes: to the stream's partition if that is known, else to all of them."""
+    every = list(range(view.of.partitions))
+    if stream is None or view.of.keyed:
+        # Who keyed the records of a keyed source, and how, is not known here.
+        return every
+    own = stream if view.split is None else split_lane(stream)[0]
+    return [DefaultPartitioner()(own.encode(), every, every)]
+
+
+def _has_none(result: Result) -> bool:
+    """Whether a command found no such stream."""
+    return not result.done and "has no stream" in result.message
+
+
+def _best(results: list[Result]) -> Result:
+    """The answer that counts, of those of all partitions: what was done, else what is refused."""
+    done = [result for result in results if result.done]
+    new = [result for result in done if not result.facts.get("already")]
+    knew = [result for result in results if not _has_none(result)]
+    return (new or done or knew or results)[0]
+
+
+def who() -> str:
+    """Return the user and host that a command is recorded under."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
