@@ -123,7 +123,7 @@ def _command(
     except ValueError as error:
         outcome.reports.append(f"view {view.name}: {record.topic} at {record.offset}: {error}")
     except Refused as reason:
-        refused: dict[str, Any] = asdict(Result(False, str(reason), {}))
+        refused: dict[str, Any] = asdict(Result(False, str(reason), reason.facts))
         body = orjson.dumps({"when": record.timestamp, **asdict(command), **refused})
         key = (command.stream or command.view).encode()
         headers: list[tuple[str, bytes | None]] = [("view", command.view.encode())]

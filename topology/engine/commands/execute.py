@@ -66,7 +66,7 @@ def execute(
     try:
         result = _done(task, command, unit, rehearsal)
     except Refused as reason:
-        result = Result(False, str(reason), {})
+        result = Result(False, str(reason), reason.facts)
     _note(task, command, result, unit)
     return result
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from topology.declaration.policies.late import RebuildStream
-from topology.engine.commands.command import Command, Refused, Result
+from topology.engine.commands.command import UNKNOWN_STREAM, Command, Refused, Result
 from topology.engine.commands.dry_run import Rehearsal, rehearse
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.lane_names import ids_of
@@ -198,7 +198,8 @@ def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     if not task.known(stream) and (command.everywhere or not command.force):
         raise Refused(
             f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "
-            "as the inspector writes it"
+            "as the inspector writes it",
+            **{UNKNOWN_STREAM: True},
         )
     return stream, task.progress(stream)
 
