@@ -10,7 +10,7 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.failure import Failure, position
 from topology.engine.record_formatter import own_stream
-from topology.model.event import Event
+from topology.model.event import Event, Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
@@ -83,11 +83,27 @@ def tell_parked(
         unit.keyed[view.parked_topic].append(out)
 
 
+def tell_foreign(view: View, records: Iterable[tuple[Message, str]], unit: CommitUnit) -> None:
+    """Send what somebody wrote to the redelivery topic, and is no event, to the malformed topic.
+
+    records: each with the reason.
+    """
+    for record, reason in records:
+        why = reason.encode("utf-8", "backslashreplace")[:4000]
+        headers = [*record.headers, (REASON, why), (ORIGIN, origin(record))]
+        out = (record.key, record.value, unit.now, headers)
+        unit.keyed[view.malformed_topic].append(out)
+        unit.reports.append(
+            f"view {view.name}: {record.topic}/{record.partition} offset {record.offset} "
+            f"goes to {view.malformed_topic}: {printable(reason)}"
+        )
+
+
 def why_full(view: View, result: Step) -> str:
     """Why a view halts whose step is full."""
     for event in result.buffered:
         progress = result.changed.get(event.stream)
-        if not isinstance(progress, Progress) or progress.aside:
+        if not isinstance(progress, Progress) or progress.suspended:
             continue
         if progress.ring is None or progress.ring.get(event.sequence) is not event:
             return (

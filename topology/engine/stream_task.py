@@ -62,7 +62,7 @@ class StreamTask:
             if view.name in tables
         }
         for task in self.views.values():
-            task.position = position
+            task.state.position = position
 
     @property
     def due(self) -> float:
@@ -128,8 +128,8 @@ class StreamTask:
         """All before an input offset is read: say so in the unit that makes it so."""
         self.position = position
         for view in self.views.values():
-            if view.positions.halted is None:
-                view.position = position
+            if view.state.positions.halted is None:
+                view.state.position = position
         if not self.apart:
             unit.next_offset = position
             unit.taken = encode_taken(self.taken)
@@ -140,32 +140,34 @@ class StreamTask:
         A view that was halted in this unit leaves the others: it has a position of its own now.
         """
         for name, task in self.views.items():
-            positions = task.positions
+            positions = task.state.positions
             if self.apart or positions.halted is not None:
                 positions.input = self.position
-            elif task.noted not in (None, self.position):
+            elif task.state.noted not in (None, self.position):
                 # What it had nothing to say of, as markers, is not what it has not read.
-                task.note(unit, [])
+                task.state.note(unit, [])
             row = encode_positions(positions)
-            if row != task.positions_row:
-                task.positions_row = row
+            if row != task.state.positions_row:
+                task.state.positions_row = row
                 unit.rows.setdefault(name, []).append((POSITIONS, row))
         self.joined = False
 
     def admit(self, name: str, task: ViewTask) -> None:
         """Take in a view that has read as far by itself: from here on it reads with the others."""
         self.views[name] = task
-        task.position = self.position
-        positions = task.positions
+        task.state.position = self.position
+        positions = task.state.positions
         self.joined |= positions.input is not None
         positions.input = None
         if positions.began is not None and positions.missed is None:
             # Of what came before here, all that it received came since it began.
-            positions.missed = max(0, self.taken.events - task.counts.came)
+            positions.missed = max(0, self.taken.events - task.state.counts.came)
 
     def dismiss(self) -> dict[str, ViewTask]:
         """Take out the views that were halted; call it when the unit that says so is durable."""
-        halted = {n: task for n, task in self.views.items() if task.positions.halted is not None}
+        halted = {
+            n: task for n, task in self.views.items() if task.state.positions.halted is not None
+        }
         for name in halted:
             del self.views[name]
         return halted

@@ -42,7 +42,7 @@ class LinkedRun(SparseRun):
         self.keep(stream, progress)
 
     def lets_go(self, progress: Progress, event: Event) -> bool:
-        if progress.aside or self.stays_closed(progress, event):
+        if progress.suspended or self.stays_closed(progress, event):
             return False
         return _is_next(self.ordering, event, progress.last)
 

@@ -69,7 +69,7 @@ class Progress:
         return (len(self.ring) if self.ring else 0) + self.spilled
 
     @property
-    def aside(self) -> bool:
+    def suspended(self) -> bool:
         """Whether nothing is released, whatever comes."""
         return self.held or bool(self.rebuild)
 

@@ -120,7 +120,7 @@ def deadline(ordering: Ordering, progress: Progress) -> int | None:
 
 def can_go_on(ordering: Ordering, progress: Progress) -> bool:
     """Whether a stream that waits has its next event already: a drain was left unfinished."""
-    return not progress.aside and _RUNS[ordering.kind].can_go_on(ordering, progress)
+    return not progress.suspended and _RUNS[ordering.kind].can_go_on(ordering, progress)
 
 
 def ring_of(ordering: Ordering) -> RingBuffer:

@@ -125,7 +125,7 @@ class Path:
         for name, rows in self.task.process(out, now, now - 700).rows.items():
             self.tables[name].write(rows)
         for name, view in self.task.views.items():
-            counts = view.counts
+            counts = view.state.counts
             assert counts.received == counts.accounted, (name, counts)
             assert counts.received == self.task.taken.events, (name, counts)
 

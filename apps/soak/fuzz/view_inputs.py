@@ -52,7 +52,7 @@ class Partition:
     def check(self) -> None:
         """Every event is in one place."""
         for name, view in self.task.views.items():
-            counts = view.counts
+            counts = view.state.counts
             assert counts.received == counts.accounted, (name, counts)
 
 
@@ -87,7 +87,7 @@ class ByStreamRecords:
             events = at + 1 - taken.malformed - taken.unknown
             assert taken.read == at + 1
             for view in partition.task.views.values():
-                assert view.counts.received == events
+                assert view.state.counts.received == events
         partition.check()
 
 
@@ -120,14 +120,14 @@ class RedeliveryRecords:
         malformed = came = 0
         for _ in range(len(input) + 2):
             again = away.take(partition.now)
-            back = view.take_back(again, partition.now) if again else []
+            back = view.take_redeliveries(again, partition.now) if again else []
             unit = CommitUnit(partition.task.source.by_stream, 0, now=partition.now)
             view.run([], unit, None, back)
             malformed += len(unit.keyed[partition.topology.malformed_topic])
             came += len(back)
             partition.finish(unit)
         assert came + malformed == len(input), (came, malformed)
-        assert view.positions.redelivered == len(input)
+        assert view.state.positions.redelivered == len(input)
         partition.check()
 
 

@@ -41,7 +41,7 @@ class Shop:
             records.append(Record("orders", 0, self.sent, b"k", body, (), 0))
             self.sent += 1
         unit, found = self.task.begin(records, now)
-        back = self.view.take_back(self.away.take(now), now)
+        back = self.view.take_redeliveries(self.away.take(now), now)
         self.view.run(found, unit, now, back)
         self.task.finish(unit)
         for rows in unit.rows.values():

@@ -66,7 +66,7 @@ class Machines:
 
     @property
     def counts(self) -> Any:
-        return self.task.views["v"].counts
+        return self.task.views["v"].state.counts
 
 
 @given(ahead=st.integers(-100_000_000_000, 100_000_000_000), waited=st.integers(0, AFTER * 1000))

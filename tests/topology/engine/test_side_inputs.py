@@ -70,7 +70,7 @@ def record(offset: int, not_before: int) -> Record:
 
 
 async def test_it_reads_from_where_the_views_rows_say(task: ViewTask) -> None:
-    task.positions.redelivered, task.positions.commands = 7, 3
+    task.state.positions.redelivered, task.state.positions.commands = 7, 3
     _, redeliveries, commands = side_inputs(task)
     assert (redeliveries.sought, commands.sought) == (7, 3)
 

@@ -39,7 +39,7 @@ class LiveProcess:
     launcher: what starts it.
     """
 
-    launcher: Sequence[str] = (sys.executable, "-m", "sequitur.live")
+    launcher: Sequence[str] = (sys.executable, "-m", "sequitur", "live")
 
     def __init__(self, folder: Path, broker: str, topology: str, **environment: str) -> None:
         self.broker, self.topology = broker, topology

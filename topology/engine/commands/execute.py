@@ -116,7 +116,7 @@ async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> Result
     command = _to_stream(task, command)
     rehearsal, stream = None, command.stream
     if task.view.is_async and command.name == "redrive" and command.dry_run and stream:
-        rehearsal = await arehearse(task, stream)
+        rehearsal = await arehearse(task.state, stream)
     return execute(task, command, unit, rehearsal)
 
 
@@ -132,7 +132,7 @@ async def obey(task: ViewTask, records: Iterable[Message], unit: CommitUnit) -> 
             found.append((decode_command(record.value), ""))
         except ValueError as error:
             found.append((None, f"{record.topic} at {record.offset}: {error}"))
-        task.positions.commands = record.offset + 1
+        task.state.positions.commands = record.offset + 1
     cancels = {c.cancels: c for c, _ in found if c is not None and c.name == "cancel"}
     waited = {c.id for c, _ in found if c is not None and c.name != "cancel"}
     for command, wrong in found:
@@ -157,7 +157,7 @@ def _to_stream(task: ViewTask, command: Command) -> Command:
     stream = command.stream
     if not stream:
         return command
-    known = ids_of(task, stream)
+    known = ids_of(task.state, stream)
     if len(known) > 1:
         return command
     return replace(command, stream=known[0] if known else task.view.stream_id(stream))
@@ -169,7 +169,7 @@ def halt(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         told = f"view {task.view.name} is halted already: {task.halted}"
         return Result(True, told, {"already": True})
     task.halt(f"by {command.who}", unit)
-    task.note(unit, [])
+    task.state.note(unit, [])
     return Result(True, f"view {task.view.name} is halted", {})
 
 
@@ -178,12 +178,12 @@ def resume(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     reason = task.halted
     if not reason:
         return Result(True, f"view {task.view.name} is not halted: it goes on", {"already": True})
-    task.positions.halted = None
-    streams = list(task.parked) if isinstance(task.view.error, Halt) else []
+    task.state.positions.halted = None
+    streams = list(task.state.parked) if isinstance(task.view.error, Halt) else []
     for stream in streams:
         released(task, stream)
-        moved(task, stream, task.waiting[stream], [], unit)
-    task.note(unit, [])
+        moved(task, stream, task.state.waiting[stream], [], unit)
+    task.state.note(unit, [])
     return Result(
         True,
         f"view {task.view.name} goes on; it was halted: {reason}",

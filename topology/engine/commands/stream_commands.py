@@ -9,7 +9,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.lane_names import ids_of
 from topology.engine.redelivery import bury
 from topology.engine.rows import progress_key
-from topology.engine.view_state import gone
+from topology.engine.view_state import delete_rows
 from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
 from topology.model.event import Event
@@ -27,8 +27,8 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     Forced, everything up to the sequence is given up; events of it that wait go to the dead topic.
     """
     stream, progress = _stream(task, command)
-    sequence, view, ordering = command.sequence, task.view, task.ordering
-    last, add = last_of(progress), task.ordering.step
+    sequence, view, ordering = command.sequence, task.view, task.state.ordering
+    last, add = last_of(progress), task.state.ordering.step
     where = _of(task, stream)
     if ordering.kind != "contiguous":
         raise Refused(f"{where} is not ordered by counting numbers: none of them can be missing")
@@ -48,7 +48,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
             f"{where} is at {last}: {sequence} is {(sequence - last) // add} sequences ahead; "
             f"contiguous(…, jump={ordering.jump // add}) lets a stream be so many ahead at most"
         )
-    lost = [event for event in task.waits(stream) if event.sequence <= sequence]
+    lost = [event for event in task.state.waits(stream) if event.sequence <= sequence]
     missing = (sequence - last) // add - len(lost)
     if not command.force:
         if lost:
@@ -72,9 +72,9 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     progress.add_skipped(last + add, sequence)
     progress.last = sequence
     _take_out(progress, lost)
-    task.counts.skipped = saturated(task.counts.skipped + missing + len(lost))
-    task.counts.dead += len(lost)
-    task.counts.waiting -= len(lost)
+    task.state.counts.skipped = saturated(task.state.counts.skipped + missing + len(lost))
+    task.state.counts.dead += len(lost)
+    task.state.counts.waiting -= len(lost)
     moved(task, stream, progress, lost, unit)
     return Result(
         True,
@@ -88,7 +88,7 @@ def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     stream, progress = _held(task, command)
     number = progress.waiting
     released(task, stream)
-    moved(task, stream, task.waiting[stream], [], unit)
+    moved(task, stream, task.state.waiting[stream], [], unit)
     return Result(
         True,
         f"{_of(task, stream)} is released, with {number} events that wait" + _but_halted(task),
@@ -99,7 +99,7 @@ def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
 def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """Release a parked stream without its failed event, which goes to the dead topic."""
     stream, held = _held(task, command)
-    failed = next(task.waits(stream))
+    failed = next(task.state.waits(stream))
     if command.dry_run:
         told = (
             f"{_of(task, stream)} would go on behind "
@@ -108,14 +108,14 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         facts = {"dead": 1, "last": failed.sequence, "released": held.waiting - 1}
         return Result(True, told, facts)
     released(task, stream)
-    progress = task.waiting[stream]
+    progress = task.state.waiting[stream]
     bury(task.view, failed, f"{command.who} unparked its stream without it", unit)
     progress.last, progress.retry = failed.sequence, None
     progress.add_skipped(failed.sequence, failed.sequence)
     _take_out(progress, [failed])
-    task.counts.skipped = saturated(task.counts.skipped + 1)
-    task.counts.waiting -= 1
-    task.counts.dead += 1
+    task.state.counts.skipped = saturated(task.state.counts.skipped + 1)
+    task.state.counts.waiting -= 1
+    task.state.counts.dead += 1
     moved(task, stream, progress, [failed], unit)
     return Result(
         True,
@@ -129,8 +129,8 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     """Forget a stream: its progress, its state, and, forced, the events that wait."""
     stream, progress = _stream(task, command)
     where = _of(task, stream)
-    lost = list(task.waits(stream))
-    late = [task.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
+    lost = list(task.state.waits(stream))
+    late = [task.state.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
     if (lost or late) and not command.force:
         raise Refused(
             f"{where} has {len(lost) + len(late)} events that wait, and would lose them to "
@@ -142,23 +142,23 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
         return Result(True, told, {"dead": gone_too, "last": last_of(progress)})
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
-    counts, parked = task.counts, task.parked.get(stream, 0)
+    counts, parked = task.state.counts, task.state.parked.get(stream, 0)
     counts.parked -= parked
     counts.waiting -= len(lost) - parked
     counts.late -= len(late)
     counts.dead += len(lost) + len(late)
-    task.forget(stream)
+    task.state.forget(stream)
     rows: list[Row] = [(progress_key(stream), None)]
-    anew = Progress(task.ordering.first)
+    anew = Progress(task.state.ordering.first)
     if isinstance(progress, Progress):
         # A read store would take what comes without it for what it had before.
         anew.epoch = progress.epoch
     if isinstance(task.view.late, RebuildStream):
         # What came before is no history of the stream that begins now.
-        anew.anew = task.position
+        anew.anew = task.state.position
     if anew.epoch or anew.anew:
-        rows = task.keep({stream: anew}, {})
-    task.note(unit, [*rows, *gone(lost), *task.late_events.forget(stream)])
+        rows = task.state.keep({stream: anew}, {})
+    task.state.note(unit, [*rows, *delete_rows(lost), *task.late_events.forget(stream)])
     lost += late
     return Result(
         True,
@@ -170,7 +170,7 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
 def rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) -> Result:
     """A dry run of `redrive`."""
     stream, _ = _held(task, command)
-    found = rehearsal or rehearse(task, stream)
+    found = rehearsal or rehearse(task.state, stream)
     where = f"{_of(task, stream)}: {found.released} events would be released"
     if found.fails is None:
         told = f"{where}, and {found.waits} would wait"
@@ -189,19 +189,19 @@ def _of(task: ViewTask, stream: str) -> str:
 def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     stream = command.stream
     assert stream
-    if not task.known(stream) and len(known := ids_of(task, stream)) > 1:
+    if not task.state.known(stream) and len(known := ids_of(task.state, stream)) > 1:
         several = ", ".join(printable(each) for each in known[:NAMED])
         raise Refused(
             f"view {task.view.name} has {len(known)} streams that {printable(repr(stream))} may "
             f"mean: {several}{', …' if len(known) > NAMED else ''}; name one of them"
         )
-    if not task.known(stream) and (command.everywhere or not command.force):
+    if not task.state.known(stream) and (command.everywhere or not command.force):
         raise Refused(
             f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "
             "as the inspector writes it",
             **{UNKNOWN_STREAM: True},
         )
-    return stream, task.progress(stream)
+    return stream, task.state.progress(stream)
 
 
 def _held(task: ViewTask, command: Command) -> tuple[str, Progress]:
@@ -222,25 +222,25 @@ def _not_rebuilding(task: ViewTask, stream: str) -> None:
 
 def released(task: ViewTask, stream: str) -> None:
     """Set a stream aside no longer; its retries count from the start."""
-    task.release(stream, anew=True)
-    task.timers.discard(stream)
-    task.retries.discard(stream)
-    parked = task.parked.pop(stream, 0)
-    task.counts.parked -= parked
-    task.counts.waiting += parked
+    task.state.release(stream, anew=True)
+    task.state.timers.discard(stream)
+    task.state.retries.discard(stream)
+    parked = task.state.parked.pop(stream, 0)
+    task.state.counts.parked -= parked
+    task.state.counts.waiting += parked
 
 
 def moved(
     task: ViewTask, stream: str, progress: Progress, lost: list[Event], unit: CommitUnit
 ) -> None:
     """Take a stream's new progress over; its drain goes on in the next step."""
-    task.note(unit, task.keep({stream: progress.plain()}, {}) + gone(lost))
+    task.state.note(unit, task.state.keep({stream: progress.plain()}, {}) + delete_rows(lost))
     if not progress.waiting:
-        task.timers.discard(stream)
+        task.state.timers.discard(stream)
         return
-    task.watch(stream, progress)
-    if task.can_go_on(stream, progress) and stream not in task.drains:
-        task.drains.append(stream)
+    task.state.watch(stream, progress)
+    if task.state.can_go_on(stream, progress) and stream not in task.state.unfinished_streams:
+        task.state.unfinished_streams.append(stream)
 
 
 def _take_out(progress: Progress, lost: list[Event]) -> None:

@@ -39,7 +39,7 @@ class SideInputs:
         written: Callable[[], Awaitable[int]],
         monotonic: Callable[[], float],
     ) -> None:
-        positions = task.positions
+        positions = task.state.positions
         self._commands_reader = commands
         self._redelivery_reader = redeliveries
         self._written = written

@@ -125,7 +125,7 @@ class StreamStep(Step):
             async def work() -> None:
                 task = view.task
                 again = view.side_inputs.take_redeliveries(now)
-                back = task.take_back(again, now) if again else ()
+                back = task.take_redeliveries(again, now) if again else ()
                 until = due_by.get(view.name) if due_by else None
                 if task.view.is_async:
                     await task.arun(events, unit, until, back)
@@ -203,7 +203,7 @@ class StreamStep(Step):
     @property
     def halted(self) -> bool:  # type: ignore[override]
         views = self.views.values()
-        return self.task.apart and all(view.task.positions.halted for view in views)
+        return self.task.apart and all(view.task.state.positions.halted for view in views)
 
     def move(self, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(self.task.source.by_stream, self.task.partition) if unit is None else unit

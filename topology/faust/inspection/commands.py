@@ -69,7 +69,7 @@ async def pending(
     if span.end <= span.first:
         return []
     if read is None:
-        read = (await durable.task(view, partition, of_counts)).positions.commands
+        read = (await durable.task(view, partition, of_counts)).state.positions.commands
     found: list[CommandRecord] = []
     async for record in durable.records(topic, max(span.first, read), span.end):
         with suppress(ValueError):

@@ -81,7 +81,7 @@ class Rebuilds:
         while self._found and (not taken or room > 0):
             stream, history = self._found.popitem()
             # It may have been dropped by command in between, and even have begun anew.
-            if stream in asking and history.follows(self._task.progress(stream)):
+            if stream in asking and history.follows(self._task.state.progress(stream)):
                 taken[stream] = history
                 room -= len(history.events)
         return taken

@@ -120,7 +120,7 @@ class StreamPartition(Partition):
         task = self._task({view.name: table}, start, None, apart=True)
         view_task = task.views[view.name]
         if table.get(COUNTS) is None and start:
-            view_task.positions.began = start
+            view_task.state.positions.began = start
         return await self._run_standalone(task, self._opened(view_task, table), start, writer)
 
     async def _run_standalone(
@@ -191,7 +191,7 @@ class StreamPartition(Partition):
         writer = self._context.writer(self.source, view.name)
         try:
             await writer.start()
-            start = view.task.positions.input
+            start = view.task.state.positions.input
             assert start is not None
             task = self._task({}, start, None, apart=True)
             runner = await self._run_standalone(task, view, start, writer)

@@ -98,7 +98,7 @@ class TopologyTestDriver:
             for view, task in made[name].views.items():
                 task.view = replace(task.view, handler=watching(task.view, self._changed.append))
                 if missed := self._missed[view]:
-                    task.position = missed[0].offset
+                    task.state.position = missed[0].offset
         return made
 
     @property
@@ -208,8 +208,8 @@ class TopologyTestDriver:
         task, topics = self._view(view), self._kept.topics
         declared = task.view
         before = self.now - round(given.seconds("older_than", older_than) * 1000)
-        done = {split_redriven_key(key) for key, _ in task.table.scan(*REDRIVEN)}
-        waiting = topics[declared.redeliver_topic][task.positions.redelivered :]
+        done = {split_redriven_key(key) for key, _ in task.state.table.scan(*REDRIVEN)}
+        waiting = topics[declared.redeliver_topic][task.state.positions.redelivered :]
         done |= {at for record in waiting if (at := dead_at(record)) is not None}
         named = None if stream is None else given.stream("stream", stream)
         choice = Choice(named, reason, before)
@@ -265,26 +265,26 @@ class TopologyTestDriver:
 
     def last(self, view: str, stream: str) -> int:
         """The view state: the last processed sequence of a stream."""
-        return last_of(self._view(view).progress(self._id(view, stream)))
+        return last_of(self._view(view).state.progress(self._id(view, stream)))
 
     def state(self, view: str, stream: str) -> dict[str, Any]:
         """The stream's own dictionary in a view."""
-        raw = self._view(view).state(self._id(view, stream))
+        raw = self._view(view).state.stream_state(self._id(view, stream))
         return {} if raw is None else dict(orjson.loads(raw))
 
     def buffer(self, view: str, stream: str) -> dict[int, int]:
         """The ring of a stream in a view: slot → sequence of the event that waits there."""
-        progress = self._view(view).progress(self._id(view, stream))
+        progress = self._view(view).state.progress(self._id(view, stream))
         ring = progress.ring if isinstance(progress, Progress) else None
         return {} if ring is None else {ring.slot(e.sequence): e.sequence for e in ring}
 
     def waiting(self, view: str, stream: str) -> list[int]:
         """The sequences of a stream that wait in a view, parked ones too, in the ring or beyond."""
-        return [event.sequence for event in self._view(view).waits(self._id(view, stream))]
+        return [event.sequence for event in self._view(view).state.waits(self._id(view, stream))]
 
     def counts(self, view: str) -> Counts:
         """Where the view's events ended."""
-        return self._view(view).counts
+        return self._view(view).state.counts
 
     def halted(self, view: str) -> str | None:
         """Why a view is halted, None if it is not."""
@@ -332,8 +332,8 @@ class TopologyTestDriver:
         """The stream, or all its lanes, as the view knows them; one at least."""
         task, text = self._view(view), given.stream("stream", stream)
         declared, topics = task.view, self._kept.topics
-        found = {*ids_of(task, text)}
-        if declared.split is not None and not task.known(text):
+        found = {*ids_of(task.state, text)}
+        if declared.split is not None and not task.state.known(text):
             side_topics = [*topics[declared.dead_topic], *topics[declared.errors_topic]]
             for own in (split_lane(r)[0] for r in readings(declared, text) if "|" not in r):
                 found |= lanes_told(declared, own, side_topics)
@@ -350,7 +350,7 @@ class TopologyTestDriver:
         """What is in a view's redelivery topic and did not come again yet."""
         away = Away(view)
         records = self._kept.topics[view.view.redeliver_topic]
-        away.read(records[view.positions.redelivered :], self.now)
+        away.read(records[view.state.positions.redelivered :], self.now)
         return away
 
     def _due(self, task: StreamTask) -> float:
@@ -404,7 +404,7 @@ class TopologyTestDriver:
     def _run(
         self, view: ViewTask, events: list[Event], unit: CommitUnit, horizon: int | None
     ) -> None:
-        back = view.take_back(self._away(view).take(self.now), self.now)
+        back = view.take_redeliveries(self._away(view).take(self.now), self.now)
         if view.view.is_async:
             in_a_thread(view.arun(events, unit, horizon, back))
         else:
@@ -425,7 +425,7 @@ class TopologyTestDriver:
         """Rebuild a stream from what was recorded."""
         stream, declared = view.rebuilds[0], view.view
         histories = Histories(view, [stream])
-        for record in self._kept.topics[declared.of.by_stream][: view.position]:
+        for record in self._kept.topics[declared.of.by_stream][: view.state.position]:
             histories.message(record)
         for record in self._kept.topics[declared.output]:
             histories.output(record)
@@ -439,7 +439,7 @@ class TopologyTestDriver:
         task = self._tasks[view.view.of.name]
         task.admit(view.view.name, view)
         if missed := self._missed[view.view.name]:
-            view.position = missed[0].offset
+            view.state.position = missed[0].offset
         self._close(task, CommitUnit(task.source.by_stream, 0, now=self.now))
         self._finish([view])
         missed, self._missed[view.view.name] = self._missed[view.view.name], []
@@ -448,7 +448,7 @@ class TopologyTestDriver:
                 self._missed[view.view.name] = missed[at:]
                 return
             unit = CommitUnit(task.source.by_stream, 0, now=self.now)
-            view.position = record.offset + 1
+            view.state.position = record.offset + 1
             # What is no event was set aside when it came.
             events = task.inspect([record], CommitUnit(*unit.place), self.now)
             self._run(view, events, unit, None)

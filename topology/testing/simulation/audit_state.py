@@ -58,8 +58,8 @@ def state_errors(
         # A rebuild that a crash cut off has written records that are not counted.
         counts.written = stored.written
     wrong += _count_errors(counts, stored, once, uncounted=linked)
-    if task.counts != stored:
-        wrong.append(f"the counts in memory are {task.counts}, in the table {stored}")
+    if task.state.counts != stored:
+        wrong.append(f"the counts in memory are {task.state.counts}, in the table {stored}")
 
     waits: dict[str, set[int]] = defaultdict(set)
     progress: dict[str, tuple[int, bytes | None]] = {}
@@ -72,7 +72,7 @@ def state_errors(
             progress[key[1:].decode()] = last_of(found), state
     for stream, wanted in streams.items():
         at, state = progress.pop(stream, (None, None))
-        held = task.progress(stream)
+        held = task.state.progress(stream)
         if at != wanted.last or last_of(held) != wanted.last:
             wrong.append(
                 f"{stream} is at {at} in the table and {last_of(held)} in memory, "

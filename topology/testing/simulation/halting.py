@@ -28,7 +28,7 @@ class ObeyingRunner(PartitionRunner):
             return super().make_step()
         step, task = self.stream_step(self.task), self.task
         for name, view in list(task.views.items()):
-            at, opened = view.positions.input, self.opened(view)
+            at, opened = view.state.positions.input, self.opened(view)
             if at is None or (view.halted is None and at == task.position):
                 step.admit(opened)
             else:
@@ -53,7 +53,7 @@ class ObeyingRunner(PartitionRunner):
 
     def leaves(self, view: PartitionView) -> None:
         """A view that was halted reads by itself from now on."""
-        at = view.task.positions.input
+        at = view.task.state.positions.input
         assert at is not None
         task = StreamTask(
             self.world.topology, self.source, self.place[1], {}, position=at, apart=True
@@ -70,7 +70,7 @@ class ObeyingRunner(PartitionRunner):
     def _commands(self, view: ViewTask) -> bool:
         """Whether there are commands that are not carried out yet."""
         partition = self.world.log.partitions.get((view.view.commands_topic, self.place[1]))
-        return partition is not None and partition.end > view.positions.commands
+        return partition is not None and partition.end > view.state.positions.commands
 
     async def catch_up(self, main: StreamStep) -> CommitUnit | None:
         """A step of a view that was resumed; one that has read as far joins the others."""

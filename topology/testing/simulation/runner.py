@@ -158,9 +158,9 @@ class PartitionRunner(Commits):
         )  # fmt: skip
         for view in task.views.values():
             if world.memory is not None:
-                view.ordering = replace(view.ordering, portion=world.memory + 1)
+                view.state.ordering = replace(view.state.ordering, portion=world.memory + 1)
             if world.drain is not None:
-                view.ordering = replace(view.ordering, drain=world.drain)
+                view.state.ordering = replace(view.state.ordering, drain=world.drain)
         return task
 
     def make_step(self) -> Step:

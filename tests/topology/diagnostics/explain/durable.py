@@ -46,7 +46,7 @@ def explained(driver: TopologyTestDriver, stream: str = "a", **context: object) 
 def away(driver: TopologyTestDriver, stream: str) -> tuple[PendingRedelivery, ...]:
     """The stream's events in the redelivery topic that did not come again yet."""
     view = driver.topology.views["board"]
-    position = task_of(driver, of_stream(stream)).positions.redelivered
+    position = task_of(driver, of_stream(stream)).state.positions.redelivered
     return aways(driver, driver._kept.topics[view.redeliver_topic][position:], stream)
 
 

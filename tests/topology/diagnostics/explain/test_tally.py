@@ -27,7 +27,7 @@ def board(event: Event) -> None:
 
 
 def partition(driver: TopologyTestDriver, came: int, **other: object) -> PartitionTally:
-    counts = task_of(driver, of_counts).counts
+    counts = task_of(driver, of_counts).state.counts
     made = PartitionTally(0, counts, came, 0, False, None, came, came, "worker-1")
     return replace(made, **other)  # type: ignore[arg-type]
 

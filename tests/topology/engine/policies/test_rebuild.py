@@ -42,27 +42,27 @@ def test_the_tables_are_the_fold_of_all_events_in_sequence(
     assert read_store(partition) == read_store(wanted)
     view, other = partition.view(), wanted.view()
     for stream in {each.stream for each in arrivals}:
-        assert view.state(stream) == other.state(stream)
-        assert last_of(view.progress(stream)) == last_of(other.progress(stream))
-    counts = view.counts
+        assert view.state.stream_state(stream) == other.state.stream_state(stream)
+        assert last_of(view.state.progress(stream)) == last_of(other.state.progress(stream))
+    counts = view.state.counts
     assert counts.accounted == counts.received == len(arrivals)
-    assert (counts.late, counts.processed) == (0, other.counts.processed)
+    assert (counts.late, counts.processed) == (0, other.state.counts.processed)
     assert counts.written == len(partition.written["shop.board"])
     assert Counter(map(str, partition.values("log"))) == Counter(map(str, wanted.values("log")))
     assert not partition.written["shop.late"]
     partition.crash()
-    assert partition.view().counts == counts
+    assert partition.view().state.counts == counts
 
 
 def test_several_late_events_of_a_stream_lead_to_one_rebuild() -> None:
     partition = late_by_three()
     partition.feed(orders(("a", 3), ("a", 2), ("a", 3), start=3))
     assert partition.view().rebuilds == ["a"]
-    assert (partition.view().counts.late, partition.view().counts.duplicate) == (2, 1)
+    assert (partition.view().state.counts.late, partition.view().state.counts.duplicate) == (2, 1)
     partition.settle()
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.rebuilt, counts.late, counts.processed, counts.duplicate) == (1, 0, 5, 1)
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 3, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 3, 4]})
 
 
 def test_until_then_its_stream_waits_and_no_other() -> None:
@@ -75,7 +75,7 @@ def test_until_then_its_stream_waits_and_no_other() -> None:
     partition.advance(10**9)
     assert partition.waiting("a") == [5]
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 4, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 4, 5]})
 
 
 def test_the_records_of_an_epoch_begin_with_deletes_of_what_it_does_not_write() -> None:
@@ -111,7 +111,7 @@ def test_a_second_late_event_makes_the_next_epoch() -> None:
     assert partition.values("shop.board")[-1]["epoch"] == 2
     partition.feed(orders(("a", 2), start=5))
     assert not partition.view().rebuilds
-    assert partition.view().counts.duplicate == 1
+    assert partition.view().state.counts.duplicate == 1
 
 
 def test_an_epoch_without_outputs_still_deletes() -> None:

@@ -57,7 +57,7 @@ def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
     partition.task.finish(unit)
     partition.commit(unit)
     partition.crash()
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.dead, partition.view().rebuilds) == (0, 1, [])
     assert counts.accounted == counts.received
     partition.feed(orders(("a", 1), start=5))

@@ -24,7 +24,7 @@ def test_at_least_once_a_request_of_which_a_part_is_written_is_made_again(writte
         partition.settle()
     partition.commit(partition.process(late))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 4]})
 
 
 @pytest.mark.parametrize("written", range(6))
@@ -39,7 +39,7 @@ def test_at_least_once_a_rebuild_of_which_a_part_is_written_ends_well(written: i
     # Before it is made again one more comes: the epoch that was begun is not to be mistaken.
     partition.feed(orders(("a", 3), ("a", 5), start=4))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 3, 4, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 3, 4, 5]})
     wanted = Rebuilding(rebuilding())
     wanted.feed(orders(*(("a", n) for n in range(1, 6)), ("b", 1)))
     assert read_store(partition) == read_store(wanted)

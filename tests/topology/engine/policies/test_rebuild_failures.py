@@ -37,10 +37,10 @@ def test_with_advance_a_late_event_that_fails_is_passed_and_so_is_what_failed_be
     partition.advance(3000)
     partition.feed(orders(("a", 2), ("a", 3), start=3))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 3, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 3, 5]})
     done = [(report["sequence"], report["done"]) for report in partition.values("shop.errors")]
     assert done == [(4, "advance"), (2, "advance"), (4, "passed over in a rebuild")]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.failed, counts.processed, counts.accounted) == (2, 3, 5)
 
 
@@ -52,7 +52,7 @@ def test_where_nothing_may_be_passed_over_a_failure_leaves_the_stream_as_it_was(
     partition.settle()
     reason = dict(partition.written["shop.late"][0].headers)["sequitur-reason"]
     assert reason == b"sequence 2 failed: ValueError: 2 is broken"
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 4]})
     assert not partition.written["shop.errors"]
 
 
@@ -60,12 +60,12 @@ def test_a_parked_stream_is_rebuilt_up_to_where_it_is_and_stays_parked() -> None
     partition = Rebuilding(rebuilding(handler=fails_at(5), error=park()))
     partition.feed(orders(("a", 1), ("a", 4), ("a", 5), ("a", 6)))
     partition.advance(3000)
-    assert partition.view().counts.parked == 2
+    assert partition.view().state.counts.parked == 2
     partition.feed(orders(("a", 2), start=4))
     partition.settle()
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 2, 4]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 2, 4]})
     assert partition.waiting("a") == [5, 6]
-    assert (partition.view().counts.parked, partition.view().counts.waiting) == (2, 0)
+    assert (partition.view().state.counts.parked, partition.view().state.counts.waiting) == (2, 0)
 
 
 def stumbling(event: Event, state: dict[str, Any]) -> Any:

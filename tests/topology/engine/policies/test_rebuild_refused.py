@@ -32,9 +32,9 @@ def test_a_stream_of_too_many_events_is_not_rebuilt_and_its_late_event_says_why(
     headers = dict(late.headers)
     assert b"more than the 2 events" in headers["sequitur-reason"]
     assert headers["sequitur-origin"] == b"orders/0/3/0"
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.rebuilt, counts.accounted) == (1, 0, counts.received)
-    assert partition.view().state("a") == orjson.dumps({"trail": [1, 4, 5]})
+    assert partition.view().state.stream_state("a") == orjson.dumps({"trail": [1, 4, 5]})
     # The stream goes on as it was.
     partition.feed(orders(("a", 6), start=4))
     assert "epoch" not in partition.values("shop.board")[-1]
@@ -49,7 +49,7 @@ def test_nor_is_one_of_more_late_events_than_that() -> None:
     partition.settle()
     reasons = [dict(late.headers)["sequitur-reason"] for late in partition.written["shop.late"]]
     assert reasons == [b"it has more than the 2 events that may be read again"] * 4
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.accounted) == (4, counts.received)
 
 
@@ -68,7 +68,7 @@ def test_a_stream_whose_history_is_gone_is_not_rebuilt(lost: str) -> None:
     assert (
         b"no longer all there" in dict(partition.written["shop.late"][0].headers)["sequitur-reason"]
     )
-    assert partition.view().counts.rebuilt == 0
+    assert partition.view().state.counts.rebuilt == 0
 
 
 @pytest.mark.parametrize("value", [b"no JSON", b"[]", b"{}", b'{"sequence": 99}', None])
@@ -90,7 +90,7 @@ def test_a_stream_that_began_after_what_retention_took_is_rebuilt() -> None:
     history = partition.history("a")
     history.shortened = history.unwritten = True
     _rebuilt(partition, history)
-    assert partition.view().counts.rebuilt == 1
+    assert partition.view().state.counts.rebuilt == 1
 
 
 def _rebuilt(partition: Rebuilding, history: Any) -> None:

@@ -20,7 +20,7 @@ def test_an_event_beyond_the_ring_comes_again_when_there_is_room() -> None:
     partition = partition_of()
     feed(partition, 2, 3, 4)
     assert partition.waiting("a") == [2, 3]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.waiting, counts.redelivering, counts.accounted) == (2, 1, 3)
     (record,) = partition.written["shop.board.redeliver"]
     headers = dict(record.headers)
@@ -32,7 +32,7 @@ def test_an_event_beyond_the_ring_comes_again_when_there_is_room() -> None:
     assert partition.due == 0
     partition.advance(0)
     assert partition.handled() == {"a": [1, 2, 3, 4]}
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.received, counts.processed, counts.redelivering) == (4, 4, 0)
 
 
@@ -44,7 +44,7 @@ def test_without_room_it_is_tried_after_the_delay_and_ever_more_seldom() -> None
     # Nine is two rings off.
     assert times[:7] == [2000, 4000, 8000, 16_000, 32_000, 64_000, 124_000]
     assert {after - at for at, after in pairwise(times[5:])} == {60_000}
-    assert partition.view().counts.dead == 0
+    assert partition.view().state.counts.dead == 0
 
 
 def test_what_fits_in_a_row_comes_again_in_one_step() -> None:
@@ -70,9 +70,9 @@ def test_an_event_that_never_fits_goes_to_the_dead_topic() -> None:
     partition = partition_of()
     feed(partition, 2, 4)
     partition.advance(6999)
-    assert partition.view().counts.redelivering == 1
+    assert partition.view().state.counts.redelivering == 1
     partition.advance(7000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.dead, counts.redelivering, counts.accounted) == (1, 0, 2)
     (dead,) = partition.written["shop.dead"]
     headers = dict(dead.headers)
@@ -107,7 +107,7 @@ def test_a_duplicate_of_an_event_that_is_away_is_found_out_when_both_are_back() 
     partition = partition_of()
     feed(partition, 4, 4, 2, 3, 1)
     partition.advance(1000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.processed, counts.duplicate, counts.accounted) == (4, 1, 5)
 
 
@@ -118,9 +118,9 @@ def test_attempts_count_only_while_the_stream_stands_still() -> None:
         partition.advance(partition.now + 5000)
         if sequence != 2:
             feed(partition, sequence)
-    assert partition.view().counts.dead == 0
+    assert partition.view().state.counts.dead == 0
     partition.advance(partition.now + 600_000)
-    assert partition.view().counts.dead == 1
+    assert partition.view().state.counts.dead == 1
 
 
 def test_a_hot_stream_out_of_order_neither_storms_nor_dies() -> None:
@@ -135,6 +135,6 @@ def test_a_hot_stream_out_of_order_neither_storms_nor_dies() -> None:
     for at in range(0, number, 100):
         feed(partition, *arrivals[at : at + 100])
     partition.advance(3_600_000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.processed, counts.dead) == (number, 0)
     assert len(partition.written["shop.board.redeliver"]) < 2 * number

@@ -31,7 +31,7 @@ def test_a_gap_in_front_of_it_is_not_given_up_while_it_is_away() -> None:
     feed(partition, 1, 4)
     partition.advance(60_000)
     assert partition.handled() == {"a": [1, 2, 3, 4, 5, 6]}
-    assert partition.view().counts.skipped == 0
+    assert partition.view().state.counts.skipped == 0
 
 
 def test_a_gap_in_front_of_what_waited_long_is_not_given_up_while_its_event_is_away() -> None:
@@ -45,7 +45,7 @@ def test_a_gap_in_front_of_what_waited_long_is_not_given_up_while_its_event_is_a
     feed(partition, 1)
     partition.advance(60_000)
     assert partition.handled() == {"a": [1, 2, 3, 4, 5, 6, 7]}
-    assert partition.view().counts.skipped == 0
+    assert partition.view().state.counts.skipped == 0
 
 
 @pytest.mark.parametrize("gap", [wait(), skip(after=4)])
@@ -54,31 +54,31 @@ def test_a_gap_longer_than_the_ring_shows_and_can_be_given_up(gap: Gap) -> None:
     feed(partition, 1)
     feed(partition, 9, 10, 8)
     assert partition.waiting("a") == [8, 9]
-    assert partition.view().counts.redelivering == 1
+    assert partition.view().state.counts.redelivering == 1
     partition.crash()
     partition.advance(9000)
     if gap == wait():
         assert partition.waiting("a") == [8, 9]
     else:
         assert partition.handled() == {"a": [1, 8, 9, 10]}
-        assert partition.view().counts.skipped == 6
-        assert partition.view().progress("a").waiting == 0  # type: ignore[union-attr]
+        assert partition.view().state.counts.skipped == 6
+        assert partition.view().state.progress("a").waiting == 0  # type: ignore[union-attr]
 
 
 def test_an_event_that_comes_again_too_late_is_late() -> None:
     partition = partition_of(gap=skip(after=4), full=redeliver(delay=1, limit=20))
     feed(partition, 2, 7)
-    partition.view().positions.redelivered = 1  # it is slow to be read
+    partition.view().state.positions.redelivered = 1  # it is slow to be read
     feed(partition, 9, stream="b")
     feed(partition, 3, 8)
     partition.advance(60_000)
     away = partition.written["shop.board.redeliver"][0]
     record = Record("shop.board.redeliver", 0, 0, away.key, away.value, away.headers, 0)
-    back = partition.view().take_back([record], partition.now)
+    back = partition.view().take_redeliveries([record], partition.now)
     unit, _ = partition.task.begin([], partition.now)
     partition.view().run([], unit, None, back)
     partition.commit(unit)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.late == 1
     assert counts.accounted == counts.received == 5
 
@@ -93,12 +93,13 @@ def test_it_comes_to_what_spilling_comes_to(
     partition.advance(60_000)
 
     assert partition.handled() == spilled.handled()
-    counts, wanted = partition.view().counts, spilled.view().counts
+    counts, wanted = partition.view().state.counts, spilled.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     assert counts.processed == wanted.processed
     assert counts.dead == 0
     for stream in "abc":
-        assert partition.view().state(stream) == spilled.view().state(stream)
+        mine, other = partition.view().state, spilled.view().state
+        assert mine.stream_state(stream) == other.stream_state(stream)
         waits = partition.waiting(stream)
         assert set(waits) <= set(spilled.waiting(stream))
         assert waits[:1] == spilled.waiting(stream)[:1]
@@ -110,7 +111,7 @@ def test_with_gaps_given_up_each_event_ends_in_one_place(
 ) -> None:
     partition = Partition(shop(buffer=2, gap=skip(after=4), full=redeliver(1, 100)))
     partition.live(fed(arrivals, sizes)).advance(200_000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     assert (counts.waiting, counts.redelivering, counts.dead) == (0, 0, 0)
     for sequences in partition.handled().values():
@@ -144,7 +145,7 @@ def test_redelivery_has_no_end_unless_one_is_named() -> None:
     feed(partition, 1, *range(3, 9))
     partition.advance(2 * 86_400_000)
     assert partition.handled() == {"a": list(range(1, 10))}
-    assert partition.view().counts.dead == 0
+    assert partition.view().state.counts.dead == 0
 
 
 @pytest.mark.parametrize("delay", [0, -1, "1", None, True, 1e9, float("nan")])

@@ -24,7 +24,7 @@ def test_it_comes_again_over_a_restart_and_once() -> None:
     partition.crash()
     partition.advance(5000)
     assert partition.handled() == {"a": [1, 2, 3, 4]}
-    assert partition.view().counts.duplicate == 0
+    assert partition.view().state.counts.duplicate == 0
 
 
 def test_records_come_again_in_their_order_and_no_sooner() -> None:
@@ -36,7 +36,7 @@ def test_records_come_again_in_their_order_and_no_sooner() -> None:
     assert times == [1000, 1400]
     assert partition.due == 1000
     partition.advance(1399)
-    assert partition.view().positions.redelivered == 1
+    assert partition.view().state.positions.redelivered == 1
 
 
 def test_a_record_that_is_not_due_holds_up_none_behind_it() -> None:
@@ -45,7 +45,7 @@ def test_a_record_that_is_not_due_holds_up_none_behind_it() -> None:
     feed(partition, 2, 200)  # far off: it stays away for a minute
     feed(partition, 2, 4, stream="b")
     partition.advance(3000)
-    positions = partition.view().positions
+    positions = partition.view().state.positions
     assert (positions.redelivered, positions.ahead) == (0, 0b110)
     partition.crash()
     feed(partition, 1, stream="b")
@@ -53,9 +53,9 @@ def test_a_record_that_is_not_due_holds_up_none_behind_it() -> None:
     partition.advance(30_000)
     assert partition.handled()["b"] == [1, 2, 3, 4]
     partition.advance(60_000)
-    positions = partition.view().positions
+    positions = partition.view().state.positions
     assert (positions.redelivered, positions.ahead) == (4, 0)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.redelivering, counts.duplicate, counts.accounted) == (1, 0, counts.received)
 
 
@@ -82,13 +82,13 @@ def test_a_clock_that_goes_back_does_not_hold_up_what_is_away(crash: bool) -> No
 def test_a_view_that_spills_now_takes_back_what_it_had_sent_away() -> None:
     before = partition_of(full=redeliver(delay=1))
     feed(before, 2, 3, 9, 8)
-    assert before.view().counts.redelivering == 2
+    assert before.view().state.counts.redelivering == 2
     partition = Partition(shop(buffer=3))
     partition.tables, partition.written = before.tables, before.written
     partition.crash()
     partition.advance(0)
     assert partition.waiting("a") == [2, 3, 8, 9]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.waiting, counts.redelivering, counts.accounted) == (4, 0, counts.received)
 
 
@@ -117,7 +117,7 @@ def test_what_is_no_event_is_set_aside_and_stops_nothing(headers: Any, key: byte
     assert partition.handled()["a"][:4] == [1, 2, 3, 4]
     whole = headers[:1] == [(NOT_BEFORE, b"soon")] and key == b"a"
     assert len(partition.written["shop.malformed"]) == (not whole)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received
 
 
@@ -130,7 +130,7 @@ def test_at_least_once_an_event_may_come_again_more_often_than_it_went() -> None
     assert torn
     feed(partition, 1, 3)
     partition.advance(1000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.received, counts.processed, counts.duplicate, counts.redelivering) == (
         5,
         4,

@@ -11,7 +11,8 @@ from topology import Inspector, Topology
 from topology.engine.intake import Taken
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection import standing_still
-from topology.faust.inspection.durable import Group, Span
+from topology.faust.inspection.consumer_group import ConsumerGroup
+from topology.faust.inspection.durable import Span
 from topology.faust.inspection.partition_tally import partition_tally
 from topology.faust.kafka.offsets import Committed
 from topology.model.event import Message, Record
@@ -78,5 +79,5 @@ async def test_a_halted_view_is_behind_by_its_messages_not_by_markers_of_transac
     kafka: Any = Kafka(8, [0, 2, 4], [8])
     kafka.view = ViewTask(view, MemoryTable())
     kafka.view.positions.input, kafka.view.positions.halted = 2, "by ann"
-    found = await partition_tally(kafka, Group("Stable", {}), view, 0, True)
+    found = await partition_tally(kafka, ConsumerGroup("Stable", {}), view, 0, True)
     assert (found.position, found.lag) == (2, 2)

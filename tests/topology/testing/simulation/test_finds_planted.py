@@ -93,23 +93,23 @@ def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("place", "mistake", "options"),
     [
-        ("ViewTask._buffer_rows", planted.buffered_is_not_stored, {}),
-        ("ViewTask._buffer_rows", planted.released_stays, {}),
-        ("ViewTask._load", planted.drain_ends_with_a_restart, {"drain": 1}),
+        ("view_state.ViewState.buffer_rows", planted.buffered_is_not_stored, {}),
+        ("view_state.ViewState.buffer_rows", planted.released_stays, {}),
+        ("view_state.ViewState._load", planted.drain_ends_with_a_restart, {"drain": 1}),
         (
-            "ViewTask._load",
+            "view_state.ViewState._load",
             planted.deadlines_end_with_a_restart,
             {"topology": shop(gap=skip(after=3))},
         ),
-        ("ViewTask._load", planted.counts_end_with_a_restart, {}),
-        ("step", planted.an_event_in_a_large_batch_is_dropped, {}),
-        ("step", planted.an_event_that_waits_is_dropped, {"delivery": IN_DISORDER}),
+        ("view_state.ViewState._load", planted.counts_end_with_a_restart, {}),
+        ("view_task.step", planted.an_event_in_a_large_batch_is_dropped, {}),
+        ("view_task.step", planted.an_event_that_waits_is_dropped, {"delivery": IN_DISORDER}),
     ],
 )
 def test_a_mistake_in_the_engine(
     monkeypatch: pytest.MonkeyPatch, place: str, mistake: Any, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(f"topology.engine.view_task.{place}", mistake)
+    monkeypatch.setattr(f"topology.engine.{place}", mistake)
     found(**options)
 
 
