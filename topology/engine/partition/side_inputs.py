@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from topology.engine.partition.ports import PartitionReader
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 
@@ -45,7 +45,7 @@ class SideInputs:
         self._written = written
         self._monotonic = monotonic
         self._commands: list[Message] = []
-        self._away = Away(task)
+        self._away = RedeliveryQueue(task)
         self._more = False
         self._expected: tuple[int, int] | None = None
         self._polled = 0.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from topology.engine.commands.execute import obey
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import encode_taken
+from topology.engine.intake import encode_intake
 from topology.engine.partition.ports import Clock, Dispatch, GapWatermark, Gather, Work
 from topology.engine.partition.view import PartitionView
 from topology.engine.stream_task import RekeyTask, StreamTask
@@ -81,7 +81,7 @@ class RekeyStep(Step):
 
     def move(self, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(*self._place) if unit is None else unit
-        unit.next_offset, unit.taken = position, encode_taken(self.task.taken)
+        unit.next_offset, unit.intake = position, encode_intake(self.task.intake)
         return unit
 
 

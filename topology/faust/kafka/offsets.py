@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from mode import get_logger
 
-from topology.engine.intake import Taken, decode_taken
+from topology.engine.intake import IntakeCounts, decode_intake
 from topology.faust.kafka.clients import admin_client
 
 logger = get_logger(__name__)
@@ -22,7 +22,7 @@ class Committed(NamedTuple):
     """A committed offset, and what became of the messages before it."""
 
     offset: int
-    taken: Taken
+    taken: IntakeCounts
 
 
 class Offsets:
@@ -45,7 +45,7 @@ class Offsets:
                 self._group, partitions=list(partitions)
             )
         return {
-            tp: Committed(meta.offset, decode_taken(meta.metadata))
+            tp: Committed(meta.offset, decode_intake(meta.metadata))
             for tp, meta in found.items()
             if meta.offset >= 0
         }

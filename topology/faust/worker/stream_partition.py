@@ -22,7 +22,7 @@ from mode import get_logger
 from stores.view_state.table import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.partition import JoiningView, PartitionView, SideInputs, StreamStep
 from topology.engine.positions import decode_positions
 from topology.engine.rows import COUNTS, POSITIONS
@@ -107,7 +107,9 @@ class StreamPartition(Partition):
             return None
         return position
 
-    def _main(self, tables: Mapping[str, Any], start: int, taken: Taken, writer: Writer) -> Runner:
+    def _main(
+        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts, writer: Writer
+    ) -> Runner:
         task = self._task(tables, start, taken, apart=False)
         step = self._step(task, self._halted)
         for name, view_task in task.views.items():
@@ -138,14 +140,14 @@ class StreamPartition(Partition):
         return runner
 
     def _task(
-        self, tables: Mapping[str, Any], start: int, taken: Taken | None, *, apart: bool
+        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts | None, *, apart: bool
     ) -> StreamTask:
         """The engine's task of the views that have these tables."""
         context, number = self._context, self.source.partition
         try:
             return StreamTask(
                 context.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
+                position=start, intake=taken, apart=apart, now=wall(), budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise
