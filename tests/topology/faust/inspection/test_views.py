@@ -78,6 +78,7 @@ async def test_a_halted_view_is_behind_by_its_messages_not_by_markers_of_transac
     # After each message there is a marker. The view halted at 2, the others are at the end.
     kafka: Any = Kafka(8, [0, 2, 4], [8])
     kafka.view = ViewTask(view, MemoryTable())
-    kafka.view.positions.input, kafka.view.positions.halted = 2, "by ann"
+    positions = kafka.view.state.positions
+    positions.input, positions.halted = 2, "by ann"
     found = await partition_tally(kafka, ConsumerGroup("Stable", {}), view, 0, True)
     assert (found.position, found.lag) == (2, 2)
