@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from stores.sinks import Sink
 from topology.declaration.environment import chosen_inspectors
 from topology.declaration.topology import Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
@@ -61,7 +61,7 @@ class LiveQuery:
         """View → where its events ended: as of the last batch, over restarts."""
         return self._batches.counts()
 
-    def taken(self) -> dict[str, Taken]:
+    def taken(self) -> dict[str, IntakeCounts]:
         """Source → what became of its messages, as of the last batch; over restarts."""
         return self._batches.taken()
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from topology.declaration.lanes import split_lane
-from topology.diagnostics.explain.account import LATE, Account, StreamPlace
+from topology.diagnostics.explain.account import LATE, Account
 from topology.diagnostics.explain.command_log import pending_text
 from topology.diagnostics.explain.formatting import numbered, pair, ranges
 from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Arrival, SetAside
+from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.times import since
 from topology.model.printable import printable
 

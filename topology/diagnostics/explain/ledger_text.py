@@ -6,7 +6,8 @@ from dataclasses import fields
 from topology.diagnostics.explain.columns import columns
 from topology.diagnostics.explain.formatting import ranges
 from topology.diagnostics.explain.gaps import Ledger, OpenGap
-from topology.diagnostics.explain.tally import SHARE, SourceTotals, ViewTally
+from topology.diagnostics.explain.source_totals import SHARE, SourceTotals
+from topology.diagnostics.explain.tally import ViewTally
 from topology.diagnostics.explain.times import lasting
 from topology.model.counts import Counts
 from topology.model.printable import printable

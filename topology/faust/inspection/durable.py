@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
 from stores.view_state.memory import MemoryTable
 from topology.declaration.source import Source
@@ -55,13 +54,6 @@ class Tail(NamedTuple):
     records: list[Message]
     looked: int
     cut: str | None
-
-
-class Group(NamedTuple):
-    """The consumer group. owners: partition → the member that it is assigned to."""
-
-    state: str
-    owners: Mapping[TopicPartition, str]
 
 
 class DurableState:
@@ -247,20 +239,3 @@ class DurableState:
                     event.stream, event.sequence, event.attempt, not_before(record)
                 )
         return list(found.values()), [tail.cut] if tail.cut else []
-
-    async def group(self) -> Group:
-        """Who has which partition."""
-        admin = AIOKafkaAdminClient(**connection(self.app))
-        await admin.start()
-        try:
-            (answer,) = await admin.describe_consumer_groups([self._group])
-        finally:
-            await admin.close()
-        _, _, state, _, _, members, *_ = answer.groups[0]
-        owners: dict[TopicPartition, str] = {}
-        for name, _, host, _, assignment in members:
-            if assignment:
-                told = ConsumerProtocolMemberAssignment.decode(assignment)
-                mine = f"{name} on {host.lstrip('/')}"
-                owners.update(dict.fromkeys(told.partitions(), mine))
-        return Group(state, owners)

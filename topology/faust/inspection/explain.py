@@ -9,13 +9,15 @@ from topology.declaration.lanes import split_lane
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
-from topology.diagnostics.explain.side_records import SideRecords, requested, wanted
+from topology.diagnostics.explain.side_filters import side_filters
+from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
 from topology.engine.lane_names import lanes_of, lanes_told, readings
 from topology.engine.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.commands import pending
-from topology.faust.inspection.durable import DurableState, Group
+from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
 from topology.faust.kafka.clients import partition_count
@@ -38,7 +40,7 @@ async def explain(
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
-        group, found = await durable.group(), []
+        group, found = await consumer_group(app), []
         looks: dict[str, _StreamInspection] = {}
 
         def look_for(id: str) -> _StreamInspection:
@@ -63,7 +65,9 @@ async def explain(
 class _StreamInspection:
     """Looks at one stream, at what is common to several views only once."""
 
-    def __init__(self, durable: DurableState, group: Group, stream: str, command: str) -> None:
+    def __init__(
+        self, durable: DurableState, group: ConsumerGroup, stream: str, command: str
+    ) -> None:
         self._durable = durable
         self._group = group
         self._stream = stream
@@ -113,7 +117,7 @@ class _StreamInspection:
         """What the side topics have that may be of the stream."""
         if self._found is None:
             durable, found = self._durable, SideRecords()
-            for name, mine in wanted(self._stream).items():
+            for name, mine in side_filters(self._stream).items():
                 tail = await durable.end_of(getattr(durable.topology, f"{name}_topic"), mine)
                 getattr(found, name).extend(tail.records)
                 if tail.cut:

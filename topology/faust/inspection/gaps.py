@@ -10,6 +10,7 @@ from topology.diagnostics.explain.passed import by_hand
 from topology.diagnostics.explain.side_records import dead_of
 from topology.diagnostics.explain.trouble import troubles
 from topology.engine.view_task import ViewTask
+from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
 from topology.model.counts import Counts
@@ -27,7 +28,7 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
-        ledger, group = Ledger(durable.now, limit), await durable.group()
+        ledger, group = Ledger(durable.now, limit), await consumer_group(app)
         dead: dict[str, dict[str, set[int]]] | None = None
         for each in views:
             counts, halted, unassigned = Counts(), {}, []

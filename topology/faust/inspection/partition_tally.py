@@ -14,8 +14,9 @@ from topology.diagnostics.explain import (
     of_counts,
     tally,
 )
-from topology.engine.intake import Taken
-from topology.faust.inspection.durable import DurableState, Group
+from topology.engine.intake import IntakeCounts
+from topology.faust.inspection.consumer_group import ConsumerGroup
+from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.origin import original
@@ -25,7 +26,7 @@ COUNTED = 100_000
 TRIES, PAUSE = 5, 1.0
 """How often a sum that is not right is taken again, and after how many seconds: a commit unit
 shows in one topic a moment before it does in another."""
-_NONE = Committed(0, Taken())
+_NONE = Committed(0, IntakeCounts())
 
 
 class _Between(NamedTuple):
@@ -34,7 +35,7 @@ class _Between(NamedTuple):
 
 
 async def partition_tally(
-    durable: DurableState, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: ConsumerGroup, view: View, number: int, exactly: bool
 ) -> PartitionTally:
     """A view's counts in one partition, taken again as long as they do not add up."""
     for left in reversed(range(TRIES)):
@@ -46,7 +47,7 @@ async def partition_tally(
 
 
 async def _looked(
-    durable: DurableState, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: ConsumerGroup, view: View, number: int, exactly: bool
 ) -> PartitionTally:
     """One look. The counts are of a moment between the group's offset before and after."""
     source = TopicPartition(view.of.by_stream, number)

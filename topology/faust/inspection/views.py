@@ -13,9 +13,10 @@ from topology.diagnostics.explain import (
     source_totals,
     tally,
 )
-from topology.diagnostics.explain.tally import SHARE
+from topology.diagnostics.explain.source_totals import SHARE
 from topology.diagnostics.explain.trouble import Trouble
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
+from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
 from topology.faust.inspection.standing_still import standing_still
@@ -63,7 +64,7 @@ async def views(app: Any) -> Tallies:
     """Count what came and what became of it, in all views. Raises TopicMissing."""
     exactly = app.engine.settings.guarantee == "exactly_once"
     async with DurableState(app) as durable:
-        group = await durable.group()
+        group = await consumer_group(app)
         sources = [
             await _source_totals(durable, source, exactly)
             for source in durable.topology.sources.values()
@@ -132,8 +133,8 @@ async def _sample(durable: DurableState, source: Source) -> str | None:
     return f"{place}: {reason.decode('utf-8', 'replace')}"
 
 
-def _sum(parts: list[Taken]) -> Taken:
-    return Taken(
+def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
+    return IntakeCounts(
         sum(part.read for part in parts),
         sum(part.malformed for part in parts),
         sum(part.unknown for part in parts),

@@ -20,7 +20,7 @@ from topology import (
 from topology.diagnostics.explain import account_text
 from topology.diagnostics.explain.command_log import pending_command
 from topology.diagnostics.explain.remedies import quoted
-from topology.diagnostics.explain.side_records import mentions
+from topology.diagnostics.explain.side_filters import mentions
 from topology.engine.commands.command import Command
 from topology.engine.commit_unit import CommitUnit
 
