@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stores.view_state.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 
@@ -99,9 +99,9 @@ class Partition:
             for at, out in enumerate(written)
         ][view.state.positions.redelivered :]
 
-    def coming(self, view: ViewTask) -> Away:
+    def coming(self, view: ViewTask) -> RedeliveryQueue:
         """The same, and when they do."""
-        found = Away(view)
+        found = RedeliveryQueue(view)
         found.read(self.away(view), self.now)
         return found
 

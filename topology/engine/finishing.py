@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from topology.declaration.policies.late import RebuildStream
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.handling import Handling
-from topology.engine.redelivery import redeliver, set_aside
+from topology.engine.redelivery import bury_impossible, redeliver
 from topology.engine.rows import LATENESS
-from topology.engine.side_outputs import tell, tell_foreign, why_full
+from topology.engine.side_outputs import report_step, send_malformed, why_full
 from topology.engine.suspending import count_parked, suspend_failed
 from topology.engine.view_parts import ViewParts
 from topology.model.counts import saturated
@@ -85,7 +85,7 @@ def report_decisions(step: FinishedStep) -> None:
     """Late events go to the late topic; gaps given up and conflicts to the log."""
     result = step.result
     if step.late or result.skipped or result.conflicts:
-        tell(step.task.view, result, step.late, step.unit)
+        report_step(step.task.view, result, step.late, step.unit)
 
 
 def take_progress(step: FinishedStep) -> None:
@@ -117,7 +117,7 @@ def settle_redeliveries(step: FinishedStep) -> None:
         step.rows += redriven.rows()
         redriven.tell(step.task.view, step.unit)
     if foreign:
-        tell_foreign(step.task.view, foreign, step.unit)
+        send_malformed(step.task.view, foreign, step.unit)
         foreign.clear()
 
 
@@ -137,7 +137,7 @@ def count(step: FinishedStep) -> None:
         counts.skipped = saturated(counts.skipped + sum(gap.count for gap in result.skipped))
     if result.impossible:
         counts.dead += len(result.impossible)
-        set_aside(step.task.view, result.impossible, step.state.ordering.jump, step.unit)
+        bury_impossible(step.task.view, result.impossible, step.state.ordering.jump, step.unit)
 
 
 def count_parked_streams(step: FinishedStep) -> None:

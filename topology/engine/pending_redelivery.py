@@ -20,7 +20,7 @@ MOST = 4_000
 """Events that come again in one step, at most."""
 
 
-class Away:
+class RedeliveryQueue:
     """The records of the redelivery topic that were read and did not come again yet.
 
     An event comes again when the ring has room for it, and when its time has come. One that has to

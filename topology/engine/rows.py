@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from topology.model.event import Record
-from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.progress import PendingRetry, Progress
 
 COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"
 BUFFERS = (b"b", b"c")
@@ -128,7 +128,7 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         skipped=skipped,
         held=found.get("held", False),
         rejected=found.get("rejected", 0),
-        retry=None if retry is None else Retry(retry["attempts"], retry["due"]),
+        retry=None if retry is None else PendingRetry(retry["attempts"], retry["due"]),
         recent=tuple(found["last"] - below for below in found.get("recent", ())),
         closed=found.get("closed"),
         epoch=found.get("epoch", 0),

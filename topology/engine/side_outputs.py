@@ -17,11 +17,11 @@ from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step
 
 
-def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
+def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
     """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
     name, policy = view.name, view.late
     reason = policy.refusal if isinstance(policy, RebuildStream) else None
-    tell_late(view, late, unit, reason)
+    send_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(
             f"view {name}: stream {printable(gap.stream)} skipped {gap.count} missing "
@@ -36,7 +36,7 @@ def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> N
         )
 
 
-def tell_late(
+def send_late(
     view: View, events: Iterable[Event], unit: CommitUnit, reason: str | None = None
 ) -> None:
     """Send late events to the late topic. reason: why their stream is not rebuilt, if it was to."""
@@ -58,7 +58,7 @@ def tell_late(
         unit.keyed[view.late_topic].append(out)
 
 
-def tell_parked(
+def report_parked(
     view: View,
     progress: Progress,
     events: Iterable[Event],
@@ -83,7 +83,7 @@ def tell_parked(
         unit.keyed[view.parked_topic].append(out)
 
 
-def tell_foreign(view: View, records: Iterable[tuple[Message, str]], unit: CommitUnit) -> None:
+def send_malformed(view: View, records: Iterable[tuple[Message, str]], unit: CommitUnit) -> None:
     """Send what somebody wrote to the redelivery topic, and is no event, to the malformed topic.
 
     records: each with the reason.

@@ -5,12 +5,12 @@ from itertools import islice
 
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.failure import Failure
-from topology.engine.side_outputs import tell_parked
+from topology.engine.side_outputs import report_parked
 from topology.engine.view_parts import ViewParts
 from topology.engine.view_state import is_parked
 from topology.model.event import Event
 from topology.model.printable import printable
-from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.progress import PendingRetry, Progress
 from topology.sequencer.sequencer import LAST, Step, hold_all
 
 
@@ -19,12 +19,12 @@ def suspend_failed(
 ) -> None:
     """Set the streams of failed events aside; halt the view if that is its policy."""
     state = task.state
-    failed: dict[str, tuple[Event, Retry | None]] = {}
+    failed: dict[str, tuple[Event, PendingRetry | None]] = {}
     for stream, failure in held.items():
-        what = failure.outcome
+        what = failure.action
         retry = None
         if what.retry:
-            retry = Retry(what.retry, unit.now + max(1, round(what.delay * 1000)))
+            retry = PendingRetry(what.retry, unit.now + max(1, round(what.delay * 1000)))
             state.retries.add(retry.due, stream)
         failed[stream] = (failure.event, retry)
         if what.halts:
@@ -55,7 +55,7 @@ def count_parked(
                 first = islice(rows, state.ordering.drain)
                 new = {e.sequence: e for e in (*first, *new.values(), *(progress.ring or ()))}
             events = [new[at] for at in sorted(new)]
-            tell_parked(task.view, progress, events, held.get(stream), unit)
+            report_parked(task.view, progress, events, held.get(stream), unit)
         moved = parked.get(stream, 0) - before
         counts.parked += moved
         counts.waiting -= moved

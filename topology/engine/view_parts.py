@@ -6,7 +6,7 @@ from topology.declaration.view import View
 from topology.engine.closed_streams import ClosedStreams
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.late_events import LateEvents
-from topology.engine.redelivery import Foreign
+from topology.engine.redelivery import ForeignRecords
 from topology.engine.redriven_events import RedrivenEvents
 from topology.engine.resend_requests import ResendRequests
 from topology.engine.view_state import ViewState
@@ -27,7 +27,7 @@ class ViewParts(Protocol):
     redriven: RedrivenEvents
     resend_requests: ResendRequests | None
     moved: set[str]
-    foreign: Foreign
+    foreign: ForeignRecords
     horizon: int | None
 
     def halt(self, reason: str, unit: CommitUnit) -> None:

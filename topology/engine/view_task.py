@@ -10,7 +10,7 @@ from topology.engine.handling import NEVER, Handling
 from topology.engine.late_events import LateEvents
 from topology.engine.plausible import ALWAYS
 from topology.engine.record_formatter import RecordFormatter
-from topology.engine.redelivery import Foreign, revive
+from topology.engine.redelivery import ForeignRecords, revive
 from topology.engine.redriven_events import RedrivenEvents
 from topology.engine.resend_requests import requests_of
 from topology.engine.view_parts import ViewParts
@@ -44,7 +44,7 @@ class ViewTask(ViewParts):
         self.redriven = RedrivenEvents(view.name, table)
         self.resend_requests = requests_of(state)
         self.moved: set[str] = set()
-        self.foreign: Foreign = []
+        self.foreign: ForeignRecords = []
         self.horizon: int | None = None
         self._formatter = RecordFormatter(view, state.epoch if state.counts.rebuilt else None)
         self._retried: Mapping[Event, int] = NEVER
@@ -86,8 +86,10 @@ class ViewTask(ViewParts):
         return float("inf") if self.halted else self.state.retries.next
 
     def take_redeliveries(self, records: Sequence[Message], now: int) -> list[Event]:
-        """The events of records of the redelivery topic that `Away.take` said, for the step that
-        follows."""
+        """Return the events of redelivery records, for the step that follows.
+
+        records: what `RedeliveryQueue.take` returned. now: the wall clock (ms).
+        """
         back = revive(self.view, records, now, self.foreign)
         return [event for event in back if not event.was_dead or self.redriven.take(event)]
 

@@ -16,7 +16,7 @@ from topology.sequencer.contiguous import ContiguousRun
 from topology.sequencer.hold import Failed, hold_streams
 from topology.sequencer.linked import LinkedRun
 from topology.sequencer.monotonic import MonotonicRun
-from topology.sequencer.progress import Progress, Retry, State
+from topology.sequencer.progress import PendingRetry, Progress, State
 from topology.sequencer.ring import RingBuffer
 from topology.sequencer.run import Run, deadline_of
 from topology.sequencer.step import LAST, Gap, Kind, Ordering, Step
@@ -93,7 +93,7 @@ def hold(
     result: Step,
     stream: str,
     failed: Event,
-    retry: Retry | None = None,
+    retry: PendingRetry | None = None,
 ) -> None:
     """Amend a Step: the handling of its ready event `failed` failed; hold the stream.
 

@@ -20,7 +20,7 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.engine.commands.execute import Command, aexecute
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.rows import decode_message, encode_message
 from topology.engine.view_task import ViewTask
 from topology.model.counts import Counts
@@ -111,7 +111,7 @@ class StreamStep:
             self.outcome.count(view.name, counts)
         self.due = min(self.due, task.due, away.next(self.now))
 
-    def _back(self, task: ViewTask, table: ViewCells, away: Away) -> list[Event]:
+    def _back(self, task: ViewTask, table: ViewCells, away: RedeliveryQueue) -> list[Event]:
         """The events that come again now; their rows go."""
         again = away.take(self.now)
         table.write((_away_key(record.offset), None) for record in again)
@@ -156,10 +156,10 @@ def _kept(rows: Iterable[Row]) -> Iterable[Row]:
     return (row for row in rows if row[0] != b"c")
 
 
-def _read(task: ViewTask, table: ViewCells, now: int) -> Away:
+def _read(task: ViewTask, table: ViewCells, now: int) -> RedeliveryQueue:
     """What is away, as its rows have it; the row of what came again is gone, its number free."""
     task.state.positions.redelivered = task.state.positions.ahead = 0
-    away = Away(task)
+    away = RedeliveryQueue(task)
     away.read((decode_message(row)[0] for _, row in table.scan(*AWAY)), now)
     return away
 

@@ -18,10 +18,10 @@ from topology.declaration.policies.error import Advance
 from topology.declaration.view import View
 from topology.engine.commands.stream_commands import moved
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.failure import Failure, Outcome, log_failure, log_healed
+from topology.engine.failure import Failure, FailureAction, log_failure, log_healed
 from topology.engine.handling import Handling
 from topology.engine.record_formatter import EPOCH, OUTPUT_LIMIT, RecordFormatter, own_stream
-from topology.engine.side_outputs import tell_late
+from topology.engine.side_outputs import send_late
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
@@ -92,7 +92,7 @@ class _Again(Handling):
         if isinstance(self.view.error, Advance):
             return super().fail(event, error)
         # Its stream may not go on without it: then it stays as it was before.
-        done = Outcome("rebuild", held=True)
+        done = FailureAction("rebuild", held=True)
         self.held[event.stream] = Failure(event, done, described(error))
         return True
 
@@ -172,7 +172,7 @@ class _Rebuild:
         if self.reason:
             # Whatever comes of them again has another try.
             progress.restore_skipped((e.sequence for e in self.new), self.task.state.ordering.step)
-            tell_late(self.task.view, self.new, self.unit, self.reason)
+            send_late(self.task.view, self.new, self.unit, self.reason)
             self._report(f"is not rebuilt: {self.reason}; its late events are in the late topic")
         else:
             counts.late -= len(self.new)

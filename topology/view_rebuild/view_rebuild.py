@@ -11,7 +11,7 @@ import orjson
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.output_chain import START, Chain, chained
+from topology.engine.output_chain import START, OutputChain, chained
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of
@@ -40,7 +40,7 @@ class Rebuilt(NamedTuple):
     stream: str
     sequence: int
     value: bytes
-    chain: Chain | None = None
+    chain: OutputChain | None = None
 
 
 class ViewRebuild:
@@ -60,7 +60,7 @@ class ViewRebuild:
         self._fold = fold
         self._unfolded: list[Rebuilt] = []
         self._tables: set[str] = set()
-        self._chain: dict[str, Chain] = {}
+        self._chain: dict[str, OutputChain] = {}
         self._task = SortedView(view, self._listen)
         self._limits: dict[str, Limit] = {}
         self._lasts: dict[str, int] = {}

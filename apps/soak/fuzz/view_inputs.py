@@ -9,7 +9,7 @@ from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, redeliver, skip, spill
 from topology.engine.commands.execute import decode_command, execute
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.stream_task import StreamTask
 from topology.model.origin import ORIGIN, ORIGIN_KEY
@@ -77,7 +77,7 @@ class ByStreamRecords:
     def run(self, input: list[Written]) -> None:
         """Each is malformed, unknown, or an event of both views."""
         partition = Partition()
-        topic, taken = partition.task.source.by_stream, partition.task.taken
+        topic, taken = partition.task.source.by_stream, partition.task.intake
         for at, written in enumerate(input):
             partition.now += 700
             horizon = partition.now - 700
@@ -111,7 +111,7 @@ class RedeliveryRecords:
         """Each comes back as an event, in its time, or is set aside as malformed; none stays."""
         partition = Partition()
         view = partition.task.views["again"]
-        away = Away(view)
+        away = RedeliveryQueue(view)
         topic = view.view.redeliver_topic
         records = [partition.record(topic, at, written) for at, written in enumerate(input)]
         away.read(records, partition.now)

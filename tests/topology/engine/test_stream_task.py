@@ -9,7 +9,7 @@ from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.origin import original
 
@@ -184,10 +184,10 @@ def test_a_view_that_began_later_knows_how_many_events_it_missed() -> None:
     view = apart.views["board"]
     view.state.positions.began = 7
     apart.process([Record("orders", 0, at, b"a", body("a", at)) for at in (7, 8, 9)], NOW)
-    together = StreamTask(topology, source, 0, {}, position=10, taken=Taken(10, 1))
+    together = StreamTask(topology, source, 0, {}, position=10, intake=IntakeCounts(10, 1))
     together.admit("board", view)
     assert (view.state.positions.missed, view.state.positions.input) == (6, None)
     table.write(together.process([], NOW).rows["board"])
-    again = StreamTask(topology, source, 0, {"board": table}, taken=Taken(50))
+    again = StreamTask(topology, source, 0, {"board": table}, intake=IntakeCounts(50))
     again.admit("board", again.views["board"])
     assert again.views["board"].state.positions == view.state.positions

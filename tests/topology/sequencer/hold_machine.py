@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.topology.plain_model import Model
 from tests.topology.sequencer.held import Held, event
 from topology import Event
-from topology.sequencer.progress import Progress, Retry, last_of
+from topology.sequencer.progress import PendingRetry, Progress, last_of
 from topology.sequencer.sequencer import Ordering, Step, hold_all
 
 STREAMS = ("a", "b", "c")
@@ -92,7 +92,7 @@ class Machine(RuleBasedStateMachine):
     def step(self, batch: list[Event], now: int | None = None) -> Step:
         """A step of which the first bad event of each stream fails."""
         result = self.held.decide(batch, now)
-        failed: dict[str, tuple[Event, Retry | None]] = {}
+        failed: dict[str, tuple[Event, PendingRetry | None]] = {}
         for one in result.ready:
             if self.nths[one.sequence] in self.models[one.stream].bad:
                 failed.setdefault(one.stream, (one, None))

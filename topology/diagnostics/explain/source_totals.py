@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from topology.diagnostics.explain.trouble import MALFORMED, Trouble
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.model.printable import printable
 
 SHARE = 0.01
@@ -21,8 +21,8 @@ class SourceTotals:
     """
 
     source: str
-    taken: Taken | None
-    read: Taken
+    taken: IntakeCounts | None
+    read: IntakeCounts
     unkeyed: int
     unread: int
     wrong: str | None
@@ -49,8 +49,8 @@ class SourceTotals:
 
 def source_totals(
     source: str,
-    taken: Taken | None,
-    read: Taken,
+    taken: IntakeCounts | None,
+    read: IntakeCounts,
     unkeyed: int,
     unread: int,
     *,

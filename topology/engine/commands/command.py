@@ -95,7 +95,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CommandResult:
     """done: whether it was done. message: for who gave the command. facts: the same, as JSON.
 
     outcome: "carried out", "refused", "expired" or "cancelled".
@@ -111,5 +111,5 @@ class Result:
             object.__setattr__(self, "outcome", "carried out" if self.done else "refused")
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """Why a command is not done, and what to do instead."""

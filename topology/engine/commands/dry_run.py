@@ -14,7 +14,7 @@ from topology.sequencer.timers import Timers
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class DryRun:
     """released: events that would be handled. fails: the sequence that fails next, None if none
     does. error: how. waits: events that would wait behind another gap, or that were not tried.
     """
@@ -25,7 +25,7 @@ class Rehearsal:
     waits: int
 
 
-def rehearse(state: ViewState, stream: str) -> Rehearsal:
+def dry_run(state: ViewState, stream: str) -> DryRun:
     """Run the handler over copies of what would be released; nothing of it takes effect.
 
     Only what the handler itself does elsewhere is done.
@@ -35,7 +35,7 @@ def rehearse(state: ViewState, stream: str) -> Rehearsal:
     return _found(state, stream, handling)
 
 
-async def arehearse(state: ViewState, stream: str) -> Rehearsal:
+async def adry_run(state: ViewState, stream: str) -> DryRun:
     """The same with a handler that has to be awaited."""
     ready, handling = _prepared(state, stream)
     await handling.arun(ready)
@@ -66,11 +66,11 @@ def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling]:
     return result.ready, Handling(view, CommitUnit("", 0), state.stream_state)
 
 
-def _found(state: ViewState, stream: str, handling: Handling) -> Rehearsal:
+def _found(state: ViewState, stream: str, handling: Handling) -> DryRun:
     progress = state.progress(stream)
     waiting = progress.waiting if isinstance(progress, Progress) else 0
     released = handling.processed + handling.passed
     failure = handling.held.get(stream)
     if failure is None:
-        return Rehearsal(released, None, None, waiting - released)
-    return Rehearsal(released, failure.event.sequence, failure.error, waiting - released - 1)
+        return DryRun(released, None, None, waiting - released)
+    return DryRun(released, failure.event.sequence, failure.error, waiting - released - 1)

@@ -14,7 +14,7 @@ from topology.diagnostics.explain import (
     of_counts,
     tally,
 )
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.faust.inspection.consumer_group import ConsumerGroup
 from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.offsets import Committed
@@ -26,7 +26,7 @@ COUNTED = 100_000
 TRIES, PAUSE = 5, 1.0
 """How often a sum that is not right is taken again, and after how many seconds: a commit unit
 shows in one topic a moment before it does in another."""
-_NONE = Committed(0, Taken())
+_NONE = Committed(0, IntakeCounts())
 
 
 class _Between(NamedTuple):

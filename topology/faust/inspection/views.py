@@ -15,7 +15,7 @@ from topology.diagnostics.explain import (
 )
 from topology.diagnostics.explain.source_totals import SHARE
 from topology.diagnostics.explain.trouble import Trouble
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
@@ -133,8 +133,8 @@ async def _sample(durable: DurableState, source: Source) -> str | None:
     return f"{place}: {reason.decode('utf-8', 'replace')}"
 
 
-def _sum(parts: list[Taken]) -> Taken:
-    return Taken(
+def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
+    return IntakeCounts(
         sum(part.read for part in parts),
         sum(part.malformed for part in parts),
         sum(part.unknown for part in parts),

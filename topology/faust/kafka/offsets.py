@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from mode import get_logger
 
-from topology.engine.intake import Taken, decode_taken
+from topology.engine.intake import IntakeCounts, decode_intake
 from topology.faust.kafka.clients import connection
 
 logger = get_logger(__name__)
@@ -23,7 +23,7 @@ class Committed(NamedTuple):
     """A committed offset, and what became of the messages before it."""
 
     offset: int
-    taken: Taken
+    taken: IntakeCounts
 
 
 class Offsets:
@@ -50,7 +50,7 @@ class Offsets:
         finally:
             await admin.close()
         return {
-            tp: Committed(meta.offset, decode_taken(meta.metadata))
+            tp: Committed(meta.offset, decode_intake(meta.metadata))
             for tp, meta in found.items()
             if meta.offset >= 0
         }

@@ -6,7 +6,7 @@ from typing import Any
 
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked_streams import ParkedStreams
-from topology.engine.commands.command import Command, Result
+from topology.engine.commands.command import Command, CommandResult
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.gaps import gaps
 from topology.faust.inspection.named import view_of
@@ -45,7 +45,7 @@ class BulkResult:
 
     name: str
     dry_run: bool
-    results: list[tuple[Command, Result | None]] = field(default_factory=list)
+    results: list[tuple[Command, CommandResult | None]] = field(default_factory=list)
     more: int = 0
     unseen: list[str] = field(default_factory=list)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from aiokafka import TopicPartition
 
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.reader import Reader
 from topology.model.event import Message
@@ -32,7 +32,7 @@ class SideInputs:
         self._commands_topic = TopicPartition(view.commands_topic, partition)
         self._again_topic = TopicPartition(view.redeliver_topic, partition)
         self._commands: list[Message] = []
-        self._away = Away(task)
+        self._away = RedeliveryQueue(task)
         self._more = False
         self._expected: tuple[int, int] | None = None
         self._looked = 0.0

@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from topology.engine.commands.execute import obey
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import encode_taken
+from topology.engine.intake import encode_intake
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.worker_clock import wall
@@ -101,7 +101,7 @@ class RekeyStep(Step):
 
     def move(self, source: TopicPartition, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(*source) if unit is None else unit
-        unit.next_offset, unit.taken = position, encode_taken(self.task.taken)
+        unit.next_offset, unit.intake = position, encode_intake(self.task.intake)
         return unit
 
 

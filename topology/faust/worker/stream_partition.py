@@ -21,7 +21,7 @@ from mode import get_logger
 from stores.view_state.table import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.positions import decode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.engine.stream_task import StreamTask
@@ -105,7 +105,9 @@ class StreamPartition(Partition):
             return None
         return position
 
-    def _main(self, tables: Mapping[str, Any], start: int, taken: Taken, writer: Writer) -> Runner:
+    def _main(
+        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts, writer: Writer
+    ) -> Runner:
         step = self._step(tables, start, taken, apart=False)
         for name, task in step.task.views.items():
             step.task.admit(name, task)
@@ -131,13 +133,13 @@ class StreamPartition(Partition):
         return runner
 
     def _step(
-        self, tables: Mapping[str, Any], start: int, taken: Taken | None, *, apart: bool
+        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts | None, *, apart: bool
     ) -> StreamStep:
         context, number = self._context, self.source.partition
         try:
             task = StreamTask(
                 context.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
+                position=start, intake=taken, apart=apart, now=wall(), budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise

@@ -187,7 +187,7 @@ class TransactionalWriter:
 
     async def _send_offset(self, unit: CommitUnit, source: TopicPartition) -> None:
         if unit.next_offset is not None:
-            offset = OffsetAndMetadata(unit.next_offset, unit.taken)
+            offset = OffsetAndMetadata(unit.next_offset, unit.intake)
             await self.producer.send_offsets_to_transaction({source: offset}, self.group)
 
     async def stop(self) -> None:
@@ -218,7 +218,7 @@ class AcknowledgedWriter:
         _, changes = await self._packer.send(CommitUnit(unit.topic, unit.partition, rows=rows))
         ends = await _all_acknowledged([], changes)
         if unit.next_offset is not None:
-            await self._commit_offset(source, unit.next_offset, unit.taken)
+            await self._commit_offset(source, unit.next_offset, unit.intake)
         return ends
 
     async def stop(self) -> None:

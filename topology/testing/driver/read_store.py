@@ -18,9 +18,9 @@ from stores.sinks.schema import (
 )
 from topology.model.table import Table
 
-Store = Literal["any", "sqlite", "postgresql", "delta"]
+StoreRules = Literal["any", "sqlite", "postgresql", "delta"]
 """Whose rules hold for rows; `any`: a row is taken that every read store takes."""
-LIMITS: Mapping[Store, StoreLimits] = {
+LIMITS: Mapping[StoreRules, StoreLimits] = {
     "any": STRICTEST,
     "sqlite": NO_LIMITS,
     "postgresql": POSTGRES_LIMITS,
@@ -44,9 +44,9 @@ class ReadStore:
 
     at_once = FEW
 
-    def __init__(self, declared: Iterable[Table], store: Store) -> None:
+    def __init__(self, declared: Iterable[Table], store: StoreRules) -> None:
         if store not in LIMITS:
-            raise ValueError(f"store={store!r}: it is one of {', '.join(get_args(Store))}")
+            raise ValueError(f"store={store!r}: it is one of {', '.join(get_args(StoreRules))}")
         self.tables: dict[str, dict[tuple[Any, ...], Row]] = {}
         self.dead: list[DeadRecord] = []
         self._marks: dict[Stream, Mark] = {}

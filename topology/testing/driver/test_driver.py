@@ -16,11 +16,11 @@ from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
 from topology.diagnostics.audit import AuditReport
 from topology.diagnostics.explain import Account
-from topology.engine.commands.execute import Command, Result, aexecute
+from topology.engine.commands.execute import Command, CommandResult, aexecute
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.dead_events import Choice, dead_at, find, put_back
+from topology.engine.dead_events import DeadEventFilter, dead_at, find_dead, put_back
 from topology.engine.lane_names import ids_of, lanes_told, readings
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.rows import REDRIVEN, split_redriven_key
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
@@ -31,8 +31,8 @@ from topology.sequencer.progress import Progress, last_of
 from topology.testing.driver import given
 from topology.testing.driver.audit import audit
 from topology.testing.driver.explain import explain
-from topology.testing.driver.kept import Headers, Kept
-from topology.testing.driver.read_store import DeadRow, Store
+from topology.testing.driver.read_store import DeadRow, StoreRules
+from topology.testing.driver.storage import DriverStorage, Headers
 from topology.testing.driver.unchanged import ChangedContent, watching
 from topology.testing.in_a_thread import in_a_thread
 from topology.view_rebuild.history import Histories
@@ -61,7 +61,7 @@ class TopologyTestDriver:
         topology: Topology,
         *,
         now: int = 1_000_000_000_000,
-        store: Store = "any",
+        store: StoreRules = "any",
         strict: bool = True,
     ) -> None:
         if not isinstance(topology, Topology):
@@ -69,7 +69,7 @@ class TopologyTestDriver:
         self.topology = topology
         self.now = now
         self.strict = strict
-        self._kept = Kept(topology, store)
+        self._kept = DriverStorage(topology, store)
         self._told = 0
         self._changed: list[str] = []
         self._fed: dict[str, int] = defaultdict(int)
@@ -91,7 +91,7 @@ class TopologyTestDriver:
         for name, source in self.topology.sources.items():
             known: dict[str, Any] = {}
             if before is not None:
-                known = {"position": before[name].position, "taken": before[name].taken}
+                known = {"position": before[name].position, "intake": before[name].intake}
             made[name] = StreamTask(
                 self.topology, source, 0, self._kept.stores, now=self.now, **known
             )
@@ -173,12 +173,12 @@ class TopologyTestDriver:
         who: str = "test",
         force: bool = False,
         dry_run: bool = False,
-    ) -> Result:
+    ) -> CommandResult:
         """Give a view a command: skip, redrive, unpark, halt, resume or drop; see `Command`."""
         task = self._view(view)
         unit = CommitUnit(task.view.of.by_stream, 0, now=self.now)
         command = Command(name, view, stream, sequence, who, force, dry_run)
-        results: list[Result] = []
+        results: list[CommandResult] = []
 
         async def work() -> None:
             results.append(await aexecute(task, command, unit))
@@ -212,8 +212,8 @@ class TopologyTestDriver:
         waiting = topics[declared.redeliver_topic][task.state.positions.redelivered :]
         done |= {at for record in waiting if (at := dead_at(record)) is not None}
         named = None if stream is None else given.stream("stream", stream)
-        choice = Choice(named, reason, before)
-        found = find(declared, topics[declared.dead_topic], choice, done)
+        choice = DeadEventFilter(named, reason, before)
+        found = find_dead(declared, topics[declared.dead_topic], choice, done)
         if not dry_run:
             for dead in found.chosen:
                 key, value, timestamp, headers = put_back(dead, self.now)
@@ -346,9 +346,9 @@ class TopologyTestDriver:
             raise KeyError(f"view {name!r} is not in {self.topology.name!r}; it has {known}")
         return self._tasks[view.of.name].views[name]
 
-    def _away(self, view: ViewTask) -> Away:
+    def _away(self, view: ViewTask) -> RedeliveryQueue:
         """What is in a view's redelivery topic and did not come again yet."""
-        away = Away(view)
+        away = RedeliveryQueue(view)
         records = self._kept.topics[view.view.redeliver_topic]
         away.read(records[view.state.positions.redelivered :], self.now)
         return away

@@ -12,7 +12,7 @@ from math import inf
 from topology.declaration.policies.late import RebuildStream
 from topology.declaration.source import Source
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.model.event import Event, Record
@@ -278,9 +278,9 @@ class PartitionRunner(Commits):
 
     # -- redelivery
 
-    def away(self, view: ViewTask) -> Away:
+    def away(self, view: ViewTask) -> RedeliveryQueue:
         """What is in a view's redelivery topic and did not come again yet, as far as it shows."""
-        found = Away(view)
+        found = RedeliveryQueue(view)
         found.read(self.redeliveries(view), self.now)
         return found
 

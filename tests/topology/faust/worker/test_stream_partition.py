@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.positions import Positions, encode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.faust.kafka.offsets import Committed
@@ -62,7 +62,7 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
         return {view.name: tables[view.name] for view in views}
 
     async def committed(partitions: Any) -> dict[TopicPartition, Committed]:
-        return {PLACE: Committed(5, Taken())}
+        return {PLACE: Committed(5, IntakeCounts())}
 
     async def first(partition: TopicPartition) -> int:
         return 0
