@@ -11,7 +11,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from mode import get_logger
 
 from topology.faust.kafka.clients import admin_client, missing_topics
-from topology.faust.kafka.topics import DAY, Topic
+from topology.faust.kafka.topics import Topic
+from topology.model.retention import DAY
 
 logger = get_logger(__name__)
 
