@@ -111,17 +111,17 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
         from topology.spark.live import start
         from topology.spark.settings import CannotRun, Settings
 
-        settings = Settings(
-            broker=options.broker,
-            checkpoint=options.checkpoint,
-            max_records=options.max_records_per_trigger,
-            interval=options.trigger_interval,
-            topics=options.topics if options.topics is not None else sink is None,
-            group=options.group,
-            kafka=kafka,
-            client=client,
-        )
         try:
+            settings = Settings(
+                broker=options.broker,
+                checkpoint=options.checkpoint,
+                max_records=options.max_records_per_trigger,
+                interval=options.trigger_interval,
+                topics=options.topics if options.topics is not None else sink is None,
+                group=options.group,
+                kafka=kafka,
+                client=client,
+            )
             spark = spark_session(topology.name)
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             log.info("running topology %s from %s", topology.name, options.broker)

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from topology.model.retention import SIDE_DAYS
 from topology.sequencer.memory_budget import BYTES
 
 Guarantee = Literal["exactly_once", "at_least_once"]
@@ -45,7 +46,7 @@ class Settings(BaseSettings):
     session_timeout: float = Field(default=10.0, gt=0)
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
-    side_retention_days: float = Field(default=90.0, le=1e6)
+    side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
     @field_validator("side_retention_days")
     @classmethod

@@ -46,7 +46,11 @@ _STATE = {
 
 
 class LiveQuery:
-    """A topology that runs on Spark. query: Spark's own handle."""
+    """A topology that runs on Spark; made by `start`.
+
+    Attributes:
+        query: Spark's own handle.
+    """
 
     def __init__(self, query: StreamingQuery, batches: Batches, writer: OutputWriter) -> None:
         self.query = query
@@ -54,7 +58,7 @@ class LiveQuery:
         self._writer = writer
 
     def counts(self) -> dict[str, Counts]:
-        """View → where its events ended, as of the last batch; over restarts."""
+        """View → where its events ended: as of the last batch, over restarts."""
         return self._batches.counts()
 
     def taken(self) -> dict[str, IntakeCounts]:
@@ -67,7 +71,11 @@ class LiveQuery:
         return self._batches.last
 
     def stop(self) -> None:
-        """Let the batch in hand end, and stop. Raises what ended the query before, if it did."""
+        """Let the batch in hand end, and stop.
+
+        Raises:
+            Exception: what ended the query before it was stopped, if something did.
+        """
         query, batches = self.query, self._batches
         try:
             with batches.busy:
@@ -94,11 +102,21 @@ def start(
 ) -> LiveQuery:
     """Start a topology as a streaming query, and return at once.
 
-    topology: the object, which is in a module that Spark's Python workers can import, or its
-    'module:name'. spark: in classic mode. sink: a read store that row changes go straight into;
-    it is the caller's to close. A source's inspector is the one that SEQUITUR_INSPECTOR_<SOURCE>
-    names, if it is set. Raises DeclarationError for what does not run on Spark, and CannotRun for
-    topics and checkpoints that do not fit.
+    A source's inspector is the one that SEQUITUR_INSPECTOR_<SOURCE> names, if it is set.
+
+    Args:
+        topology: the object, which is in a module that Spark's Python workers can import, or its
+            'module:name'.
+        settings: how it runs.
+        spark: the session, in classic mode.
+        sink: a read store that row changes go straight into; it is the caller's to close.
+
+    Returns:
+        The query that runs.
+
+    Raises:
+        DeclarationError: something of the topology does not run on Spark.
+        CannotRun: a topic or the checkpoint does not fit.
     """
     reference, topology = _named(topology)
     check_supported(topology)
@@ -132,9 +150,18 @@ def run(
     stop: Event,
     sink: Sink | None = None,
 ) -> None:
-    """Run a topology until `stop` is set; the batch in hand ends then. See `start`.
+    """Run a topology until `stop` is set; the batch in hand ends then.
 
-    Raises what ended the query: one of Spark's errors, aiokafka's, or the sink's StoreError.
+    Args:
+        topology: see `start`.
+        settings: how it runs.
+        spark: the session, in classic mode.
+        stop: is set by a signal handler or another thread.
+        sink: see `start`.
+
+    Raises:
+        Exception: what ended the query: one of Spark's errors, aiokafka's, or the sink's
+            StoreError; or what `start` raises.
     """
     live = start(topology, settings, spark, sink)
     try:
