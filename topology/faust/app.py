@@ -44,10 +44,12 @@ class App(faust.App):
         return Transport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
+        """Make the data folder."""
         self.conf.datadir.mkdir(parents=True, exist_ok=True)
         await super().on_first_start()
 
     async def on_start(self) -> None:
+        """Wait for the broker, make the topics and begin to watch the handlers."""
         await super().on_start()
         install_log_filters()
         await retry_until_available(self.engine.prepare, self.engine.settings.broker)
@@ -63,6 +65,7 @@ class App(faust.App):
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
 
     async def on_stop(self) -> None:
+        """Watch the handlers no longer."""
         if self.watchdog is not None:
             self.watchdog.stop()
         await super().on_stop()
@@ -75,8 +78,9 @@ def compile(topology: Topology, **settings: Any) -> App:
 
     Args:
         topology: what to run.
-        settings: those of `Settings`, and any of Faust's own (`broker_credentials`, `ssl_context`,
-            `web_port` …), which are passed on and win over what is derived from `Settings`.
+        **settings: those of `Settings`, and any of Faust's own (`broker_credentials`,
+            `ssl_context`, `web_port` …), which are passed on and win over what is derived from
+            `Settings`.
 
     Returns:
         The app. Nothing is connected until a worker or a command starts.
