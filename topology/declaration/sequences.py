@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from topology.declaration.seconds import is_seconds
 from topology.inspectors.fields import Field, Header, RecordKey, getter
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
@@ -124,7 +125,7 @@ def monotonic(settle: float) -> Monotonic:
     Raises:
         DeclarationError: `settle` is no such number.
     """
-    if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 < settle < 1e10:
+    if not is_seconds(settle):
         raise DeclarationError(
             f"monotonic(settle={settle!r}): settle must be a number of seconds above 0: how much "
             "later than a higher one an event may arrive"

@@ -39,10 +39,12 @@ class App(faust.App):
         return Transport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
+        """Make the data folder."""
         self.conf.datadir.mkdir(parents=True, exist_ok=True)
         await super().on_first_start()
 
     async def on_start(self) -> None:
+        """Wait for the broker, make the topics and begin to watch the handlers."""
         await super().on_start()
         install_log_filters()
         await retry_until_available(self.engine.prepare, self.engine.settings.broker)
@@ -58,6 +60,7 @@ class App(faust.App):
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
 
     async def on_stop(self) -> None:
+        """Watch the handlers no longer."""
         if self.watchdog is not None:
             self.watchdog.stop()
         await super().on_stop()
@@ -66,9 +69,18 @@ class App(faust.App):
 def compile(topology: Topology, **settings: Any) -> App:
     """Make a Faust app of a topology, for `faust -A module worker`.
 
-    settings: those of `topology.faust.Settings`, and any of Faust's own (`broker_credentials`,
-    `ssl_context`, `web_port` …), which are passed on. A source's inspector is the one that
-    SEQUITUR_INSPECTOR_<SOURCE> names, if it is set.
+    A source's inspector is the one that SEQUITUR_INSPECTOR_<SOURCE> names, if it is set.
+
+    Args:
+        topology: what the workers run.
+        **settings: those of `topology.faust.Settings`, and any of Faust's own
+            (`broker_credentials`, `ssl_context`, `web_port` …), which are passed on.
+
+    Returns:
+        The app, with the commands that look at a topology and tell its views something.
+
+    Raises:
+        DeclarationError: an inspector that is named is not there.
     """
     topology = with_inspectors(topology, os.environ)
     known = set(Settings.model_fields)

@@ -13,21 +13,27 @@ Guarantee = Literal["exactly_once", "at_least_once"]
 
 
 class Settings(BaseSettings):
-    """Settings of a worker; each is also an argument of `compile`, which wins.
+    """Settings of a worker, from SEQUITUR_* or as arguments of `compile`, which win.
 
-    broker: host:port, or several joined by ';'. datadir: the worker's folder; each worker on a
-    machine needs its own. store: where view state is kept, see `stores.view_state`;
-    rocksdb, in the data folder, unless given; `@FILE` for a file that the URL is in. group:
-    consumer group and prefix of transactional ids and changelog topics, the topology's name unless
-    given. guarantee: exactly_once holds outputs, state and offsets in one Kafka transaction;
-    at_least_once may repeat outputs after a crash, with the same key, view and sequence.
-    waiting_bytes: memory for the events that wait in a partition, over all its views and streams;
-    beyond it they are on disk only. batch: records per step and partition. fetch_bytes: per
-    partition. session_timeout: seconds until a dead worker's partitions move. instance: a name that
-    stays with the worker over restarts (Kafka's static membership), so that one that comes back in
-    time gets its partitions back at once. replication: of the topics that are created, -1 for the
-    broker's default. side_retention_days: how long the topics for what is late, dead, failed,
-    parked, malformed or unknown, and the audit topic, keep when they are created; -1 for ever.
+    Attributes:
+        broker: host:port, or several joined by `;`.
+        datadir: the worker's folder; each worker on a machine needs its own.
+        store: where view state is kept, see `stores.view_state`; rocksdb, in the data folder,
+            unless given; `@FILE` for a file that the URL is in.
+        group: consumer group, and prefix of transactional ids and changelog topics; the topology's
+            name unless given.
+        guarantee: `exactly_once` holds outputs, state and offsets in one Kafka transaction;
+            `at_least_once` may repeat outputs after a crash, with the same key, view and sequence.
+        waiting_bytes: memory for the events that wait in a partition, over all its views and
+            streams; beyond it they are on disk only.
+        batch: records per step and partition.
+        fetch_bytes: bytes of a fetch, per partition.
+        session_timeout: seconds until a dead worker's partitions move.
+        instance: a name that stays with the worker over restarts (Kafka's static membership), so
+            that one that comes back in time gets its partitions back at once.
+        replication: of the topics that are created, -1 for the broker's default.
+        side_retention_days: how long the topics for what is late, dead, failed, parked, malformed
+            or unknown, and the audit topic, keep when they are created; -1 for ever.
     """
 
     # What is wrong may be a secret in the wrong place: errors and tracebacks show none of it.

@@ -123,7 +123,7 @@ def _command(
     except ValueError as error:
         outcome.reports.append(f"view {view.name}: {record.topic} at {record.offset}: {error}")
     except CommandRefused as reason:
-        refused: dict[str, Any] = asdict(CommandResult(False, str(reason), {}))
+        refused: dict[str, Any] = asdict(CommandResult(False, str(reason), reason.facts))
         body = orjson.dumps({"when": record.timestamp, **asdict(command), **refused})
         key = (command.stream or command.view).encode()
         headers: list[tuple[str, bytes | None]] = [("view", command.view.encode())]
@@ -134,7 +134,7 @@ def _command(
 
 
 def _stream_of(view: View, command: Command, record: Record) -> str:
-    """The stream that a command is for. Raises Refused."""
+    """The stream that a command is for. Raises CommandRefused."""
     if not command.stream or command.name in ("halt", "resume"):
         raise CommandRefused(
             f"{command.name} is for all of view {view.name}, which runs on Spark: commands there "

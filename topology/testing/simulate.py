@@ -15,7 +15,7 @@ from typing import Any
 
 from topology.testing.simulation.messages import numbered
 from topology.testing.simulation.simulator import Report, SimulationError, Simulator, told
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.world import Guarantee
 
 CHUNK = 250
 """Seeds that a process runs at a time."""

@@ -8,7 +8,7 @@ for the first time: the late ones, and those that had failed.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
@@ -56,6 +56,15 @@ async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUn
     if made.handling is not None:
         await made.handling.arun(made.ready)
     made.finish()
+
+
+async def rebuild_all(task: ViewTask, histories: Mapping[str, History], unit: CommitUnit) -> None:
+    """Rebuild several of `task.rebuilds` into one unit, with either kind of handler."""
+    for stream, history in histories.items():
+        if task.view.is_async:
+            await arebuild(task, stream, history, unit)
+        else:
+            rebuild(task, stream, history, unit)
 
 
 class _Again(Handling):

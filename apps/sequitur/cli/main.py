@@ -10,6 +10,7 @@ from sequitur.cli.group import SETTINGS, Lazy, LazyGroup
 from sequitur.cli.statuses import CANNOT, DONE, STOPPED
 
 COMMANDS = {
+    "new": Lazy("sequitur.new.command", "Write a project that runs, with a test."),
     "demo": Lazy("sequitur.demo.command", "Run everything here over the flights of a year."),
     "broker": Lazy("sequitur.broker", "Run a Kafka broker on this machine."),
     "materialize": Lazy(
@@ -31,14 +32,10 @@ COMMANDS = {
 def sequitur() -> None:
     """Run what belongs to a topology besides its workers.
 
-    Workers, and what inspects them, are commands of an app: faust -A MODULE --help
+    Workers, and what inspects them, are commands of an app: faust -A MODULE.
 
-    \b
-    Exit status:
-      0    done, or stopped in order
-      1    the answer is bad news
-      2    it could not be done; one line on stderr says why
-      130  a demo or a rebuild was stopped before its end
+    Exit status: 0 done, or stopped in order; 1 the answer is bad news; 2 it could
+    not be done, and one line says why; 130 stopped before its end.
     """
 
 

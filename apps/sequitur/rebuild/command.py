@@ -48,8 +48,8 @@ def command() -> None:
     """Rebuild views from history, and put them in the live tables' place.
 
     \b
-    sequitur rebuild run --app shop --view order_board --store sqlite:///shop.sqlite
-    sequitur rebuild drop --store sqlite:///shop.sqlite
+    sequitur rebuild run --app shop --view order_board --store sqlite:///s.db
+    sequitur rebuild drop --store sqlite:///s.db
 
     Workers and materializers run on meanwhile. A rebuild that was stopped or killed
     goes on when the same command is given again. Status 1: the history is not
@@ -115,7 +115,7 @@ def export(**given: Any) -> int:
     return _outcome(_export, **given)
 
 
-def _outcome(work: Callable[[SimpleNamespace], int], **given: Any) -> int:
+def _outcome(work: Callable[[SimpleNamespace], int], /, **given: Any) -> int:
     place = given.get("store")
     with suppress(OptionError):
         kafka = kafka_options(given.get("kafka_option", ()), given.get("kafka_properties"))

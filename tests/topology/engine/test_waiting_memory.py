@@ -34,7 +34,7 @@ from topology.model.event import Event
 from topology.sequencer.memory_budget import EVENT, Budget, size_of
 from topology.sequencer.progress import Progress
 from topology.testing import Delivery, Simulator, numbered
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.world import Guarantee
 
 
 class Small(Partition):

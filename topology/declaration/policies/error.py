@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
 
@@ -103,12 +104,12 @@ def retry(
     call = f"retry(times={times!r}, backoff={backoff!r})"
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= RETRIES:
         raise DeclarationError(f"{call}: times must be an int from 1 to {RETRIES}")
-    if not _seconds(backoff):
+    if not is_seconds(backoff, BACKOFF_LIMIT):
         raise DeclarationError(
             f"{call}: backoff must be a number of seconds above 0, {BACKOFF_LIMIT:.0f} at most"
         )
     limit = max(60.0, float(backoff)) if limit is None else limit
-    if not _seconds(limit) or limit < backoff:
+    if not is_seconds(limit, BACKOFF_LIMIT) or limit < backoff:
         raise DeclarationError(
             f"{call}: limit={limit!r} must be a number of seconds, backoff at least and "
             f"{BACKOFF_LIMIT:.0f} at most"
@@ -117,11 +118,3 @@ def retry(
     if not isinstance(then, Advance | Park):
         raise DeclarationError(f"{call}: then={then!r}; use advance() or park()")
     return Retry(times, float(backoff), then, float(limit))
-
-
-def _seconds(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and 0 < value <= BACKOFF_LIMIT
-    )

@@ -111,5 +111,13 @@ class CommandResult:
             object.__setattr__(self, "outcome", "carried out" if self.done else "refused")
 
 
+UNKNOWN_STREAM = "unknown_stream"
+"""The fact of a result that the partition does not have the command's stream."""
+
+
 class CommandRefused(Exception):
-    """Why a command is not done, and what to do instead."""
+    """Why a command is not done, and what to do instead; facts: what of it programs look at."""
+
+    def __init__(self, message: str, **facts: bool) -> None:
+        super().__init__(message)
+        self.facts = facts

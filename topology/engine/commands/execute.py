@@ -66,7 +66,7 @@ def execute(
     try:
         result = _done(task, command, unit, tried)
     except CommandRefused as reason:
-        result = CommandResult(False, str(reason), {})
+        result = CommandResult(False, str(reason), reason.facts)
     _note(task, command, result, unit)
     return result
 
@@ -74,7 +74,7 @@ def execute(
 def _done(
     task: ViewTask, command: Command, unit: CommitUnit, tried: DryRun | None
 ) -> CommandResult:
-    """What comes of a command. Raises Refused."""
+    """What comes of a command. Raises CommandRefused."""
     name = command.name
     if command.expires and unit.now > command.expires:
         age = (unit.now - command.given) // 1000 if command.given else 0

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from topology.declaration.policies.late import RebuildStream
-from topology.engine.commands.command import Command, CommandRefused, CommandResult
+from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.lane_names import ids_of
@@ -204,7 +204,8 @@ def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     if not task.state.known(stream) and (command.everywhere or not command.force):
         raise CommandRefused(
             f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "
-            "as the inspector writes it"
+            "as the inspector writes it",
+            **{UNKNOWN_STREAM: True},
         )
     return stream, task.state.progress(stream)
 

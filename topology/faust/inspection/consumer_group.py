@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
-from topology.faust.kafka.clients import connection
+from topology.faust.kafka.clients import admin_client
 
 
 class ConsumerGroup(NamedTuple):
@@ -20,12 +19,8 @@ class ConsumerGroup(NamedTuple):
 
 async def consumer_group(app: Any) -> ConsumerGroup:
     """Ask the broker for the group of an app."""
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         (answer,) = await admin.describe_consumer_groups([app.conf.id])
-    finally:
-        await admin.close()
     _, _, state, _, _, members, *_ = answer.groups[0]
     owners: dict[TopicPartition, str] = {}
     for name, _, host, _, assignment in members:

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from stores.view_state.memory import MemoryTable
 from topology.declaration.source import Source
@@ -20,7 +19,7 @@ from topology.engine.rows import COUNTS
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.ticker import Ticker
-from topology.faust.kafka.clients import connection, missing_topics, plain_consumer, read_range
+from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
 from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.kafka.worker_clock import wall
@@ -120,12 +119,8 @@ class DurableState:
         """The partitions of a source's topics. Raises TopicMissing."""
         for topic in await missing_topics(self.app, list(source.topics)):
             raise TopicMissing(f"source topic {topic!r} does not exist; create it")
-        admin = AIOKafkaAdminClient(**connection(self.app))
-        await admin.start()
-        try:
+        async with admin_client(self.app) as admin:
             found = await admin.describe_topics(list(source.topics))
-        finally:
-            await admin.close()
         return [
             TopicPartition(each["topic"], number)
             for each in found

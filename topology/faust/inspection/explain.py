@@ -31,12 +31,24 @@ async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
     scan: int | None = None,
 ) -> list[Account]:  # fmt: skip
-    """Why a stream is where it is, in one view or in all; nothing is stopped for it.
+    """Explain why a stream is where it is, in one view or in all.
 
-    A view with lanes has an account for each lane of the stream, or the one of a lane that is
-    named (`3|EUR`).
-    command: what the command lines that would help begin with. scan: as of DurableState. Raises
-    KeyError for a view that is not there, TopicMissing where no worker has run yet.
+    A view with lanes has an account for each lane of the stream, or the one of a lane that is named
+    (`3|EUR`).
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        stream: the id as the source writes it.
+        view: only this one; all unless given.
+        command: what the command lines that would help begin with.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        An account for each view, and each lane, that knows the stream; one if none does.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:

@@ -16,7 +16,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain.side_records import body_of
-from topology.engine.commands.command import Command, CommandResult, encode_command
+from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandResult, encode_command
 from topology.engine.lane_names import readings
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import view_of
@@ -174,7 +174,7 @@ def partitions_of(view: View, stream: str | None) -> list[int]:
 
 def _has_none(result: CommandResult) -> bool:
     """Whether a command found no such stream."""
-    return not result.done and "has no stream" in result.message
+    return bool(result.facts.get(UNKNOWN_STREAM))
 
 
 def _best(results: list[CommandResult]) -> CommandResult:

@@ -88,35 +88,15 @@ class _Packer:
 
     async def _pack(self, topic: str, partition: int, records: Iterable[Out]) -> list[SentBatch]:
         producer, sent = self.producer, []
-        if topic in self.partitions.limits:
-            return await self._pack_small(topic, partition, records)
+        limit = self.partitions.limits.get(topic)
         batch = producer.create_batch()
-        # The builder behind the public `append` takes positional arguments and checks nothing
-        # twice; this line runs more often than any other that talks to Kafka.
-        append, at = batch._builder.append, 0
+        append, at = _appender(batch, limit), 0
         for key, value, timestamp, headers in records:
             if append(at, timestamp, key, value, headers) is None:
                 sent.append(await self._send(batch, topic, partition, at))
                 batch = producer.create_batch()
-                append, at = batch._builder.append, 0
+                append, at = _appender(batch, limit), 0
                 append(at, timestamp, key, value, headers)
-            at += 1
-        if at:
-            sent.append(await self._send(batch, topic, partition, at))
-        return sent
-
-    async def _pack_small(
-        self, topic: str, partition: int, records: Iterable[Out]
-    ) -> list[SentBatch]:
-        """The same for a topic that takes small batches only."""
-        limit, sent = self.partitions.limits[topic], []
-        batch, at = self.producer.create_batch(), 0
-        for key, value, timestamp, headers in records:
-            size = batch._builder.size_in_bytes(at, timestamp, key, value, headers)
-            if at and batch._builder.size() + size > limit:
-                sent.append(await self._send(batch, topic, partition, at))
-                batch, at = self.producer.create_batch(), 0
-            batch._builder.append(at, timestamp, key, value, headers)
             at += 1
         if at:
             sent.append(await self._send(batch, topic, partition, at))
@@ -127,6 +107,25 @@ class _Packer:
         batch.close()
         future = await self.producer.send_batch(batch, topic, partition=partition)
         return SentBatch(future, records)
+
+
+def _appender(batch: Any, limit: int | None) -> Callable[..., Any]:
+    """What appends a record to a batch, and returns None where the batch is full.
+
+    The builder behind the public `append` takes positional arguments and checks nothing twice; it
+    runs more often than anything else that talks to Kafka. limit: bytes of a batch, for a topic
+    that takes small ones only; the first record fits in any case.
+    """
+    builder = batch._builder
+    if limit is None:
+        return builder.append  # type: ignore[no-any-return]
+
+    def append(at: int, *record: Any) -> Any:
+        if at and builder.size() + builder.size_in_bytes(at, *record) > limit:
+            return None
+        return builder.append(at, *record)
+
+    return append
 
 
 async def _acknowledged(sent: list[SentBatch]) -> int | None:

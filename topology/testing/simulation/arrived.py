@@ -9,7 +9,7 @@ from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.model.origin import ORIGIN
 from topology.testing.simulation.log import FakeLog
-from topology.testing.simulation.worker import World
+from topology.testing.simulation.world import World
 
 Parsed = tuple[int, str, int | None]
 """(number of the message's content, stream, sequence or None where the source cannot have it)."""

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from topology.testing.simulation.log import Fenced, TopicPartition
 from topology.testing.simulation.runner import PartitionRunner
-from topology.testing.simulation.worker import Worker, World
+from topology.testing.simulation.worker import Worker
+from topology.testing.simulation.world import World
 
 
 class Cluster:

@@ -16,7 +16,7 @@ from topology.testing.simulation.messages import Arrivals, Delivery, Messages, w
 from topology.testing.simulation.redriving import RedrivingSchedule
 from topology.testing.simulation.runner import PartitionRunner
 from topology.testing.simulation.schedule import Schedule
-from topology.testing.simulation.worker import Guarantee, World
+from topology.testing.simulation.world import Guarantee, World
 
 START = 1_000_000_000_000
 """The clock at the start of every run (ms)."""

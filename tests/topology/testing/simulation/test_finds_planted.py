@@ -6,8 +6,9 @@ import pytest
 
 from tests.topology.partition import shop
 from tests.topology.testing.simulation import planted, simulated
-from topology import rebuild_stream, skip
+from topology import rebuild_stream, redeliver, skip
 from topology.testing import Delivery, SimulationError, Simulator, numbered
+from topology.testing.simulation.ports import SideReader
 from topology.testing.simulation.runner import PartitionRunner
 
 SEEDS = range(6000)
@@ -61,6 +62,15 @@ def test_a_mistake_in_the_at_least_once_protocol(runner: type[PartitionRunner]) 
 def test_a_gap_given_up_too_early(runner: type[PartitionRunner]) -> None:
     topology = shop(keyed=False, gap=skip(after=1))
     error = found(runner, topology=topology, delivery=IN_DISORDER)
+    assert any("is late, though it came" in each for each in error.wrong)
+
+
+def test_a_gap_given_up_while_its_event_comes_again_and_does_not_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SideReader, "written", SideReader.end)
+    topology = shop(buffer=1, full=redeliver(delay=1, limit=60), gap=skip(after=4))
+    error = found(topology=topology, delivery=IN_DISORDER, partitions=1)
     assert any("is late, though it came" in each for each in error.wrong)
 
 

@@ -28,7 +28,7 @@ from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, s
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
 from topology.testing.simulation.simulator import told
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.world import Guarantee
 
 SEEDS = 150
 GUARANTEES: list[Guarantee] = ["exactly_once", "at_least_once"]
