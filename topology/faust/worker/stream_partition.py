@@ -134,7 +134,7 @@ class StreamPartition(Partition):
         reader = await self._context.reader(view.name)
         refusals = self._context.refusals(self.source)
         runner = Runner(self.source, step, writer, reader, start, view.name, refusals)
-        logger.info("view %s reads %s apart, from offset %d", view.name, self.source, start)
+        logger.info("view %s reads %s by itself, from offset %d", view.name, self.source, start)
         if view.task.view in self._shared_views:
             runner.ends = lambda: self._caught_up(runner, view)
         return runner

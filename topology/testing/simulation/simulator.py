@@ -20,7 +20,7 @@ from topology.testing.simulation.world import Guarantee, World
 
 START = 1_000_000_000_000
 """The clock at the start of every run (ms)."""
-TOLD = 60
+TRACE_LINES = 60
 """Lines of the trace that a failure shows."""
 
 
@@ -81,7 +81,7 @@ class SimulationError(AssertionError):
         super().__init__(
             f"seed {seed}:\n  " + "\n  ".join(wrong[:10]) + more + "\n\n"
             f"the last of its {len(trace)} actions (replay(seed) tells each step):\n"
-            + told(trace[-TOLD:])
+            + trace_text(trace[-TRACE_LINES:])
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -195,6 +195,6 @@ def _reported(schedule: Schedule) -> Report:
     )
 
 
-def told(trace: Iterable[tuple[str, str, str]]) -> str:
+def trace_text(trace: Iterable[tuple[str, str, str]]) -> str:
     """A trace as text, an action per line."""
     return "\n".join(f"{what:10}{who:36} {detail}".rstrip() for what, who, detail in trace)

@@ -27,7 +27,7 @@ from tests.topology.testing.simulation.simulated import (
 from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, spill
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
-from topology.testing.simulation.simulator import told
+from topology.testing.simulation.simulator import trace_text
 from topology.testing.simulation.world import Guarantee
 
 SEEDS = 150
@@ -110,7 +110,7 @@ def test_a_replay_tells_each_step_of_the_same_schedule() -> None:
     simulator = Simulator(simulated.keyed, simulated.messages)
     actions, report = simulator.run(11).trace, simulator.replay(11)
     assert [line for line in report.trace if line[0] != "  step"] == actions
-    text = told(report.trace)
+    text = trace_text(report.trace)
     assert "fetched" in text
     assert "to shop.board" in text
 
