@@ -92,16 +92,23 @@ class SimulationError(AssertionError):
 class Simulator:
     """Runs a topology's engine against a fake log, clock, disks and assignment.
 
-    messages: what producers send, or a function that makes it from a seed. workers: processes.
-    partitions: of every input. batch: the most records of a fetch. drain: the most events that a
-    step releases out of buffers, None for the engine's limit. delivery: how often messages are
-    late, twice or lost. zombies: whether workers may go on with partitions that are others' by now;
-    only a transaction can fence them, so at least once comes without them. runner: the protocol;
-    another one shows that a mistake in it would be found. halts: whether operators halt and resume
-    views meanwhile; exactly once only, and with neither redelivery nor rebuilds. memory: bytes for
-    events that wait in a partition, None for the engine's limit; with 0 they are rows only.
-    redrives: whether operators put dead events back; exactly once only, and of messages that come
-    once.
+    Args:
+        topology: what is run.
+        messages: what producers send, or a function that makes it from a seed.
+        guarantee: how units are committed.
+        workers: how many processes there are.
+        partitions: of every input topic.
+        batch: the most records of a fetch.
+        drain: the most events that a step releases out of buffers; None for the engine's limit.
+        delivery: how often messages are late, twice or lost.
+        zombies: whether workers may go on with partitions that are others' by now. Only a
+            transaction can fence them off, so at least once has none unless asked for.
+        runner: a partition's runner; another one shows that a mistake in it would be found.
+        halts: whether operators halt and resume views meanwhile.
+        memory: bytes for events that wait in a partition; None for the engine's limit. With 0 they
+            are rows only.
+        redrives: whether operators put dead events back; exactly once only, and of messages that
+            come once.
     """
 
     def __init__(
