@@ -26,11 +26,18 @@ TRACE_LINES = 60
 
 @dataclass(slots=True)
 class Report:
-    """What runs did. crashed: at which steps workers died, and how often.
+    """What runs did.
 
-    messages: that arrived, twice ones twice. handled, failed: events by what their handlers made
-    of them, over all views. steps: that partitions took. trace: of the last run, (what, who,
-    detail).
+    Attributes:
+        seeds: schedules that were run.
+        messages: messages that arrived; one that arrived twice counts twice.
+        handled: events that handlers got through, over all views.
+        failed: events that failed in their handlers, over all views.
+        actions: actions of the schedules: crashes, moves, arrivals and so on.
+        steps: steps that partitions took.
+        seconds: wall-clock seconds that the runs took together.
+        crashed: name of a step → how often a worker died at it.
+        trace: (what, who, detail) of each action of the last run.
     """
 
     seeds: int = 0
@@ -70,7 +77,10 @@ class Report:
 class SimulationError(AssertionError):
     """A schedule broke a promise.
 
-    seed: replays it. wrong: what is wrong, in words. trace: (what, who, detail) of its actions.
+    Attributes:
+        seed: the seed that `replay` runs again.
+        wrong: what is wrong, a sentence each.
+        trace: (what, who, detail) of each action of the schedule.
     """
 
     def __init__(self, seed: int, wrong: list[str], trace: list[tuple[str, str, str]]) -> None:
