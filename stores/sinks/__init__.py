@@ -4,12 +4,12 @@
 `Reduction` folds records into row changes, `Schema` is the tables that they are for.
 """
 
+from stores.sinks._replacement import fold_replacement
 from stores.sinks.by_url import KINDS, delta_folder, is_own, needs_spark, open_sink
 from stores.sinks.columns import read as yielded
 from stores.sinks.dead_limit import DAY, DeadCount, DeadLimit, StoredDead, keep_from
 from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import NotYet, StoreError
-from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.limits import StoreLimits
 from stores.sinks.records import (
     Applied,
