@@ -39,6 +39,9 @@ FACES = {
 }
 """What a user imports from; `contract` is apart, since it needs pytest."""
 
+COMMANDS = {"home", "complete"}
+"""What the command `sequitur` takes from variables: where it keeps things, and completion."""
+
 _BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")
 _KINDS = {"python", "bash", "json", "text", "mermaid"}
@@ -248,7 +251,7 @@ def test_settings_exist(page: Path) -> None:
     """The worker's and the read stores', but for those that are named after sources."""
     named = set(re.findall(r"SEQUITUR_(?!INSPECTOR_)([A-Z_]+)", page.read_text()))
     stores = {name.removeprefix("SEQUITUR_").lower() for name in (dead.ROWS, dead.DAYS)}
-    assert {name.lower() for name in named} <= set(Settings.model_fields) | stores
+    assert {name.lower() for name in named} <= set(Settings.model_fields) | stores | COMMANDS
 
 
 def test_every_setting_is_explained() -> None:

@@ -14,7 +14,11 @@ from topology.model.printable import printable
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """A gap per line, the oldest first, how many there are in all, and what else is not well."""
+    """Write a gap per line, the oldest first, and what else is not well.
+
+    Args:
+        ledger: as `gaps` gives it.
+    """
     rest = [*map(str, ledger.troubles), *ledger.unseen]
     if ledger.unread:
         there = ": what is missing may lie there, so give nothing up yet" if ledger.streams else ""

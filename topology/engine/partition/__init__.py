@@ -7,7 +7,8 @@ does no I/O and knows no event loop: its coroutines wait only for what the runti
 from topology.engine.partition.loop import Host, JoiningView, PartitionLoop
 from topology.engine.partition.ports import Dispatch, GapWatermark, PartitionReader, RebuildSource
 from topology.engine.partition.side_inputs import SideInputs
-from topology.engine.partition.steps import RekeyStep, Step, StreamStep
+from topology.engine.partition.steps import RekeyStep, Step
+from topology.engine.partition.stream_step import StreamStep
 from topology.engine.partition.view import PartitionView
 
 __all__ = [

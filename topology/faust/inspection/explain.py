@@ -1,5 +1,6 @@
 """Explain a stream: its view's rows, and what the topics around it say."""
 
+from dataclasses import replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -20,6 +21,7 @@ from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_gro
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
+from topology.faust.inspection.similar_streams import similar_streams
 from topology.faust.kafka.clients import partition_count
 from topology.sequencer.progress import Progress, last_of
 
@@ -31,12 +33,24 @@ async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
     scan: int | None = None,
 ) -> list[Account]:  # fmt: skip
-    """Why a stream is where it is, in one view or in all; nothing is stopped for it.
+    """Explain why a stream is where it is, in one view or in all.
 
-    A view with lanes has an account for each lane of the stream, or the one of a lane that is
-    named (`3|EUR`).
-    command: what the command lines that would help begin with. scan: as of DurableState. Raises
-    KeyError for a view that is not there, TopicMissing where no worker has run yet.
+    A view with lanes has an account for each lane of the stream, or the one of a lane that is named
+    (`3|EUR`).
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        stream: the id as the source writes it.
+        view: only this one; all unless given.
+        command: what the command lines that would help begin with.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        An account for each view, and each lane, that knows the stream; one if none does.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
@@ -59,6 +73,9 @@ async def explain(
                 if any(one.situation != "unknown" for one in accounts):
                     break
             found += accounts or await look_for(each.of.stream_id(stream)).at(each)
+        if all(account.situation == "unknown" for account in found):
+            similar = await similar_streams(durable, views, stream)
+            found = [replace(a, context=replace(a.context, similar=similar)) for a in found]
         return found
 
 

@@ -21,10 +21,20 @@ LIMIT = 50
 
 
 async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None = None) -> Ledger:
-    """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
+    """List what is missing in all views, or in one, the oldest gap first.
 
-    scan: as of DurableState. Raises KeyError for a view that is not there, TopicMissing where no
-    worker has run yet.
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: only this one; all unless given.
+        limit: gaps to list at most; the rest is counted.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        The gaps, what else is not well with the views, and what was not looked at.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:

@@ -29,7 +29,12 @@ SAMPLED = 5000
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What the sources brought, and the views' sums."""
+    """What the sources brought, and the views' sums.
+
+    Attributes:
+        sources: what each source brought.
+        views: the sums of each view over its partitions.
+    """
 
     sources: list[SourceTotals]
     views: list[ViewTally]
@@ -42,7 +47,11 @@ class Tallies:
         )
 
     def troubles(self, share: float = SHARE) -> list[Trouble]:
-        """What is not well, though it adds up. share: of malformed messages that is too many."""
+        """What is not well, though it adds up.
+
+        Args:
+            share: of malformed messages, from which on they are bad news (0 to 1).
+        """
         malformed = [trouble for s in self.sources if (trouble := s.trouble(share))]
         return [*malformed, *(trouble for view in self.views for trouble in view.troubles)]
 
@@ -61,7 +70,17 @@ class Tallies:
 
 
 async def views(app: Any) -> Tallies:
-    """Count what came and what became of it, in all views. Raises TopicMissing."""
+    """Count what came and what became of it, in all views.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+
+    Returns:
+        What each source brought, and the sums of each view.
+
+    Raises:
+        TopicMissing: no worker of the topology has run yet.
+    """
     exactly = app.engine.settings.guarantee == "exactly_once"
     async with DurableState(app) as durable:
         group = await consumer_group(app)

@@ -99,7 +99,7 @@ class Rebuilds:
                     return Histories(self._task, [])
                 return await self._read_all(histories, position)
             except (KafkaError, OSError) as error:
-                logger.warning("no history is read while the broker does not answer: %r", error)
+                logger.warning("the broker does not answer, so no history is read: %r", error)
                 await asyncio.sleep(AGAIN)
                 histories = Histories(self._task, self._task.rebuilds)
 

@@ -110,8 +110,8 @@ class Runner:
 
     def log_truncated(self, position: int, first: int) -> None:
         logger.warning(
-            "%s: read up to offset %d, and ends before that now: it was deleted and made "
-            "again, and is read from offset %d on",
+            "%s was deleted and made again: it had been read up to offset %d, and is now read from "
+            "offset %d on",
             self.source, position, first,
         )  # fmt: skip
 
@@ -120,8 +120,8 @@ class Runner:
             await refusals.note(unit, error)
         except KafkaError as why:
             logger.warning(
-                "%s: Kafka refuses a message (%r), and which one cannot be found out: %r; the "
-                "worker needs the right to transactional ids that begin with its group's name",
+                "%s: Kafka refuses a message (%r). The worker cannot find out which one: %r; it "
+                "needs the right to transactional ids that begin with its group's name",
                 self.source, error, why,
             )  # fmt: skip
 
@@ -168,4 +168,4 @@ async def stopped(stopping: Awaitable[None]) -> None:
         task.cancel()
         logger.warning("a Kafka client did not stop within %.0f s", STOP)
     elif not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("a Kafka client did not stop in order: %r", error)
+        logger.warning("a Kafka client failed while it stopped: %r", error)

@@ -6,16 +6,10 @@ from typing import Any, Literal, get_args
 
 from stores.sinks import DeadRecord, OutputRecord, Position
 from stores.sinks.columns import read
-from stores.sinks.reduction import FEW, Mark, Reduction, Stream
-from stores.sinks.schema import (
-    DELTA_LIMITS,
-    NO_LIMITS,
-    POSTGRES_LIMITS,
-    STRICTEST,
-    Schema,
-    StoreLimits,
-    TableState,
-)
+from stores.sinks.decoding import Mark, Stream
+from stores.sinks.limits import DELTA_LIMITS, NO_LIMITS, POSTGRES_LIMITS, STRICTEST, StoreLimits
+from stores.sinks.reduction import FEW, Reduction
+from stores.sinks.schema import Schema, TableState
 from topology.model.table import Table
 
 StoreRules = Literal["any", "sqlite", "postgresql", "delta"]

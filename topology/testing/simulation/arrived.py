@@ -31,7 +31,7 @@ class Arrived:
     wrong: list[str] = field(default_factory=list)
 
 
-class Reader:
+class ArrivalReader:
     """Reads sources, and remembers what it made of a message. messages: by their number."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event
 from topology.sequencer.step import Ordering
-from topology.testing.simulation.arrived import Arrived, Reader
+from topology.testing.simulation.arrived import ArrivalReader, Arrived
 from topology.testing.simulation.audit_shared import SharedTopics, hasty
 from topology.testing.simulation.audit_state import StreamState, state_errors
 from topology.testing.simulation.epochs import last_epoch
@@ -29,13 +29,13 @@ class Audit:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self._reader = Reader()
+        self._reader = ArrivalReader()
         self._folds: dict[tuple[str, str, tuple[int, ...]], Expected] = {}
 
     def errors(self, run: Schedule) -> list[str]:
         """What is wrong, in words; nothing if all promises are kept."""
         if len(self._folds) > REMEMBERED:
-            self._reader, self._folds = Reader(), {}
+            self._reader, self._folds = ArrivalReader(), {}
         once = run.world.guarantee == "exactly_once"
         wrong: list[str] = []
         shared = SharedTopics(run)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message, Record
-from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
 from topology.view_rebuild.history import Histories, History
 from topology.view_rebuild.stream_rebuild import rebuild_all
 
@@ -114,7 +114,7 @@ class LoopPorts:
         raise AssertionError(f"{self._runner.name} was at {position} and is at {first}")
 
 
-class Rebuilds:
+class ShownHistories:
     """Histories of a view's streams, read at once from what shows."""
 
     ready = False

@@ -26,10 +26,10 @@ from topology.model.event import Message
 from topology.sequencer.memory_budget import Budget
 from topology.testing.awaited import complete
 from topology.testing.simulation.commits import Commits
-from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
 from topology.testing.simulation.ports import (
     LoopPorts,
-    Rebuilds,
+    ShownHistories,
     SideReader,
     in_turn,
     record,
@@ -191,7 +191,7 @@ class PartitionRunner(Commits):
         )
         dispatch = _complete if view.is_async else _do
         return PartitionView(
-            task, self.tables[view.name], dispatch, side_inputs, Rebuilds(self, task)
+            task, self.tables[view.name], dispatch, side_inputs, ShownHistories(self, task)
         )
 
     def restore(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The barrier before a gap is given up, as `topology.faust.worker.watermark`, without waiting."""
 
 from topology.declaration.source import Source
-from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
 from topology.testing.simulation.worker import Worker
 from topology.testing.simulation.world import World
 

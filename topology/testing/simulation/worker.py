@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from topology.declaration.view import View
 from topology.testing.simulation.disk import FakeTable
-from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
 
 if TYPE_CHECKING:
     from topology.testing.simulation.runner import PartitionRunner

@@ -7,7 +7,8 @@ from zlib import crc32
 
 from topology.declaration.topology import Topology
 from topology.testing.simulation.layout import Layout
-from topology.testing.simulation.log import FakeLog, TopicPartition
+from topology.testing.simulation.log import FakeLog
+from topology.testing.simulation.log_partition import TopicPartition
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 
