@@ -16,9 +16,13 @@ from topology.model.event import Record
 
 
 class Sent(NamedTuple):
-    """A message that a producer sends. value: bytes as they are, None, or anything for JSON.
+    """A message that a producer sends.
 
-    key: by default the stream where the source is keyed, else none.
+    Args:
+        topic: the source topic.
+        value: bytes as they are, None, or anything that JSON can write.
+        key: the record's key; by default the stream if the source is keyed, else none.
+        headers: (name, value) pairs.
     """
 
     topic: str
@@ -65,7 +69,14 @@ def _stream(source: Source, message: Record) -> bytes | None:
 
 
 class Delivery(NamedTuple):
-    """How likely a message arrives late (by up to `reach` places), twice, or never."""
+    """How likely a message arrives late, twice or never.
+
+    Args:
+        late: the share of messages that arrive late.
+        twice: the share that arrive twice.
+        never: the share that are lost.
+        reach: the most places that a message is late by.
+    """
 
     late: float = 0.2
     twice: float = 0.1
@@ -73,7 +84,12 @@ class Delivery(NamedTuple):
     reach: int = 12
 
     def arrange(self, sent: Arrivals, chance: Random) -> Arrivals:
-        """The messages in order of arrival."""
+        """Return the messages in order of arrival.
+
+        Args:
+            sent: the messages in the order in which they were sent.
+            chance: decides what happens to each.
+        """
         random, (late, twice, never, reach) = chance.random, self
         arriving: list[tuple[float, int]] = []
         for at in range(len(sent)):
@@ -88,10 +104,18 @@ class Delivery(NamedTuple):
 
 
 def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[[int], list[Sent]]:
-    """Messages made up from the sources' inspectors: seed → numbered events of a few streams.
+    """Make up messages from the sources' inspectors: seed → numbered events of a few streams.
 
-    Those of a linked source name the one before; those of a monotonic one leave numbers out.
-    Raises ValueError for a source whose inspector does not say what a body looks like.
+    The events of a linked source name their predecessors. Those of a monotonic source leave numbers
+    out.
+
+    Args:
+        topology: the topology that receives them.
+        events: events of each stream.
+        streams: streams of each source.
+
+    Raises:
+        ValueError: an inspector does not say what a body looks like.
     """
     sources = list(topology.sources.values())
     kinds = {source.name: _kinds(topology, source) for source in sources}

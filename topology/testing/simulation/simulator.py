@@ -26,11 +26,18 @@ TRACE_LINES = 60
 
 @dataclass(slots=True)
 class Report:
-    """What runs did. crashed: at which steps workers died, and how often.
+    """What runs of the simulator did.
 
-    messages: that arrived, twice ones twice. handled, failed: events by what their handlers made
-    of them, over all views. steps: that partitions took. trace: of the last run, (what, who,
-    detail).
+    Attributes:
+        seeds: the number of schedules.
+        messages: messages that arrived; a repeated one counts twice.
+        handled: events that handlers handled, over all views.
+        failed: events that handlers failed for, over all views.
+        actions: what the schedules did to workers, partitions, clocks and disks.
+        steps: steps that partitions took.
+        seconds: how long the runs took.
+        crashed: step → how often a worker died there.
+        trace: (what, who, detail) of the last run.
     """
 
     seeds: int = 0
@@ -44,7 +51,11 @@ class Report:
     trace: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, other: "Report") -> None:
-        """Add what other runs did."""
+        """Add what other runs did.
+
+        Args:
+            other: their report.
+        """
         self.seeds += other.seeds
         self.messages += other.messages
         self.handled += other.handled
@@ -92,16 +103,24 @@ class SimulationError(AssertionError):
 class Simulator:
     """Runs a topology's engine against a fake log, clock, disks and assignment.
 
-    messages: what producers send, or a function that makes it from a seed. workers: processes.
-    partitions: of every input. batch: the most records of a fetch. drain: the most events that a
-    step releases out of buffers, None for the engine's limit. delivery: how often messages are
-    late, twice or lost. zombies: whether workers may go on with partitions that are others' by now;
-    only a transaction can fence them, so at least once comes without them. runner: the protocol;
-    another one shows that a mistake in it would be found. halts: whether operators halt and resume
-    views meanwhile; exactly once only, and with neither redelivery nor rebuilds. memory: bytes for
-    events that wait in a partition, None for the engine's limit; with 0 they are rows only.
-    redrives: whether operators put dead events back; exactly once only, and of messages that come
-    once.
+    Args:
+        topology: the topology to run.
+        messages: what producers send, in order, or a function that makes it from a seed.
+        guarantee: `"exactly_once"` or `"at_least_once"`.
+        workers: the number of processes.
+        partitions: the number of partitions of every input.
+        batch: the most records of a fetch.
+        drain: the most events that a step releases out of buffers; None for the engine's limit.
+        delivery: how often messages are late, repeated or lost.
+        zombies: whether workers may go on with partitions that are no longer theirs. Only a
+            transaction can fence them, so by default at least once has none.
+        runner: the protocol of a partition; another one shows that a mistake in it would be found.
+        halts: whether operators halt and resume views. Exactly once only, without redelivery and
+            rebuilds.
+        memory: bytes for the waiting events of a partition; None for the engine's limit, 0 for rows
+            only.
+        redrives: whether operators put dead events back. Exactly once only, for messages that come
+            once.
     """
 
     def __init__(
@@ -137,7 +156,14 @@ class Simulator:
         self._audit = Audit(topology)
 
     def run(self, seeds: int | Iterable[int]) -> Report:
-        """Run a seed, or several. Raises SimulationError for the first that breaks a promise."""
+        """Run one seed, or several.
+
+        Args:
+            seeds: a seed, or the seeds to run.
+
+        Raises:
+            SimulationError: the first seed that breaks a promise, with its steps.
+        """
         report, began = Report(), time.perf_counter()
         for seed in (seeds,) if isinstance(seeds, int) else seeds:
             report.add(_reported(self._run(seed)))
@@ -145,7 +171,14 @@ class Simulator:
         return report
 
     def replay(self, seed: int) -> Report:
-        """Run a seed exactly as it ran before, with each single step in the trace."""
+        """Run a seed exactly as before, with each step in the trace.
+
+        Args:
+            seed: the seed.
+
+        Raises:
+            SimulationError: a promise is broken.
+        """
         return _reported(self._run(seed, verbose=True))
 
     def _run(self, seed: int, *, verbose: bool = False) -> Schedule:
