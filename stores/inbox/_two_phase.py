@@ -72,7 +72,7 @@ def _note(inbox: Inbox, taken: Delivery, error: Exception) -> None:
 def _is_due(inbox: Inbox) -> bool:
     """A look that locks nothing, before databases are put to the trouble."""
     with inbox.engine.connect() as connection:
-        inbox.mend(connection)
+        inbox.recover(connection)
         return inbox.queue.is_due(connection)
 
 

@@ -34,7 +34,7 @@ __all__ = ["Inbox", "InboxError", "Message", "ReadRange", "ReceiveResult"]
 
 LOOKS = 100
 """How often to look again where what was found was void."""
-MEND = 1.0
+RECOVER_SECONDS = 1.0
 """Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
 
@@ -75,7 +75,7 @@ class Inbox:
         self.order = order
         self.receiver = Receiver(name, order, max_gap)
         self.queue = DeliveryQueue(name, attempts, backoff)
-        self._mended = -MEND
+        self._recovered = -RECOVER_SECONDS
         self._careful = 0
         """Messages to be delivered one by one, since one among them fails."""
         with engine.begin() as connection:
@@ -188,7 +188,7 @@ class Inbox:
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
-        self.mend(connection)
+        self.recover(connection)
         for _ in range(LOOKS):
             transaction = connection.begin()
             try:
@@ -206,13 +206,13 @@ class Inbox:
                 break
         return None, None
 
-    def mend(self, connection: Connection) -> None:
-        """See now and then whether the database's clock was set back; see `DeliveryQueue.mend`."""
+    def recover(self, connection: Connection) -> None:
+        """Check now and then whether the database's clock was set back; see `DeliveryQueue`."""
         now = time.monotonic()
-        if now - self._mended >= MEND:
-            self._mended = now
+        if now - self._recovered >= RECOVER_SECONDS:
+            self._recovered = now
             with connection.begin():
-                self.queue.mend(connection)
+                self.queue.recover(connection)
 
     def failed(
         self,

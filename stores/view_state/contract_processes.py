@@ -135,7 +135,7 @@ class ProcessesContract(StoreUnderTest):
         store.close()
         said = "or else it is caught up from the changelog"
         same_or_none: tuple[tuple[int | None, Rows], ...] = ((None, {}), (17, dict(rows)))
-        mend = self.spoil()
+        recover = self.spoil()
         try:
             store = open_store(self.url, GROUP)
             with closing(store), claimed(store) as table:
@@ -143,7 +143,7 @@ class ProcessesContract(StoreUnderTest):
         except TableError as error:
             said = str(error)
         finally:
-            mend()
+            recover()
         assert "from the changelog" in said
         store = open_store(self.url, GROUP)
         with closing(store), claimed(store) as table:

@@ -61,7 +61,7 @@ class ViewState(Unloads):
         self.waiting: dict[str, Progress] = {}
         self.parked: dict[str, int] = {}
         self.stale: list[Row] = []
-        """Rows to delete or to mend, which the next unit does."""
+        """Rows to delete or to correct, which the next unit does."""
         # Two generations: what is used moves to the recent one; the previous one is dropped
         # as a whole.
         self._recent: dict[str, int | Progress] = {}
@@ -277,7 +277,7 @@ class ViewState(Unloads):
         self._recent_states[stream] = state
 
     def take_stale(self) -> list[Row]:
-        """The rows to delete or to mend, which the unit in hand does now."""
+        """The rows to delete or to correct, which the unit in hand does now."""
         stale, self.stale = self.stale, []
         return stale
 

@@ -186,7 +186,7 @@ class ViewRebuild:
         if task.halted:
             raise CannotRebuild(
                 f"view {view.name} cannot be rebuilt: {task.halted}, and its error policy is halt; "
-                f"mend the handler: {' '.join(self.tally.reports[:1])}"
+                f"correct the handler: {' '.join(self.tally.reports[:1])}"
             )
         for gap in task.gaps:
             limit = self._limits[gap.stream]

@@ -22,8 +22,8 @@ class TestOwnStore(ViewStoreContract):
         for path in paths:
             path.write_bytes(b"\xa5" * 9999)
 
-        def mend() -> None:
+        def recover() -> None:
             for path in paths:
                 path.unlink()
 
-        return mend
+        return recover

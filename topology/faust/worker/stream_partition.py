@@ -222,15 +222,15 @@ class StreamPartition(Partition):
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def mend(self, error: TableError) -> None:
+    async def recover(self, error: TableError) -> None:
         # A table without room, or whose server is away, is right, only behind the changelog, and
         # goes on when it is opened again; so does one that another worker has claimed, if this one
         # still has the partition then. Any other is rebuilt.
         tables = self._context.tables
         right = isinstance(error, TableUnavailable | TableFenced)
-        mend = tables.close if right else tables.discard
+        recover = tables.close if right else tables.discard
         for view in self._views:
-            await mend(view.name, self.source.partition)
+            await recover(view.name, self.source.partition)
 
     async def _close(self, grace: float) -> None:
         await super()._close(grace)

@@ -18,11 +18,11 @@ from topology.model.event import Record
 class Sent(NamedTuple):
     """A message that a producer sends.
 
-    Args:
-        topic: the source topic.
-        value: bytes as they are, None, or anything that JSON can write.
-        key: the record's key; by default the stream if the source is keyed, else none.
-        headers: (name, value) pairs.
+    Attributes:
+        topic: where it is sent to.
+        value: bytes as they are, None, or anything else, which is sent as JSON.
+        key: the record key; unless given, the stream where the source is keyed, else none.
+        headers: (name, value) of each header.
     """
 
     topic: str
@@ -69,13 +69,13 @@ def _stream(source: Source, message: Record) -> bytes | None:
 
 
 class Delivery(NamedTuple):
-    """How likely a message arrives late, twice or never.
+    """How likely it is that a message arrives late, twice or never.
 
-    Args:
-        late: the share of messages that arrive late.
+    Attributes:
+        late: the share of messages that arrive late, from 0 to 1.
         twice: the share that arrive twice.
-        never: the share that are lost.
-        reach: the most places that a message is late by.
+        never: the share that never arrive.
+        reach: the most places by which a message is late.
     """
 
     late: float = 0.2
@@ -104,15 +104,17 @@ class Delivery(NamedTuple):
 
 
 def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[[int], list[Sent]]:
-    """Make up messages from the sources' inspectors: seed → numbered events of a few streams.
+    """Make up messages that the inspectors of a topology's sources understand.
 
-    The events of a linked source name their predecessors. Those of a monotonic source leave numbers
-    out.
+    Messages of a linked source name the one before. Those of a monotonic source leave numbers out.
 
     Args:
-        topology: the topology that receives them.
-        events: events of each stream.
-        streams: streams of each source.
+        topology: whose sources the messages are for.
+        events: how many messages a seed makes.
+        streams: how many streams they belong to.
+
+    Returns:
+        A function: seed → messages, for `Simulator(messages=…)`.
 
     Raises:
         ValueError: an inspector does not say what a body looks like.

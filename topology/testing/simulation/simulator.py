@@ -26,18 +26,18 @@ TRACE_LINES = 60
 
 @dataclass(slots=True)
 class Report:
-    """What runs of the simulator did.
+    """What runs did.
 
     Attributes:
-        seeds: the number of schedules.
-        messages: messages that arrived; a repeated one counts twice.
-        handled: events that handlers handled, over all views.
-        failed: events that handlers failed for, over all views.
-        actions: what the schedules did to workers, partitions, clocks and disks.
+        seeds: schedules that were run.
+        messages: messages that arrived; one that arrived twice counts twice.
+        handled: events that handlers got through, over all views.
+        failed: events that failed in their handlers, over all views.
+        actions: actions of the schedules: crashes, moves, arrivals and so on.
         steps: steps that partitions took.
-        seconds: how long the runs took.
-        crashed: step → how often a worker died there.
-        trace: (what, who, detail) of the last run.
+        seconds: wall-clock seconds that the runs took together.
+        crashed: name of a step → how often a worker died at it.
+        trace: (what, who, detail) of each action of the last run.
     """
 
     seeds: int = 0
@@ -81,7 +81,10 @@ class Report:
 class SimulationError(AssertionError):
     """A schedule broke a promise.
 
-    seed: replays it. wrong: what is wrong, in words. trace: (what, who, detail) of its actions.
+    Attributes:
+        seed: the seed that `replay` runs again.
+        wrong: what is wrong, a sentence each.
+        trace: (what, who, detail) of each action of the schedule.
     """
 
     def __init__(self, seed: int, wrong: list[str], trace: list[tuple[str, str, str]]) -> None:
@@ -104,23 +107,22 @@ class Simulator:
     """Runs a topology's engine against a fake log, clock, disks and assignment.
 
     Args:
-        topology: the topology to run.
-        messages: what producers send, in order, or a function that makes it from a seed.
-        guarantee: `"exactly_once"` or `"at_least_once"`.
-        workers: the number of processes.
-        partitions: the number of partitions of every input.
+        topology: what is run.
+        messages: what producers send, or a function that makes it from a seed.
+        guarantee: how units are committed.
+        workers: how many processes there are.
+        partitions: of every input topic.
         batch: the most records of a fetch.
         drain: the most events that a step releases out of buffers; None for the engine's limit.
-        delivery: how often messages are late, repeated or lost.
-        zombies: whether workers may go on with partitions that are no longer theirs. Only a
-            transaction can fence them, so by default at least once has none.
-        runner: the protocol of a partition; another one shows that a mistake in it would be found.
-        halts: whether operators halt and resume views. Exactly once only, without redelivery and
-            rebuilds.
-        memory: bytes for the waiting events of a partition; None for the engine's limit, 0 for rows
-            only.
-        redrives: whether operators put dead events back. Exactly once only, for messages that come
-            once.
+        delivery: how often messages are late, twice or lost.
+        zombies: whether workers may go on with partitions that are others' by now. Only a
+            transaction can fence them off, so at least once has none unless asked for.
+        runner: a partition's runner; another one shows that a mistake in it would be found.
+        halts: whether operators halt and resume views meanwhile.
+        memory: bytes for events that wait in a partition; None for the engine's limit. With 0 they
+            are rows only.
+        redrives: whether operators put dead events back; exactly once only, and of messages that
+            come once.
     """
 
     def __init__(
