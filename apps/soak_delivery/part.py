@@ -30,8 +30,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
+from stores.inbox.consumer import NAP, run_consumer
 from stores.inbox.inbox import Inbox
-from stores.inbox.work import NAP, work
 from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.log import TwoPhaseError
@@ -136,7 +136,7 @@ def consume(url: str, inbox_url: str, batch: int, stopped: Event) -> None:
     """Deliver until it is told to stop."""
     inbox = Inbox(open_engine(inbox_url), INBOX, backoff=0.2, attempts=20)
     if url == inbox_url:
-        work(inbox, handle, stopped, batch=batch)
+        run_consumer(inbox, handle, stopped, batch=batch)
         return
     # The warehouse decides: what is processed is there before the stream's next message is free.
     coordinator = Coordinator(open_engine(url), {INBOX: inbox.engine})

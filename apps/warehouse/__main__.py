@@ -21,16 +21,16 @@ from threading import Event, Thread
 
 from sqlalchemy import Connection
 
-from sequitur.cli.arguments import Parser
-from sequitur.cli.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.inbox.server import serve
 from sequitur.local.ports import HOST, free_port
 from sequitur.relay.http_link import HttpLink
 from sequitur.relay.relay import Relay
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
+from stores.inbox.consumer import run_consumer
 from stores.inbox.inbox import Inbox
-from stores.inbox.work import work
 from stores.locks.lease import Lease
 from stores.message import Message
 from warehouse import stock
@@ -91,7 +91,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
     link = HttpLink("orders", f"http://{HOST}:{port}", token)
     lease = Lease(orders.engine, "relay orders", f"{os.getpid()}")
     relay = asyncio.create_task(Relay(orders.engine, orders.log, link, lease).run(stopped))
-    consumer = Thread(target=work, args=(inbox, handle, ended))
+    consumer = Thread(target=run_consumer, args=(inbox, handle, ended))
     consumer.start()
     try:
         undone = await asyncio.to_thread(trade, orders, number, chance)
@@ -112,7 +112,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m warehouse",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -35,7 +35,7 @@ def make(engine: Engine) -> None:
 
 
 def handle(connection: Connection, message: Message) -> None:
-    """Reserve what an order is for; `handle` of `stores.inbox.work.work`.
+    """Reserve what an order is for; `handle` of `stores.inbox.consumer.run_consumer`.
 
     It counts what it is told of each order, so that a message too many or too few would show.
     """

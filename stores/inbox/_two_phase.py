@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.inbox.delivery import Delivery
+from stores.inbox.delivery_queue import Delivery
 from stores.inbox.inbox import Inbox, counts
 from stores.inbox.message import InboxError
 from stores.message import Message
@@ -47,11 +47,11 @@ def two_phase_delivery(
         try:
             with coordinator.transaction() as connections:
                 mine = connections[at]
-                taken = inbox.delivering.take(mine, 1, 1)
+                taken = inbox.queue.take(mine, 1, 1)
                 if taken is not None and taken.messages:
                     yield taken.messages[0], connections
                 if taken is not None:
-                    inbox.delivering.settle(mine, taken)
+                    inbox.queue.settle(mine, taken)
         except Exception as error:
             if taken is not None and taken.messages:
                 _note(inbox, taken, error)
@@ -66,14 +66,14 @@ def _note(inbox: Inbox, taken: Delivery, error: Exception) -> None:
     if isinstance(error, TwoPhaseError) or not counts(error):
         return
     with suppress(SQLAlchemyError), inbox.engine.begin() as connection:
-        inbox.delivering.failed(connection, taken, f"{type(error).__name__}: {error}")
+        inbox.queue.failed(connection, taken, f"{type(error).__name__}: {error}")
 
 
 def _is_due(inbox: Inbox) -> bool:
     """A look that locks nothing, before databases are put to the trouble."""
     with inbox.engine.connect() as connection:
-        inbox.mend(connection)
-        return inbox.delivering.is_due(connection)
+        inbox.recover(connection)
+        return inbox.queue.is_due(connection)
 
 
 def _place(inbox: Inbox, coordinator: Coordinator) -> int:

@@ -24,7 +24,7 @@ async def adelivery(inbox: Inbox, connection: AsyncConnection) -> AsyncIterator[
                 "the transaction of a delivery was ended within its block; leave commit and "
                 "rollback to the delivery, and raise an exception to have it rolled back"
             )
-        await connection.run_sync(inbox.delivering.settle, found)
+        await connection.run_sync(inbox.queue.settle, found)
         await connection.run_sync(lambda _: transaction.commit())
     except Exception as error:
         failure = error

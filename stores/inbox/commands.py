@@ -8,13 +8,13 @@ from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury, dead_counts
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Gap, InboxError, Parked, shown
+from stores.inbox.message import Gap, InboxError, ParkedStream, shown
 from stores.inbox.tables import DELIVERIES, MESSAGES, STREAMS
 from topology.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class InboxCounts:
     """streams: known. messages: in the inbox, of which `behind_gaps` cannot be delivered yet.
 
     dead: what was no message, and what streams went on without; `dead_removed` of it is kept no
@@ -29,7 +29,7 @@ class Counts:
     dead_removed: int = 0
 
 
-def counts(inbox: Inbox) -> Counts:
+def counts(inbox: Inbox) -> InboxCounts:
     """How much there is."""
     columns = STREAMS.c
     mine = columns.cursor == inbox.name
@@ -43,7 +43,7 @@ def counts(inbox: Inbox) -> Counts:
     )
     with inbox.engine.connect() as connection:
         known, behind, parked = connection.execute(streams).one()
-        return Counts(
+        return InboxCounts(
             known,
             connection.execute(messages).scalar_one(),
             int(behind),
@@ -81,7 +81,7 @@ def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
         ]
 
 
-def parked(inbox: Inbox, limit: int = 100) -> list[Parked]:
+def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
     """The streams that were set aside, by id."""
     columns = STREAMS.c
     found = (
@@ -96,7 +96,7 @@ def parked(inbox: Inbox, limit: int = 100) -> list[Parked]:
         .limit(limit)
     )
     with inbox.engine.connect() as connection:
-        return [Parked(*row) for row in connection.execute(found)]
+        return [ParkedStream(*row) for row in connection.execute(found)]
 
 
 def redrive(inbox: Inbox, topic: str, stream: str) -> None:
@@ -129,7 +129,7 @@ def unpark(inbox: Inbox, topic: str, stream: str) -> int:
             "kind": None if kind is None else shown(str(kind)),
             "content": _bytes(content),
         }
-        bury(connection, inbox.name, [line], inbox.receiving.keep)
+        bury(connection, inbox.name, [line], inbox.receiver.keep)
         connection.execute(
             delete(MESSAGES).where(
                 columns.stream_id == of, columns.epoch == epoch, columns.sequence == sequence

@@ -22,19 +22,19 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.db.urls import said
-from stores.inbox.delivery import Delivering, Delivery
-from stores.inbox.message import InboxError, Received
+from stores.inbox.delivery_queue import Delivery, DeliveryQueue
+from stores.inbox.message import InboxError, ReceiveResult
 from stores.inbox.order import Order
-from stores.inbox.receive import Receiving
-from stores.inbox.rows import Partition, Read
+from stores.inbox.receiver import Receiver
+from stores.inbox.rows import Partition, ReadRange
 from stores.inbox.tables import OFFSETS, make
 from stores.message import Message
 
-__all__ = ["Inbox", "InboxError", "Message", "Read", "Received"]
+__all__ = ["Inbox", "InboxError", "Message", "ReadRange", "ReceiveResult"]
 
 LOOKS = 100
 """How often to look again where what was found was void."""
-MEND = 1.0
+RECOVER_SECONDS = 1.0
 """Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
 
@@ -73,9 +73,9 @@ class Inbox:
         self.engine = engine
         self.name = name
         self.order = order
-        self.receiving = Receiving(name, order, max_gap)
-        self.delivering = Delivering(name, attempts, backoff)
-        self._mended = -MEND
+        self.receiver = Receiver(name, order, max_gap)
+        self.queue = DeliveryQueue(name, attempts, backoff)
+        self._recovered = -RECOVER_SECONDS
         self._careful = 0
         """Messages to be delivered one by one, since one among them fails."""
         with engine.begin() as connection:
@@ -85,9 +85,9 @@ class Inbox:
         self,
         messages: Iterable[Message],
         *,
-        read: Mapping[Partition, Read] | None = None,
+        read: Mapping[Partition, ReadRange] | None = None,
         malformed: Sequence[tuple[str, bytes | None]] = (),
-    ) -> Received:
+    ) -> ReceiveResult:
         """Take messages in, in one transaction, in whatever order they come and however often.
 
         When it returns they are durable: acknowledge all but the refused ones. read: from where to
@@ -100,20 +100,20 @@ class Inbox:
         given = list(messages)
         try:
             with self.engine.begin() as connection:
-                return self.receiving.receive(connection, given, read, malformed)
+                return self.receiver.receive(connection, given, read, malformed)
         except (SQLAlchemyError, *OF_DATA) as error:
             if not is_of_data(error) or not (unfit := self._unfit(given)):
                 raise
         good = [message for message in given if id(message) not in unfit]
         bad = [unfit[id(message)] for message in given if id(message) in unfit]
         with self.engine.begin() as connection:
-            return self.receiving.receive(connection, good, read, [*malformed, *bad])
+            return self.receiver.receive(connection, good, read, [*malformed, *bad])
 
     def _unfit(self, messages: list[Message]) -> dict[int, tuple[str, bytes | None]]:
         """Those that the database does not take, by trying: id → (reason, content)."""
         try:
             with self.engine.connect() as connection, connection.begin() as trial:
-                self.receiving.receive(connection, messages)
+                self.receiver.receive(connection, messages)
                 trial.rollback()
             return {}
         except (SQLAlchemyError, *OF_DATA) as error:
@@ -170,7 +170,7 @@ class Inbox:
                     "the transaction of a delivery was ended within its block; leave commit and "
                     "rollback to the delivery, and raise an exception to have it rolled back"
                 )
-            self.delivering.settle(connection, delivery)
+            self.queue.settle(connection, delivery)
             transaction.commit()
         except Exception as error:
             self.failed(connection, delivery, error)
@@ -188,15 +188,15 @@ class Inbox:
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
-        self.mend(connection)
+        self.recover(connection)
         for _ in range(LOOKS):
             transaction = connection.begin()
             try:
-                found = self.delivering.take(connection, limit, streams)
+                found = self.queue.take(connection, limit, streams)
                 if found is not None and found.messages:
                     return transaction, found
                 if found is not None:
-                    self.delivering.settle(connection, found)
+                    self.queue.settle(connection, found)
                 transaction.commit()
             except BaseException:
                 with suppress(SQLAlchemyError):
@@ -206,13 +206,13 @@ class Inbox:
                 break
         return None, None
 
-    def mend(self, connection: Connection) -> None:
-        """See now and then whether the database's clock was set back; see `Delivering.mend`."""
+    def recover(self, connection: Connection) -> None:
+        """Check now and then whether the database's clock was set back; see `DeliveryQueue`."""
         now = time.monotonic()
-        if now - self._mended >= MEND:
-            self._mended = now
+        if now - self._recovered >= RECOVER_SECONDS:
+            self._recovered = now
             with connection.begin():
-                self.delivering.mend(connection)
+                self.queue.recover(connection)
 
     def failed(
         self,
@@ -233,7 +233,7 @@ class Inbox:
             return
         # Where the database is away it cannot be noted, and nothing is lost by that.
         with suppress(SQLAlchemyError), connection.begin():
-            self.delivering.failed(connection, delivery, f"{type(error).__name__}: {error}")
+            self.queue.failed(connection, delivery, f"{type(error).__name__}: {error}")
 
 
 def counts(error: Exception) -> bool:

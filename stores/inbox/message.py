@@ -16,7 +16,7 @@ class InboxError(RuntimeError):
 
 
 @dataclass(slots=True)
-class Received:
+class ReceiveResult:
     """What became of messages that were received; all but the refused ones are acknowledged by it.
 
     stored: are in the inbox now. duplicates: were received before. conflicts: of them, those that
@@ -44,7 +44,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedStream:
     """A stream that was set aside: the message at its head failed `attempts` times.
 
     messages: how many wait in it, the failed one included.

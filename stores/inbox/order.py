@@ -26,7 +26,7 @@ Stored = Callable[[str, int, int], Iterable[tuple[int, bytes]]]
 """(stream, first, last) → (sequence, content) of the messages that wait in the database."""
 
 
-class At(NamedTuple):
+class StreamPosition(NamedTuple):
     """How far a stream is: `waiting` messages wait behind a gap since `since` (ms)."""
 
     epoch: int
@@ -36,14 +36,14 @@ class At(NamedTuple):
 
 
 @dataclass(slots=True)
-class Taken:
+class OrderResult:
     """What became of messages. new: to be stored. changed: streams → how far they are now.
 
     ready: streams that have more to deliver.
     """
 
     new: list[Message] = field(default_factory=list)
-    changed: dict[str, At] = field(default_factory=dict)
+    changed: dict[str, StreamPosition] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     duplicates: int = 0
     conflicts: int = 0
@@ -53,7 +53,7 @@ class Taken:
 class _State:
     """What the sequencer reads of streams."""
 
-    at: Mapping[str, At]
+    at: Mapping[str, StreamPosition]
     stored: Stored
 
     def progress(self, stream: str) -> int | Progress:
@@ -68,10 +68,10 @@ class _State:
 
 
 def take_contiguous(
-    messages: Iterable[Message], at: Mapping[str, At], stored: Stored, now: int
-) -> Taken:
+    messages: Iterable[Message], at: Mapping[str, StreamPosition], stored: Stored, now: int
+) -> OrderResult:
     """Take in messages of one topic; at: how far each of their streams is, from 0 on."""
-    found = Taken()
+    found = OrderResult()
     events = [_event(message, now) for message in messages]
     result = step(_CONTIGUOUS, _State(at, stored), Timers(), events)
     new = {id(event): event for event in (*result.buffered, *result.ready)}
@@ -80,24 +80,24 @@ def take_contiguous(
     for stream, progress in result.changed.items():
         last = last_of(progress)
         if isinstance(progress, Progress) and progress.waiting:
-            found.changed[stream] = At(0, last, progress.waiting, progress.since)
+            found.changed[stream] = StreamPosition(0, last, progress.waiting, progress.since)
         else:
-            found.changed[stream] = At(0, last)
+            found.changed[stream] = StreamPosition(0, last)
     found.ready = {event.stream for event in result.ready}
     found.duplicates = result.duplicates
     found.conflicts = len(result.conflicts)
     return found
 
 
-def take_monotonic(messages: Iterable[Message], at: Mapping[str, At]) -> Taken:
+def take_monotonic(messages: Iterable[Message], at: Mapping[str, StreamPosition]) -> OrderResult:
     """Take in messages of one topic that come in order, of which some come again."""
-    found = Taken()
+    found = OrderResult()
     for message in messages:
         last = found.changed.get(message.stream) or at[message.stream]
         if (message.epoch, message.sequence) <= (last.epoch, last.received):
             found.duplicates += 1
             continue
-        found.changed[message.stream] = At(message.epoch, message.sequence)
+        found.changed[message.stream] = StreamPosition(message.epoch, message.sequence)
         found.ready.add(message.stream)
         found.new.append(message)
     return found

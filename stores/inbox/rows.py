@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from stores.db.dialect import insert
-from stores.inbox.order import At
+from stores.inbox.order import StreamPosition
 from stores.inbox.tables import DELIVERIES, MESSAGES, OFFSETS, STREAMS
 from stores.message import Message
 
@@ -31,7 +31,7 @@ Planning = tuple[str, str]
 """PostgreSQL's settings enable_seqscan and enable_bitmapscan."""
 
 
-class Read(NamedTuple):
+class ReadRange(NamedTuple):
     """Up to where a partition of a topic was read: from `first` up to `end`, the next offset."""
 
     first: int
@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 def move_offsets(
-    connection: Connection, inbox: str, read: Mapping[Partition, Read]
+    connection: Connection, inbox: str, read: Mapping[Partition, ReadRange]
 ) -> list[Partition]:
     """Move offsets on from where they are; returns the partitions that are elsewhere.
 
@@ -71,17 +71,17 @@ def plan_by_index(connection: Connection) -> None:
 
 def lock_streams(
     connection: Connection, inbox: str, keys: Sequence[Key]
-) -> dict[Key, tuple[int, At]]:
+) -> dict[Key, tuple[int, StreamPosition]]:
     """Topic and stream → id and how far it is; locked until the transaction ends.
 
     Always in the order of the ids, so that two who receive do not wait for each other. Where some
     are not there none is locked, and not all are returned: who makes lines must not hold any yet.
     """
-    found: dict[Key, tuple[int, At]] = {}
+    found: dict[Key, tuple[int, StreamPosition]] = {}
     if _has_arrays(connection):
         values = {"cursor": inbox, "number": len(keys), **_columns(("topics", "streams"), keys)}
         for topic, stream, of, *at in connection.execute(_LOCK, values):
-            found[topic, stream] = of, At(*at)
+            found[topic, stream] = of, StreamPosition(*at)
         return found
     topics: dict[str, list[str]] = {}
     for topic, stream in keys:
@@ -90,7 +90,7 @@ def lock_streams(
         for first in range(0, len(streams), KEYS):
             some = {"cursor": inbox, "topic": topic, "streams": streams[first : first + KEYS]}
             for stream, of, *at in connection.execute(_LOOK, some):
-                found[topic, stream] = of, At(*at)
+                found[topic, stream] = of, StreamPosition(*at)
     return found
 
 
@@ -112,7 +112,9 @@ def make_streams(connection: Connection, inbox: str, keys: Sequence[Key], last: 
 
 
 def put(
-    connection: Connection, rows: list[tuple[int, Message]], moved: list[tuple[int, At, bool]]
+    connection: Connection,
+    rows: list[tuple[int, Message]],
+    moved: list[tuple[int, StreamPosition, bool]],
 ) -> None:
     """Insert messages under the ids of their streams, and save how far streams are.
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from stores.db.urls import without_password
-from stores.locks.held import SECONDS, Implausible, Lines
+from stores.locks.claim_store import SECONDS, ClaimStore, ImplausibleClaim
 from stores.sinks import StoreError, is_own, needs_spark
 
 WAIT = SECONDS / 2
@@ -54,7 +54,7 @@ class Claim:
     def _take(self) -> dict[str, str]:
         try:
             return self._lines.take(self.names, self.owner, self._seconds)
-        except Implausible as error:
+        except ImplausibleClaim as error:
             # Who is alive renews it, by the clock as it is now.
             time.sleep(WAIT)
             return self._lines.take(self.names, self.owner, self._seconds, error.held)
@@ -92,16 +92,16 @@ class Claim:
                     return
 
 
-def _lines(url: str) -> Lines:
+def _lines(url: str) -> ClaimStore:
     if is_own(url):
         raise StoreError(
             f"read store {without_password(url)!r}: a rebuild notes in the store who works on "
             "what, which it cannot do in a store of your own; rebuild into one of Sequitur's"
         )
     if needs_spark(url):
-        from stores.locks.file_claim import FileLines
+        from stores.locks.file_claim import FileClaimStore
 
-        return FileLines(url)
-    from stores.locks.sql_claim import SqlLines
+        return FileClaimStore(url)
+    from stores.locks.sql_claim import SqlClaimStore
 
-    return SqlLines(url)
+    return SqlClaimStore(url)

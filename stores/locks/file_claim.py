@@ -13,7 +13,7 @@ import orjson
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from stores.locks.held import Held, taken_over
+from stores.locks.claim_store import HeldClaim, taken_over
 from stores.sinks import StoreError, delta_folder
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.numbered_files import NumberedFiles, VersionConflict
@@ -23,11 +23,11 @@ ATTEMPTS = 50
 """To write the next file while others do, too."""
 
 T = TypeVar("T")
-Claims = dict[str, Held]
+Claims = dict[str, HeldClaim]
 
 
-class FileLines:
-    """See `Lines`; the time is this machine's, so those of several machines have to agree."""
+class FileClaimStore:
+    """See `ClaimStore`; the time is this machine's, so those of several machines have to agree."""
 
     def __init__(self, url: str) -> None:
         self._folder = delta_folder(url)
@@ -38,36 +38,38 @@ class FileLines:
             self._files = NumberedFiles(HadoopFiles(spark, self._folder), FOLDER)
 
     def take(
-        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[HeldClaim] = ()
     ) -> dict[str, str]:
-        """See `Lines.take`."""
+        """See `ClaimStore.take`."""
 
         def change(claims: Claims) -> dict[str, str]:
             now = _now()
             left = taken_over(names, claims, now, void)
             until = now + round(seconds * 1000)
-            claims.update({name: Held(owner, until, left.get(name, "")) for name in names})
+            claims.update({name: HeldClaim(owner, until, left.get(name, "")) for name in names})
             return left
 
         return self._change(change)
 
     def renew(self, names: Sequence[str], owner: str, seconds: float) -> bool:
-        """See `Lines.renew`."""
+        """See `ClaimStore.renew`."""
         until = _now() + round(seconds * 1000)
         return self._set(names, owner, lambda held: held._replace(until=until)) == len(names)
 
     def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
-        """See `Lines.note`."""
+        """See `ClaimStore.note`."""
         self._set(names, owner, lambda held: held._replace(shadow=shadow))
 
     def release(self, names: Sequence[str], owner: str) -> None:
-        """See `Lines.release`."""
+        """See `ClaimStore.release`."""
         self._set(names, owner, lambda held: held._replace(until=0))
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _set(self, names: Sequence[str], owner: str, changed: Callable[[Held], Held]) -> int:
+    def _set(
+        self, names: Sequence[str], owner: str, changed: Callable[[HeldClaim], HeldClaim]
+    ) -> int:
         """Change the lines that are the owner's. Returns how many."""
 
         def change(claims: Claims) -> int:
@@ -84,7 +86,7 @@ class FileLines:
                 claims: Claims = {}
                 if last >= 0:
                     found = orjson.loads(self._files.content(last))
-                    claims = {name: Held(*held) for name, held in found.items()}
+                    claims = {name: HeldClaim(*held) for name, held in found.items()}
                 done = change(claims)
                 kept = {n: list(held) for n, held in claims.items() if held.until or held.shadow}
                 try:

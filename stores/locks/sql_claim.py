@@ -20,7 +20,7 @@ from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from stores.db.urls import UrlError, said, without_password
-from stores.locks.held import Held, taken_over
+from stores.locks.claim_store import HeldClaim, taken_over
 from stores.sinks import StoreError
 
 CLAIMS = Table(
@@ -34,8 +34,8 @@ CLAIMS = Table(
 _MAKING = 0x5E91A1  # any number that nobody else uses for a lock
 
 
-class SqlLines:
-    """See `Lines`; the time is the database's, where it has a clock of its own."""
+class SqlClaimStore:
+    """See `ClaimStore`; the time is the database's, where it has a clock of its own."""
 
     def __init__(self, url: str) -> None:
         self._shown = without_password(url)
@@ -46,9 +46,9 @@ class SqlLines:
             raise StoreError(f"read store: {error}") from None
 
     def take(
-        self, names: Sequence[str], owner: str, seconds: float, void: Collection[Held] = ()
+        self, names: Sequence[str], owner: str, seconds: float, void: Collection[HeldClaim] = ()
     ) -> dict[str, str]:
-        """See `Lines.take`."""
+        """See `ClaimStore.take`."""
         with self._transaction() as connection:
             if connection.dialect.name == "postgresql":
                 lock = text("SELECT pg_advisory_xact_lock(:number)")
@@ -57,7 +57,7 @@ class SqlLines:
             now = connection.execute(select(Now())).scalar_one()
             asked = CLAIMS.c.name.in_(names)
             found = connection.execute(select(CLAIMS).where(asked)).all()
-            left = taken_over(names, {name: Held(*held) for name, *held in found}, now, void)
+            left = taken_over(names, {name: HeldClaim(*held) for name, *held in found}, now, void)
             connection.execute(CLAIMS.delete().where(asked))
             until = now + round(seconds * 1000)
             rows = [
@@ -67,18 +67,18 @@ class SqlLines:
         return left
 
     def renew(self, names: Sequence[str], owner: str, seconds: float) -> bool:
-        """See `Lines.renew`."""
+        """See `ClaimStore.renew`."""
         with self._transaction() as connection:
             until = connection.execute(select(Now())).scalar_one() + round(seconds * 1000)
             return _set(connection, names, owner, until=until) == len(names)
 
     def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
-        """See `Lines.note`."""
+        """See `ClaimStore.note`."""
         with self._transaction() as connection:
             _set(connection, names, owner, side=shadow)
 
     def release(self, names: Sequence[str], owner: str) -> None:
-        """See `Lines.release`."""
+        """See `ClaimStore.release`."""
         with self._transaction() as connection:
             _set(connection, names, owner, until=0)
 

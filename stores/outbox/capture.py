@@ -17,7 +17,7 @@ from sqlalchemy import Connection, TwoPhaseTransaction
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session, scoped_session
 
-from stores.outbox.append import Appending
+from stores.outbox.append_statements import AppendStatements
 from stores.outbox.connection import Producer, producer
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, StreamId, checked
@@ -113,9 +113,9 @@ class Outbox:
         if two_phase and self.notify:
             # PostgreSQL does not prepare a transaction that notifies, so that comes afterwards.
             connection = cast(Connection, producer.connection)
-            after_commit(connection, appending.ring, appending.ring_values)
+            after_commit(connection, appending.notify, appending.notify_values)
         return sequences
 
-    def _new_appending(self, dialect: str, rings: bool) -> Appending:
+    def _new_appending(self, dialect: str, notifies: bool) -> AppendStatements:
         tables = MessageTables(self.log.name, self.log.schema, dialect)
-        return Appending(tables, dialect, rings=rings)
+        return AppendStatements(tables, dialect, notifies=notifies)

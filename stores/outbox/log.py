@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Engine, Row
 
 from stores.db.statement import Statement
 from stores.message import Message
-from stores.outbox.append import MANY, Appending, Run
+from stores.outbox.append_statements import MANY, AppendStatements, Run
 from stores.outbox.message import MAX_CONTENT, START, Draft, Page, Position, StreamId, checked
-from stores.outbox.ranges import Known, classify
-from stores.outbox.read import Reading
+from stores.outbox.ranges import SequenceRange, classify
+from stores.outbox.read_statements import ReadStatements
 from stores.outbox.tables import MessageTables
-from stores.outbox.tombstones import Voids
+from stores.outbox.tombstones import Tombstones
 from topology.model.printable import printable
 
 MAX_RANGE = 100_000
@@ -128,8 +128,8 @@ class MessageLog:
 
     def known(
         self, connection: Connection, topic: str, stream: str, first: int, last: int
-    ) -> list[Known]:
-        """What is known of the sequences from `first` to `last`; see `Known`. Raises ValueError."""
+    ) -> list[SequenceRange]:
+        """What became of the sequences from `first` to `last`. Raises ValueError."""
         if not 1 <= first <= last < first + MAX_RANGE:
             raise ValueError(f"sequences {first} to {last}: ask for 1 to {MAX_RANGE}, from 1 on")
         voids = self._of(connection).voids
@@ -167,9 +167,9 @@ class _Parts:
 
     def __init__(self, tables: MessageTables, dialect: str) -> None:
         self.tables = tables
-        self.appending = Appending(tables, dialect, rings=False)
-        self.reading = Reading(tables, dialect)
-        self.voids = Voids(tables, dialect)
+        self.appending = AppendStatements(tables, dialect, notifies=False)
+        self.reading = ReadStatements(tables, dialect)
+        self.voids = Tombstones(tables, dialect)
         ids = "ANY (CAST(:ids AS bigint[]))"
         if dialect == "sqlite":
             ids = "(SELECT value FROM json_each(:ids))"

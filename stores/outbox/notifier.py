@@ -1,4 +1,4 @@
-"""The bell: it wakes the reader of a log that has nothing to read.
+"""The notifier wakes the reader of a log that has nothing to read.
 
 In PostgreSQL a NOTIFY makes the commits of all that notify wait for one another, so producers do it
 only while the reader sleeps. A reader that is about to sleep takes an advisory lock; a producer
@@ -14,15 +14,15 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from stores.outbox.append import bell
+from stores.outbox.append_statements import notification
 from stores.outbox.log import MessageLog
 from stores.outbox.tables import MessageTables
 
 NAP = 0.01
-"""Seconds between looks, where nobody rings."""
+"""Seconds between looks, where nobody notifies."""
 
 
-class Bell:
+class Notifier:
     """Wakes the one reader of `log`. Used by one thread at a time; it has a connection of its own.
 
     When that breaks, or another reader sleeps already, waits are short and end by themselves.
@@ -33,13 +33,13 @@ class Bell:
         self._connection: Connection | None = None
         self._postgres = engine.dialect.name == "postgresql"
         tables = MessageTables(log.name, log.schema, engine.dialect.name)
-        self._bell = bell(tables)
+        self._notification = notification(tables)
         self._changes: int | None = None
 
     def wait(self, seconds: float, idle: Callable[[], bool]) -> None:
         """Sleep until there may be something to read, at most `seconds`.
 
-        idle: looks whether there is nothing to read; called once, when producers ring from then on.
+        idle: looks whether there is nothing to read; called once, when producers notify.
         """
         try:
             self._wait(time.monotonic() + seconds, idle)
@@ -59,7 +59,7 @@ class Bell:
         if not self._postgres:
             self._watch(connection, deadline, idle)
             return
-        if not self._ask(connection, "SELECT pg_try_advisory_lock(:bell)"):
+        if not self._ask(connection, "SELECT pg_try_advisory_lock(:lock)"):
             time.sleep(max(0.0, min(deadline - time.monotonic(), NAP)))
             return
         try:
@@ -71,18 +71,18 @@ class Bell:
                 for _ in driver.notifies(timeout=left, stop_after=1):
                     pass
         finally:
-            self._ask(connection, "SELECT pg_advisory_unlock(:bell)")
+            self._ask(connection, "SELECT pg_advisory_unlock(:lock)")
 
     def _open(self) -> Connection:
         if self._connection is None:
             connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             if self._postgres:
-                connection.execute(text(f'LISTEN "{self._bell["channel"]}"'))
+                connection.execute(text(f'LISTEN "{self._notification["channel"]}"'))
             self._connection = connection
         return self._connection
 
     def _ask(self, connection: Connection, sql: str) -> bool:
-        return bool(connection.execute(text(sql), {"bell": self._bell["bell"]}).scalar())
+        return bool(connection.execute(text(sql), {"lock": self._notification["lock"]}).scalar())
 
     def _watch(self, connection: Connection, deadline: float, idle: Callable[[], bool]) -> None:
         counter = text("PRAGMA data_version")

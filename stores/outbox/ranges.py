@@ -11,7 +11,7 @@ Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SequenceRange:
     """What is known of the sequences from `first` to `last`, both included.
 
     kept: the log has them, they can be sent again. void: declared so, they never come; this is the
@@ -26,7 +26,7 @@ class Known:
 
 def classify(
     first: int, last: int, assigned: int, kept: Iterable[Range], void: Iterable[Range]
-) -> list[Known]:
+) -> list[SequenceRange]:
     """Divide the sequences from `first` to `last`.
 
     assigned: the stream's last sequence. kept, void: ranges; where they overlap it is void.
@@ -34,7 +34,7 @@ def classify(
     kept, void = _merged(kept), _merged(void)
     edges = {first, assigned + 1, *(edge for a, b in (*kept, *void) for edge in (a, b + 1))}
     starts = sorted(edge for edge in edges if first <= edge <= last)
-    known: list[Known] = []
+    known: list[SequenceRange] = []
     for start, end in zip(starts, [*(edge - 1 for edge in starts[1:]), last], strict=True):
         state: State = "gone"
         if start > assigned:
@@ -44,9 +44,9 @@ def classify(
         elif _has(kept, start):
             state = "kept"
         if known and known[-1].state == state:
-            known[-1] = Known(known[-1].first, end, state)
+            known[-1] = SequenceRange(known[-1].first, end, state)
         else:
-            known.append(Known(start, end, state))
+            known.append(SequenceRange(start, end, state))
     return known
 
 

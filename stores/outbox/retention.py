@@ -9,7 +9,7 @@ from itertools import accumulate
 from sqlalchemy import Connection, Engine, select, text
 
 from stores.db.clock import Now
-from stores.db.steady_time import Steady
+from stores.db.steady_clock import SteadyClock
 from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import read_row
@@ -42,7 +42,7 @@ _IDS = {
 }
 
 
-class Kept:
+class RetentionStore:
     """What is kept of `log`, in the database of `engine`, for `seconds` each."""
 
     def __init__(self, engine: Engine, log: MessageLog, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Kept:
         }  # fmt: skip
         self._lists = dialect == "postgresql"
         self._milliseconds = round(seconds * 1000)
-        self._clock: Steady | None = None
+        self._clock: SteadyClock | None = None
 
     def make(self, connection: Connection) -> None:
         """Make the table; nobody else may be doing so."""
@@ -86,7 +86,7 @@ class Kept:
         """Milliseconds, by the database's clock as it was at first, which may be set meanwhile."""
         if self._clock is None:
             begun = connection.execute(select(Now())).scalar_one() / 1000
-            self._clock = Steady(lambda: begun)
+            self._clock = SteadyClock(lambda: begun)
         return round(self._clock() * 1000)
 
     def expire(self, connection: Connection) -> int:

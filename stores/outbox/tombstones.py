@@ -24,7 +24,7 @@ DELETE FROM {messages}
 WHERE topic = :topic AND stream = :stream AND sequence BETWEEN :first AND :last"""
 
 
-class Voids:
+class Tombstones:
     """The statements of one log in one dialect; see the methods of `MessageLog`."""
 
     def __init__(self, tables: MessageTables, dialect: str) -> None:

@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, TwoPhaseTransaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.two_phase.after_commit import forget, run_after_commit
-from stores.two_phase.log import DecisionLog, Outcome, TwoPhaseError, apart
+from stores.two_phase.log import DecisionLog, Outcome, TwoPhaseError, separate_engine
 from stores.two_phase.prepared import gid, is_gone, prepare
 from stores.two_phase.recovery import Recovery, recover
 
@@ -86,7 +86,7 @@ class Coordinator:
         self._lock = Lock()
         self._ended: list[str] = []
         self._doubt = False
-        self._begun: dict[str, TwoPhase] = {}
+        self._begun: dict[str, RunningTransaction] = {}
         self._watcher: Thread | None = None
         self._closed = Event()
         self.recover()
@@ -99,7 +99,7 @@ class Coordinator:
         raises. Do not end the transactions of the connections yourself. Raises OutcomeUnknown,
         TwoPhaseError, and what the databases raise; but for the first, nothing is committed then.
         """
-        running = TwoPhase(self, names or tuple(self.participants))
+        running = RunningTransaction(self, names or tuple(self.participants))
         try:
             yield running.connections
         except BaseException:
@@ -120,7 +120,7 @@ class Coordinator:
 
     def _recover(self, age: float) -> Recovery:
         # Connections of its own: those of the engines may all be waiting for what is in doubt.
-        engines = {name: apart(engine) for name, engine in self.participants.items()}
+        engines = {name: separate_engine(engine) for name, engine in self.participants.items()}
         try:
             found = recover(self.decisions, engines, age=age, undecided=self._undecided)
         finally:
@@ -148,13 +148,13 @@ class Coordinator:
         if ended:
             self.decisions.forget(ended)
 
-    def began(self, running: "TwoPhase") -> None:
+    def began(self, running: "RunningTransaction") -> None:
         """Note that a transaction's line is written, and that it may be decided."""
         with self._lock:
             self._begun[running.id] = running
             self._watch()
 
-    def deciding(self, running: "TwoPhase") -> None:
+    def deciding(self, running: "RunningTransaction") -> None:
         """Note that a transaction is about to be decided."""
         with self._lock:
             self._begun.pop(running.id, None)
@@ -203,7 +203,7 @@ class Coordinator:
                 self._ended += ended
 
 
-class TwoPhase:
+class RunningTransaction:
     """A transaction that has begun in all its databases; see `Coordinator.transaction`."""
 
     def __init__(self, coordinator: Coordinator, names: tuple[str, ...]) -> None:

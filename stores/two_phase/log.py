@@ -75,7 +75,7 @@ class TwoPhaseError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Decision:
     """That a transaction is committed. begun_at: seconds since 1970, by its owner's clock."""
 
     transaction: str
@@ -83,7 +83,7 @@ class Line:
     begun_at: float
 
 
-def apart(engine: Engine) -> Engine:
+def separate_engine(engine: Engine) -> Engine:
     """An engine for the same database, with connections of its own."""
     return Engine(engine.pool.recreate(), engine.dialect, engine.url)
 
@@ -191,7 +191,7 @@ class DecisionLog:
 
     @contextmanager
     def _alone(self) -> Iterator[Connection]:
-        own = apart(self.engine)
+        own = separate_engine(self.engine)
         try:
             with own.connect() as connection:
                 yield connection
@@ -201,7 +201,7 @@ class DecisionLog:
     @contextmanager
     def _impatient(self) -> Iterator[Any]:
         """A connection of sqlite3, which does not wait for long."""
-        own = apart(self.engine)
+        own = separate_engine(self.engine)
         raw = own.raw_connection()
         driver: Any = raw.driver_connection
         driver.execute(f"PRAGMA busy_timeout={BUSY}")
@@ -211,7 +211,7 @@ class DecisionLog:
             raw.close()
             own.dispose()
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[Decision]:
         """The lines of all transactions that are committed, and not deleted yet."""
         if self._sqlite:
             with self._impatient() as driver:
@@ -243,7 +243,7 @@ class DecisionLog:
         return True
 
 
-def _line(transaction: Any, names: Any, begun_at: Any) -> Line:
+def _line(transaction: Any, names: Any, begun_at: Any) -> Decision:
     """A line as it is stored; one that was damaged is of a participant that nobody has.
 
     So it is never taken for done with, and stays for an operator to look at.
@@ -253,4 +253,6 @@ def _line(transaction: Any, names: Any, begun_at: Any) -> Line:
     except (orjson.JSONDecodeError, TypeError):
         participants = [DAMAGED]
     good = isinstance(transaction, str) and isinstance(begun_at, float | int)
-    return Line(str(transaction), participants if good else [DAMAGED], begun_at if good else 0.0)
+    return Decision(
+        str(transaction), participants if good else [DAMAGED], begun_at if good else 0.0
+    )

@@ -20,12 +20,12 @@ _REMEDIES = {
     _NOT_NOW: "set max_prepared_transactions in its postgresql.conf to at least the number of "
     "transactions at a time, and restart it",
     _FULL: "raise max_prepared_transactions in its postgresql.conf, or see with "
-    "python -m sequitur.two_phase list what is in doubt",
+    "sequitur two-phase list what is in doubt",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedTransaction:
     """A prepared transaction of ours in a participant's database.
 
     log: the id of the decisions that it belongs to. at: seconds since 1970. age: seconds.
@@ -44,13 +44,15 @@ def gid(log: str, transaction: str, name: str) -> str:
     return f"sequitur:{log}:{transaction}:{name}"
 
 
-def prepared(participant: str, engine: Engine) -> list[Prepared]:
+def prepared(participant: str, engine: Engine) -> list[PreparedTransaction]:
     """Our prepared transactions in a participant's database, the oldest first."""
     with engine.connect() as connection:
         rows = connection.execute(_FIND).all()
     found = ((_GID.fullmatch(row[0]), row) for row in rows)
     return [
-        Prepared(participant, name, match["log"], match["transaction"], float(at), float(age))
+        PreparedTransaction(
+            participant, name, match["log"], match["transaction"], float(at), float(age)
+        )
         for match, (name, at, age) in found
         if match
     ]

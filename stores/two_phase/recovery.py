@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from stores.db.steady_time import steady
+from stores.db.steady_clock import steady
 from stores.two_phase.log import DecisionLog, Outcome
-from stores.two_phase.prepared import Prepared, end, prepared
+from stores.two_phase.prepared import PreparedTransaction, end, prepared
 
 KEEP = 86_400.0
 """Seconds that the outcome of a transaction which was resolved by recovery can be asked for."""
@@ -24,10 +24,10 @@ class Recovery:
     no participant needs them any more.
     """
 
-    committed: list[Prepared] = field(default_factory=list)
-    rolled_back: list[Prepared] = field(default_factory=list)
-    open: list[Prepared] = field(default_factory=list)
-    foreign: list[Prepared] = field(default_factory=list)
+    committed: list[PreparedTransaction] = field(default_factory=list)
+    rolled_back: list[PreparedTransaction] = field(default_factory=list)
+    open: list[PreparedTransaction] = field(default_factory=list)
+    foreign: list[PreparedTransaction] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
     forgotten: int = 0
 
@@ -83,7 +83,7 @@ def _resolve(
     recovery: Recovery,
     decisions: DecisionLog,
     engine: Engine,
-    found: list[Prepared],
+    found: list[PreparedTransaction],
     age: float,
     undecided: Undecided,
 ) -> set[str]:

@@ -1,4 +1,4 @@
-"""The stamp of a table on a server: which worker wrote it last, and its how-manieth write that was.
+"""The fencing token of a table on a server: which worker wrote it last, and which write that was.
 
 It is stored with the rows. Who reads or writes a table first compares it with the one that he left:
 another worker's means that the partition has moved, an older one of his own, or none, that the
@@ -13,7 +13,7 @@ from stores.view_state.table import TableError, TableFenced, TableUnavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class FencingToken:
     """worker: a number that each claim draws anew. writes: since that claim."""
 
     worker: str = field(default_factory=lambda: uuid4().hex)
@@ -22,12 +22,12 @@ class Stamp:
     def __str__(self) -> str:
         return f"{self.worker}:{self.writes}"
 
-    def next(self) -> "Stamp":
-        """The stamp of the next write."""
-        return Stamp(self.worker, self.writes + 1)
+    def next(self) -> "FencingToken":
+        """The token of the next write."""
+        return FencingToken(self.worker, self.writes + 1)
 
     def mismatch(self, table: str, found: str | None) -> TableError:
-        """What is wrong with a table that should have this stamp and has another one."""
+        """What is wrong with a table that should have this token and has another one."""
         if found is None or found.startswith(f"{self.worker}:"):
             return TableUnavailable(
                 f"the table {table} has lost its last writes: its server was killed, failed over "

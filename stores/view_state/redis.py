@@ -20,7 +20,7 @@ from redis.exceptions import (
 )
 
 from stores.db.urls import UrlError, said, without_password
-from stores.view_state.fencing_token import Stamp, unclaimed
+from stores.view_state.fencing_token import FencingToken, unclaimed
 from stores.view_state.table import TableError, TableUnavailable
 from topology.model.partition_table import Row
 
@@ -74,7 +74,7 @@ class RedisTable:
         at = f"{{{len(store.group)}:{store.group}:{len(view)}:{view}:{partition}}}"
         self._rows = f"sequitur:{at}:rows".encode()
         self._keys = f"sequitur:{at}:keys".encode()
-        self._stamp: Stamp | None = None
+        self._stamp: FencingToken | None = None
         self.offset: int | None = None
         self._do("open", self._look)
 
@@ -88,7 +88,7 @@ class RedisTable:
         self._do("claim", self._claim)
 
     def _claim(self) -> None:
-        stamp = Stamp()
+        stamp = FencingToken()
         with self._client.pipeline(transaction=True) as work:
             work.hset(self._rows, STAMP, str(stamp))
             work.hget(self._rows, OFFSET)

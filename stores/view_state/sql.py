@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 from sqlalchemy.schema import CreateTable
 
 from stores.db.urls import said, without_password
-from stores.view_state.fencing_token import Stamp, unclaimed
+from stores.view_state.fencing_token import FencingToken, unclaimed
 from stores.view_state.table import TableError, TableUnavailable
 from topology.model.partition_table import Row
 
@@ -156,7 +156,7 @@ class SqlTable:
         self._store = store
         self._at = {"consumer_group": store.group, "view": view, "partition": partition}
         self.name = f"{store.group}/{view}/{partition} in {store.name}"
-        self._stamp: Stamp | None = None
+        self._stamp: FencingToken | None = None
         self._id = 0
         self.offset: int | None = None
         self._do("open", self._open)
@@ -177,7 +177,7 @@ class SqlTable:
 
     def _claim(self) -> None:
         self._store.make()
-        stamp = Stamp()
+        stamp = FencingToken()
         insert = self._store.dialect.insert(TABLES).values(**self._at, stamp=str(stamp))
         claim = insert.on_conflict_do_update(
             index_elements=list(self._at), set_={"stamp": str(stamp)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sequitur.relay.seldom import Seldom
+from sequitur.relay.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Limits:
 def bounded(server: web.Server, limits: Limits) -> Callable[[], asyncio.Protocol]:
     """What makes the protocol of each connection of `server`."""
 
-    full = Seldom()
+    full = RateLimit()
 
     def connection() -> asyncio.Protocol:
         if len(server.connections) < limits.connections:

@@ -18,13 +18,13 @@ from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.inbox.interpret import Interpret, Malformations, interpreted, voids
-from sequitur.relay.seldom import Seldom
+from sequitur.relay.rate_limit import RateLimit
 from stores.db.urls import said
 from stores.inbox.commands import gaps
 from stores.inbox.inbox import Inbox
 from stores.inbox.message import Gap
-from stores.inbox.receive import Fenced
-from stores.inbox.rows import Partition, Read
+from stores.inbox.receiver import Fenced
+from stores.inbox.rows import Partition, ReadRange
 from stores.message import Message
 from topology.faust.kafka.records import raw
 
@@ -55,7 +55,7 @@ class Feed:
     ) -> None:
         self._inbox, self._topics, self._settings = inbox, dict(topics), settings
         self._ask = ask
-        self._told = Seldom()
+        self._told = RateLimit()
         self._seen: dict[tuple[str, str, int], float] = {}
         """Gaps, and since when this process knows of them."""
         self._shown: dict[tuple[str, str, int], float] = {}
@@ -200,11 +200,11 @@ class Feed:
     ) -> None:
         messages: list[Message] = []
         malformed: Malformations = []
-        read: dict[Partition, Read] = {}
+        read: dict[Partition, ReadRange] = {}
         for at, records in found.items():
             if records:
                 end = records[-1].offset + 1
-                read[at.topic, at.partition] = Read(positions[at], end)
+                read[at.topic, at.partition] = ReadRange(positions[at], end)
                 interpret = self._topics.get(at.topic) or voids(at.topic.removesuffix(VOID))
                 interpreted(interpret, records, messages, malformed)
         await asyncio.to_thread(self._inbox.receive, messages, read=read, malformed=malformed)

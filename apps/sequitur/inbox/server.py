@@ -18,7 +18,7 @@ from sequitur.inbox.connections import LINE, Limits, bounded
 from sequitur.relay.wire import BATCH, BATCH_LENGTH, decode
 from stores.inbox.commands import gaps
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Received
+from stores.inbox.message import ReceiveResult
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def application(inbox: Inbox, token: str, limits: Limits | None = None) -> web.A
             except ValueError as error:
                 raise web.HTTPBadRequest(text=f"{printable(error, 400)}\n") from None
 
-            def work() -> tuple[Received, Any]:
+            def work() -> tuple[ReceiveResult, Any]:
                 return inbox.receive(arrived), gaps(inbox, GAPS)
 
             try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from sequitur.relay.link import Missing, checked_missing
+from sequitur.relay.link import MissingRange, checked_missing
 from stores.message import Message
 from topology.model.printable import printable
 
@@ -29,7 +29,7 @@ class Acknowledgement:
     """refused: which messages were not taken; all others were. missing: what the inbox misses."""
 
     refused: frozenset[Identity]
-    missing: list[Missing]
+    missing: list[MissingRange]
 
 
 def acknowledgement(
@@ -81,7 +81,7 @@ def _identity(given: Any) -> Identity:
     raise ValueError("what it refuses is not named by topic, stream and sequence")
 
 
-def _missing(given: Any) -> Missing:
+def _missing(given: Any) -> MissingRange:
     if not isinstance(given, list) or len(given) != 4:
         raise ValueError("what it misses is not named by topic, stream, first and last sequence")
     return checked_missing(*given)

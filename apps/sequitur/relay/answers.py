@@ -9,11 +9,11 @@ from uuid import UUID
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sequitur.relay.link import Missing
+from sequitur.relay.link import MissingRange
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.message import Message
 from stores.outbox.log import MessageLog
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -43,21 +43,21 @@ class Answering:
     void, was acknowledged once: there is no proof that it never comes, so there is no answer.
     """
 
-    def __init__(self, engine: Engine, log: MessageLog, kept: Kept | None) -> None:
+    def __init__(self, engine: Engine, log: MessageLog, kept: RetentionStore | None) -> None:
         self._engine, self._log, self._kept = engine, log, kept
-        self.asked: deque[Missing] = deque()
+        self.asked: deque[MissingRange] = deque()
 
-    def ask(self, missing: Sequence[Missing]) -> None:
+    def ask(self, missing: Sequence[MissingRange]) -> None:
         for each in missing:
             if len(self.asked) < ASKED and each not in self.asked:
                 self.asked.append(each)
 
-    def look(self) -> list[tuple[Missing, Known]]:
+    def look(self) -> list[tuple[MissingRange, Known]]:
         """Answer what was asked, as much as may be found at once.
 
         Raises SQLAlchemyError where the database is away, and then it is still asked.
         """
-        found: list[tuple[Missing, Known]] = []
+        found: list[tuple[MissingRange, Known]] = []
         number, room = 0, BYTES_AT_ONCE
         for each in list(self.asked):
             if number >= AT_ONCE or room <= 0:
@@ -81,7 +81,7 @@ class Answering:
             self.asked.popleft()
         return found
 
-    def _known(self, connection: Connection, asked: Missing, room: int) -> Known:
+    def _known(self, connection: Connection, asked: MissingRange, room: int) -> Known:
         known, last = Known(), min(asked.last, asked.first + RANGE - 1)
         topic = asked.topic
         stream = next(

@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 
 from sequitur.relay.acknowledgement import ANSWER_BYTES, Acknowledgement, acknowledgement
-from sequitur.relay.link import Answer, Missing, Sent, Unavailable
+from sequitur.relay.link import Answer, MissingRange, SendResult, Unavailable
 from sequitur.relay.wire import BATCH, encode
 from stores.db.urls import said, without_password
 from stores.message import Message
@@ -50,11 +50,11 @@ class HttpLink:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
-        found, refused = Sent(), list[Message]()
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
+        found, refused = SendResult(), list[Message]()
         for part in _parts(messages):
             refused += await self._send(part, found)
-        voids = [Missing(*orjson.loads(answer.value)) for answer in answers]
+        voids = [MissingRange(*orjson.loads(answer.value)) for answer in answers]
         for some in _of_requests(voids) or ([] if messages else [[]]):
             # Without messages it asks what is missing.
             try:
@@ -64,7 +64,7 @@ class HttpLink:
         found.refused = refused
         return found
 
-    async def _send(self, messages: list[Message], found: Sent) -> list[Message]:
+    async def _send(self, messages: list[Message], found: SendResult) -> list[Message]:
         """Send messages of one request; returns those that are refused."""
         try:
             answer = await self._post(messages)
@@ -95,7 +95,7 @@ class HttpLink:
             ) from error
 
     async def _post(
-        self, messages: Sequence[Message], voids: Sequence[Missing] = ()
+        self, messages: Sequence[Message], voids: Sequence[MissingRange] = ()
     ) -> Acknowledgement:
         if self._session is None:
             await self.open()
@@ -131,7 +131,7 @@ class HttpLink:
             raise _Unfit(f"the inbox cannot read it ({response.status}: {said})")
         raise Unavailable(f"{self._shown} answers {response.status}: {said}")
 
-    async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
+    async def void(self, missing: MissingRange, first: int, last: int) -> list[Answer]:
         return [
             Answer(
                 "", b"", orjson.dumps([missing.topic, missing.stream, at, min(at + VOID - 1, last)])
@@ -171,9 +171,9 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return bytes(found)
 
 
-def _of_requests(voids: Sequence[Missing]) -> list[list[Missing]]:
+def _of_requests(voids: Sequence[MissingRange]) -> list[list[MissingRange]]:
     """Void ranges, as many at a time as one request may name."""
-    found: list[list[Missing]] = []
+    found: list[list[MissingRange]] = []
     number = REQUEST_VOIDS
     for void in voids:
         number += void.last - void.first + 1

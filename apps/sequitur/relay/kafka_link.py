@@ -21,9 +21,9 @@ from aiokafka.partitioner import murmur2
 from aiokafka.producer import sender
 
 from sequitur.relay.kafka_refused import RefusedTopics, settled
-from sequitur.relay.link import Answer, Missing, Sent, Superseded, Unavailable
+from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Unavailable
+from sequitur.relay.rate_limit import RateLimit
 from sequitur.relay.records import SEQUENCE, VOID, headers_of
-from sequitur.relay.seldom import Seldom
 from stores.message import Message
 from topology.engine.commands.command import Command, encode_command
 from topology.model.printable import printable
@@ -56,7 +56,7 @@ class KafkaLink:
         self.name, self._settings, self._acknowledged = name, settings, acknowledged
         self._commands = frozenset(f"{view}.commands" for view in views)
         self._log = name
-        self._told = Seldom()
+        self._told = RateLimit()
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
 
@@ -83,8 +83,8 @@ class KafkaLink:
             raise Unavailable(f"Kafka cannot be reached: {error!r}") from error
         self._producer = producer
 
-    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
-        found, refused, topics = Sent(), list[Message](), dict[str, str]()
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
+        found, refused, topics = SendResult(), list[Message](), dict[str, str]()
         rest, left = list(messages), list(answers)
         while True:
             if self._producer is None:
@@ -113,17 +113,17 @@ class KafkaLink:
         found.refused, found.topics = refused, topics
         return found
 
-    async def _narrow(self, messages: list[Message], reason: str) -> Sent:
+    async def _narrow(self, messages: list[Message], reason: str) -> SendResult:
         """One of these, all of one topic, is larger than its topic's max.message.bytes: find it."""
         if len(messages) == 1:
-            return Sent(messages, reason=reason)
+            return SendResult(messages, reason=reason)
         half = len(messages) // 2
         found = await self.send(messages[:half])
         stuck = {message.stream for message in found.refused}
         behind = [message for message in messages[half:] if message.stream in stuck]
         rest = [message for message in messages[half:] if message.stream not in stuck]
-        more = await self.send(rest) if rest else Sent()
-        return Sent(
+        more = await self.send(rest) if rest else SendResult()
+        return SendResult(
             [*found.refused, *behind, *more.refused],
             reason=found.reason or more.reason,
             topics={**found.topics, **more.topics},
@@ -214,7 +214,7 @@ class KafkaLink:
         sent.append(await producer.send_batch(batch, topic, partition=partition))
         return sent
 
-    async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
+    async def void(self, missing: MissingRange, first: int, last: int) -> list[Answer]:
         key = missing.stream.encode()
         if not missing.commands:
             headers = (VOID, b"1")

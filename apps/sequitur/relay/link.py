@@ -36,7 +36,7 @@ class Answer:
     partition: int | None = None
 
 
-class Missing(NamedTuple):
+class MissingRange(NamedTuple):
     """Sequences `first` to `last` that a receiver misses. answers: where to tell of void ones."""
 
     topic: str
@@ -56,7 +56,7 @@ def checked_missing(
     view: Any = "",
     commands: Any = "",
     partition: Any = 0,
-) -> Missing:
+) -> MissingRange:
     """What somebody says that he misses, where it can be asked of a log. Raises ValueError."""
     limits = (
         ("topic", topic, MAX_NAME), ("stream", stream, MAX_STREAM), ("view", view, MAX_NAME),
@@ -76,11 +76,11 @@ def checked_missing(
         raise ValueError(f"sequences {printable(first)} to {printable(last)} are no range")
     if not 0 <= partition < PARTITIONS:
         raise ValueError(f"{printable(partition)} is no partition")
-    return Missing(topic, stream, first, last, view, commands, partition)
+    return MissingRange(topic, stream, first, last, view, commands, partition)
 
 
 @dataclass(slots=True)
-class Sent:
+class SendResult:
     """What came of a batch.
 
     refused: messages that were not taken, for a reason that is theirs or their stream's; all others
@@ -89,7 +89,7 @@ class Sent:
     """
 
     refused: Sequence[Message] = ()
-    missing: Sequence[Missing] = field(default_factory=list)
+    missing: Sequence[MissingRange] = field(default_factory=list)
     reason: str = ""
     topics: Mapping[str, str] = field(default_factory=dict)
 
@@ -102,13 +102,13 @@ class Link(Protocol):
 
         log: what tells the log from all others, whichever databases they are in."""
 
-    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
         """Send messages, in order per stream, and wait until they are acknowledged.
 
         Raises Unavailable, with nothing known of any of them, and Superseded.
         """
 
-    async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
+    async def void(self, missing: MissingRange, first: int, last: int) -> list[Answer]:
         """What tells who misses them that the sequences `first` to `last` are void."""
 
     async def close(self) -> None: ...

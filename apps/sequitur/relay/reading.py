@@ -1,7 +1,7 @@
 """Reading a log on and on, for the relay that leads.
 
-Where nothing comes, the reader sleeps until the bell rings. Where messages come one after the other
-it stays awake and looks every few milliseconds: that costs less than to be woken for each of them,
+Where nothing comes, the reader sleeps until the notifier wakes it. While messages keep coming it
+stays awake and looks every few milliseconds: that costs less than to be woken for each of them,
 and producers have nobody to wake.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sequitur.relay.turn import Pace, Turn
+from sequitur.relay.leadership import LeadershipTerm, RelayConfig
 from stores.db.urls import said
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Page, Position
-from stores.outbox.notifier import Bell
+from stores.outbox.notifier import Notifier
 
 PAGE_BYTES = 16 << 20
 """Content that a page should have at most, as far as the one before tells."""
@@ -37,7 +37,7 @@ def tolerant(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
-class Away(Exception):
+class LogUnavailable(Exception):
     """The log's database was away. What a crash of it has taken back, deletions above all, may be
     behind the position: who goes on has to begin at the start."""
 
@@ -45,15 +45,15 @@ class Away(Exception):
 class Reader:
     """Reads `log` from its start. One task's; it has connections of its own, until `run` ends."""
 
-    def __init__(self, engine: Engine, log: MessageLog, pace: Pace) -> None:
-        self._engine, self._log, self._pace = engine, log, pace
+    def __init__(self, engine: Engine, log: MessageLog, config: RelayConfig) -> None:
+        self._engine, self._log, self._config = engine, log, config
         self._connection: Connection | None = None
         self._away: str | None = None
-        self._bell = Bell(engine, log)
+        self._notifier = Notifier(engine, log)
         self._thread: asyncio.Future[Any] | None = None
 
-    async def run(self, turn: Turn) -> None:
-        """Read into `turn.read`, and wake who sends. Raises Away."""
+    async def run(self, term: LeadershipTerm) -> None:
+        """Read into `term.read`, and wake who sends. Raises Away."""
         position, limit, vain = START, 100, 0
         try:
             while True:
@@ -62,15 +62,15 @@ class Reader:
                     position, full, vain = page.position, len(page.messages) >= limit, 0
                     size = sum(len(message.content) for message in page.messages)
                     fits = PAGE_BYTES * len(page.messages) // max(1, size)
-                    limit = max(1, min(self._pace.page, fits, limit * 4))
-                    await turn.read.put(page.messages, limit)
-                    turn.woken.set()
+                    limit = max(1, min(self._config.page, fits, limit * 4))
+                    await term.read.put(page.messages, limit)
+                    term.woken.set()
                     if full:
                         continue
                 elif (vain := vain + 1) > LOOKS:
                     await self._sleep(position, limit)
                     continue
-                await asyncio.sleep(self._pace.nap)
+                await asyncio.sleep(self._config.nap)
         finally:
             if self._thread is not None:
                 await asyncio.gather(self._thread, return_exceptions=True)
@@ -80,16 +80,16 @@ class Reader:
         try:
             page: Page = await self._in_thread(partial(self._page, position, limit))
         except SQLAlchemyError as error:
-            raise Away(self._away) from error
+            raise LogUnavailable(self._away) from error
         return page
 
     async def _sleep(self, position: Position, limit: int) -> None:
         def is_idle() -> bool:
             return not self._page(position, limit).messages
 
-        await self._in_thread(partial(self._bell.wait, self._pace.poll, is_idle))
-        if self._away is not None:  # the bell takes it for a short sleep
-            raise Away(self._away)
+        await self._in_thread(partial(self._notifier.wait, self._config.poll, is_idle))
+        if self._away is not None:  # the notifier takes it for a short sleep
+            raise LogUnavailable(self._away)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Connections are one thread's at a time: who is told to end waits for this one."""
@@ -116,7 +116,7 @@ class Reader:
 
     def _close(self) -> None:
         self._close_connection()
-        self._bell.close()
+        self._notifier.close()
 
     def _close_connection(self) -> None:
         connection, self._connection = self._connection, None

@@ -2,7 +2,7 @@
 
 import orjson
 
-from sequitur.relay.link import Missing, checked_missing
+from sequitur.relay.link import MissingRange, checked_missing
 from stores.message import Message
 from topology.model.printable import printable
 
@@ -23,7 +23,7 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     return found
 
 
-def missing_of(topic: str, value: bytes | None) -> Missing:
+def missing_of(topic: str, value: bytes | None) -> MissingRange:
     """The request in a record of the topic `<topic>.resend`. Raises ValueError if it is none."""
     try:
         body = orjson.loads(value or b"")

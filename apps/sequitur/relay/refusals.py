@@ -4,8 +4,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sequitur.relay.link import Sent
-from sequitur.relay.seldom import Seldom
+from sequitur.relay.link import SendResult
+from sequitur.relay.rate_limit import RateLimit
 from stores.message import Message
 from topology.model.printable import printable
 
@@ -17,11 +17,11 @@ class Refusals:
 
     def __init__(self, relay: str) -> None:
         self._relay = relay
-        self._told = Seldom()
+        self._told = RateLimit()
         self._shut: set[str] = set()
         """Topics of which the last messages were refused."""
 
-    def tell(self, sent: Sent, taken: Sequence[Message]) -> None:
+    def tell(self, sent: SendResult, taken: Sequence[Message]) -> None:
         """Say what is refused, each reason now and then, and which topics take messages again."""
         waiting = Counter(message.topic for message in sent.refused)
         for topic, number in waiting.items():

@@ -16,17 +16,17 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.relay.answers import Answering
-from sequitur.relay.link import Answer, Link, Missing, Sent, Superseded, Unavailable
-from sequitur.relay.patience import Patience
-from sequitur.relay.reading import Away, Reader
+from sequitur.relay.leadership import LeadershipTerm, RelayConfig, RelayCounts
+from sequitur.relay.link import Answer, Link, MissingRange, SendResult, Superseded, Unavailable
+from sequitur.relay.rate_limit import RateLimit
+from sequitur.relay.reading import LogUnavailable, Reader
 from sequitur.relay.refusals import Refusals, divided
-from sequitur.relay.seldom import Seldom
-from sequitur.relay.turn import Moved, Pace, Turn
+from sequitur.relay.retry import RetryUntilAvailable
 from stores.locks.lease import Lease, LeaseLost
 from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import damage
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ CLASH = 30.0
 _NO_WAITING = text("SET LOCAL synchronous_commit = off")
 
 
-class Anew(Exception):
+class ReadAgain(Exception):
     """What waited is taken now, and what follows it is in the log, before the reader's position."""
 
 
@@ -54,19 +54,19 @@ class Relay:
         lease: Lease,
         *,
         keep: float = 0.0,
-        pace: Pace | None = None,
+        config: RelayConfig | None = None,
     ) -> None:
-        self.moved = Moved()
+        self.moved = RelayCounts()
         self.leading = asyncio.Event()
         self._engine, self._log, self._link, self._lease = engine, log, link, lease
-        self._kept = Kept(engine, log, keep) if keep else None
-        self._pace = pace or Pace()
+        self._kept = RetentionStore(engine, log, keep) if keep else None
+        self._config = config or RelayConfig()
         self._answering = Answering(engine, log, self._kept)
-        self._turn: Turn | None = None
+        self._term: LeadershipTerm | None = None
         self._identity = lease.name
         self._refusals = Refusals(lease.name)
-        self._told = Seldom()
-        self._patiently = Patience(lease.name, self._pace.retry)
+        self._told = RateLimit()
+        self._retrying = RetryUntilAvailable(lease.name, self._config.retry)
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Wait for the lease and lead, again and again, until it is told to stop."""
@@ -82,25 +82,25 @@ class Relay:
             await asyncio.gather(lead, stop, return_exceptions=True)
             await self._link.close()
 
-    def missing(self, missing: Sequence[Missing]) -> None:
+    def missing(self, missing: Sequence[MissingRange]) -> None:
         """Somebody misses messages: answer with the next batch, if this relay leads."""
-        if self._turn is not None:
-            self._answer_later(self._turn, missing)
+        if self._term is not None:
+            self._answer_later(self._term, missing)
 
     async def _run(self) -> None:
-        await self._patiently(self._make)
-        self._identity = await self._patiently(self._lease.identity)
+        await self._retrying(self._make)
+        self._identity = await self._retrying(self._lease.identity)
         while True:
-            epoch = await self._patiently(self._lease.acquire)
+            epoch = await self._retrying(self._lease.acquire)
             if epoch is None:
-                await asyncio.sleep(min(self._pace.poll, self._lease.seconds / 3))
+                await asyncio.sleep(min(self._config.poll, self._lease.seconds / 3))
                 continue
             logger.info("relay %s leads, in turn %d", self._lease.name, epoch)
             try:
-                await self._lead(Turn(epoch))
+                await self._lead(LeadershipTerm(epoch))
             finally:
                 self.leading.clear()
-                self._turn = None
+                self._term = None
                 with suppress(SQLAlchemyError):
                     await asyncio.shield(asyncio.to_thread(self._lease.release, epoch))
 
@@ -111,25 +111,25 @@ class Relay:
             with self._engine.begin() as connection:
                 self._kept.make(connection)
 
-    async def _lead(self, turn: Turn) -> None:
+    async def _lead(self, term: LeadershipTerm) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._renew(turn))
-                await self._open(turn)
-                self._turn = turn
+                group.create_task(self._renew(term))
+                await self._open(term)
+                self._term = term
                 self.leading.set()
-                reader = Reader(self._engine, self._log, self._pace)
+                reader = Reader(self._engine, self._log, self._config)
                 for work in (reader.run, self._send, self._delete):
-                    group.create_task(work(turn))
+                    group.create_task(work(term))
         except* LeaseLost as lost:
             logger.warning("%s", lost.exceptions[0])
-        except* Anew:
+        except* ReadAgain:
             logger.info("relay %s: what was left in the log is read now", self._lease.name)
-        except* Away as away:
+        except* LogUnavailable as away:
             name, reason = self._lease.name, away.exceptions[0]
             logger.warning("relay %s: the log's database: %s; it begins anew", name, reason)
 
-    async def _open(self, turn: Turn) -> None:
+    async def _open(self, term: LeadershipTerm) -> None:
         """Shut an earlier relay out, and see that this one was not replaced meanwhile: then it
         would have shut out its own successor, which notices and comes back."""
         while True:
@@ -139,14 +139,14 @@ class Relay:
             except (Unavailable, Superseded) as error:
                 if self._told(str(error)):
                     logger.warning("relay %s: %s", self._lease.name, error)
-                await asyncio.sleep(self._pace.retry)
-        await self._patiently(partial(self._lease.renew, turn.epoch))
+                await asyncio.sleep(self._config.retry)
+        await self._retrying(partial(self._lease.renew, term.epoch))
 
-    async def _renew(self, turn: Turn) -> None:
+    async def _renew(self, term: LeadershipTerm) -> None:
         while True:
-            await self._patiently(partial(self._lease.renew, turn.epoch))
+            await self._retrying(partial(self._lease.renew, term.epoch))
             if self._kept is not None:
-                await self._patiently(self._expire)
+                await self._retrying(self._expire)
             await asyncio.sleep(self._lease.seconds / 3)
 
     def _expire(self) -> None:
@@ -158,50 +158,50 @@ class Relay:
 
     # -- send
 
-    async def _send(self, turn: Turn) -> None:
+    async def _send(self, term: LeadershipTerm) -> None:
         asked = time.monotonic()
         while True:
             now = time.monotonic()
-            await self._take_answers(turn)
-            messages = turn.outstanding.take(now, self._pace.page)
+            await self._take_answers(term)
+            messages = term.outstanding.take(now, self._config.page)
             again = len(messages)
-            if not messages and turn.again:
-                messages, turn.again = turn.again, []
+            if not messages and term.again:
+                messages, term.again = term.again, []
                 again = len(messages)
-            if not messages and turn.read:
-                messages = turn.outstanding.admit(turn.read.take())
-            if not messages and not turn.answers and now - asked < self._pace.ask:
-                await self._wait(turn)
+            if not messages and term.read:
+                messages = term.outstanding.admit(term.read.take())
+            if not messages and not term.answers and now - asked < self._config.ask:
+                await self._wait(term)
                 continue
             if not messages:
                 asked = now
-            answers, turn.answers = turn.answers, []
-            sent = await self._transfer(turn, messages, answers)
+            answers, term.answers = term.answers, []
+            sent = await self._transfer(term, messages, answers)
             refused = {message.id for message in sent.refused}
             taken = [message for message in messages if message.id not in refused]
             if refused:
-                turn.outstanding.refuse(sent.refused, time.monotonic(), sent.topics)
+                term.outstanding.refuse(sent.refused, time.monotonic(), sent.topics)
             self._refusals.tell(sent, taken)
-            turn.outstanding.settle(taken)
+            term.outstanding.settle(taken)
             self.moved.sent += len(taken)
             self.moved.again += again
             self.moved.voids += len(answers)
-            self._answer_later(turn, sent.missing)
-            await turn.done.put([message.id for message in taken], DONE)
-            if turn.outstanding.anew:
-                raise Anew
+            self._answer_later(term, sent.missing)
+            await term.done.put([message.id for message in taken], DONE)
+            if term.outstanding.anew:
+                raise ReadAgain
 
-    async def _wait(self, turn: Turn) -> None:
+    async def _wait(self, term: LeadershipTerm) -> None:
         """Wait for something to send."""
-        seconds = min(self._pace.ask, turn.outstanding.next - time.monotonic())
+        seconds = min(self._config.ask, term.outstanding.next - time.monotonic())
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
-                await turn.woken.wait()
-        turn.woken.clear()
+                await term.woken.wait()
+        term.woken.clear()
 
     async def _transfer(
-        self, turn: Turn, messages: Sequence[Message], answers: Sequence[Answer]
-    ) -> Sent:
+        self, term: LeadershipTerm, messages: Sequence[Message], answers: Sequence[Answer]
+    ) -> SendResult:
         """Send until it is acknowledged: nothing of these streams may overtake it."""
         messages, refused, reason = divided(messages, lambda message: message.damage)
         while messages or answers or not refused:
@@ -213,68 +213,68 @@ class Relay:
             except Unavailable as error:
                 if self._told(str(error)):
                     logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
-                await asyncio.sleep(self._pace.retry)
+                await asyncio.sleep(self._config.retry)
             except Superseded as error:
                 logger.warning("%s", error)
-                await self._clash(turn)
+                await self._clash(term)
             except Exception as error:
                 messages, more, why = divided(messages, damage)
                 refused, reason = [*refused, *more], reason or why
                 if not more:
                     logger.exception("relay %s: %s", self._lease.name, printable(repr(error)))
-                    await asyncio.sleep(self._pace.retry)
+                    await asyncio.sleep(self._config.retry)
             self.moved.again += len(messages)
-            await self._open(turn)
-        return Sent(refused, reason=reason)
+            await self._open(term)
+        return SendResult(refused, reason=reason)
 
-    async def _clash(self, turn: Turn) -> None:
+    async def _clash(self, term: LeadershipTerm) -> None:
         """Twice shut out in one turn: somebody goes by another database."""
-        turn.fenced += 1
-        if turn.fenced > 1:
+        term.fenced += 1
+        if term.fenced > 1:
             logger.error(
                 "relay %s: a relay with another database shuts this one out of Kafka, and this one "
                 "it: is one database a copy of the other? Start one of them with --relay and a "
                 "name of its own",
                 self._lease.name,
             )
-            await asyncio.sleep(min(self._pace.retry * 2 ** min(turn.fenced, 10), CLASH))
+            await asyncio.sleep(min(self._config.retry * 2 ** min(term.fenced, 10), CLASH))
 
-    def _answer_later(self, turn: Turn, missing: Sequence[Missing]) -> None:
+    def _answer_later(self, term: LeadershipTerm, missing: Sequence[MissingRange]) -> None:
         self._answering.ask(missing)
         if missing:
-            turn.woken.set()
+            term.woken.set()
 
-    async def _take_answers(self, turn: Turn) -> None:
+    async def _take_answers(self, term: LeadershipTerm) -> None:
         if not self._answering.asked:
             return
-        for asked, known in await self._patiently(self._answering.look):
-            turn.again += known.messages
+        for asked, known in await self._retrying(self._answering.look):
+            term.again += known.messages
             for first, last in known.voids:
-                turn.answers += await self._link.void(asked, first, last)
+                term.answers += await self._link.void(asked, first, last)
 
     # -- delete
 
-    async def _delete(self, turn: Turn) -> None:
+    async def _delete(self, term: LeadershipTerm) -> None:
         try:
             while True:
-                await turn.done.there.wait()
-                if len(turn.done) < self._pace.page:
+                await term.done.there.wait()
+                if len(term.done) < self._config.page:
                     # A transaction costs the same for one message as for many.
-                    await asyncio.sleep(self._pace.gather)
-                ids = turn.done.take()
-                self.moved.deleted += await self._patiently(partial(self._forget, turn, ids))
+                    await asyncio.sleep(self._config.gather)
+                ids = term.done.take()
+                self.moved.deleted += await self._retrying(partial(self._forget, term, ids))
         finally:
-            if turn.done:
+            if term.done:
                 with suppress(SQLAlchemyError, LeaseLost):
-                    forget = asyncio.to_thread(self._forget, turn, turn.done.take())
+                    forget = asyncio.to_thread(self._forget, term, term.done.take())
                     self.moved.deleted += await asyncio.shield(forget)
 
-    def _forget(self, turn: Turn, ids: list[int]) -> int:
+    def _forget(self, term: LeadershipTerm, ids: list[int]) -> int:
         with self._engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 # Nobody waits for the disk: what a crash brings back is sent once more.
                 connection.execute(_NO_WAITING)
-            self._lease.check(connection, turn.epoch)
+            self._lease.check(connection, term.epoch)
             if self._kept is not None:
                 self._kept.keep(connection, ids)
             return self._log.delete(connection, ids)

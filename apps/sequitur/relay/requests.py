@@ -9,18 +9,18 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
-from sequitur.relay.link import Missing
+from sequitur.relay.link import MissingRange
+from sequitur.relay.rate_limit import RateLimit
 from sequitur.relay.records import missing_of
-from sequitur.relay.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".resend"
-_told = Seldom()
+_told = RateLimit()
 
 
 async def requests(
-    topics: Sequence[str], settings: dict[str, Any], ask: Callable[[Sequence[Missing]], None]
+    topics: Sequence[str], settings: dict[str, Any], ask: Callable[[Sequence[MissingRange]], None]
 ) -> None:
     """Read requests until it is cancelled, from now on: who gets no answer asks again."""
     from topology.faust.kafka.records import raw  # Faust, which no other part of a relay needs
@@ -54,7 +54,7 @@ async def requests(
                 await consumer.stop()
 
 
-def _request(record: Any) -> Missing | None:
+def _request(record: Any) -> MissingRange | None:
     try:
         return missing_of(record.topic.removesuffix(SUFFIX), record.value)
     except ValueError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from sequitur.relay.link import Missing
+from sequitur.relay.link import MissingRange
 from stores.message import Message
 from topology.model.printable import printable
 
@@ -17,7 +17,7 @@ MESSAGES = 10_000
 """Of one request, void ones included."""
 
 
-def encode(messages: Iterable[Message], relay: str, voids: Iterable[Missing] = ()) -> bytes:
+def encode(messages: Iterable[Message], relay: str, voids: Iterable[MissingRange] = ()) -> bytes:
     """The body of a request."""
     found = [
         {

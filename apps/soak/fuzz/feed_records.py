@@ -17,7 +17,7 @@ from sequitur.inbox.interpret import (
 from soak.fuzz.inbox_requests import check, drain, fresh
 from soak.fuzz.mutation import bodies, changed_bytes, headers
 from stores.inbox.commands import counts
-from stores.inbox.inbox import Inbox, Read
+from stores.inbox.inbox import Inbox, ReadRange
 from stores.message import Message
 from topology import Inspector, Record
 
@@ -44,7 +44,7 @@ _INTERPRETERS: dict[str, Interpret] = {
     "broken": inspected(_broken, "orders"),
 }
 
-Sent = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+SendResult = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
 class FeedRecords:
@@ -52,7 +52,7 @@ class FeedRecords:
 
     name = "feed-records"
 
-    def strategy(self) -> st.SearchStrategy[tuple[str, list[Sent]]]:
+    def strategy(self) -> st.SearchStrategy[tuple[str, list[SendResult]]]:
         """Keys, values and headers of all formats, changed."""
         numbers = [b"1", b"2", b"7", b"9223372036854775807"]
         record = st.tuples(
@@ -64,7 +64,7 @@ class FeedRecords:
             st.sampled_from(list(_INTERPRETERS)), st.lists(record, min_size=1, max_size=8)
         )
 
-    def run(self, input: tuple[str, list[Sent]]) -> None:
+    def run(self, input: tuple[str, list[SendResult]]) -> None:
         """The offsets are past all of them, and the counts add up."""
         name, sent = input
         records = [
@@ -79,7 +79,7 @@ class FeedRecords:
         engine = fresh(self.name)
         order: Any = "monotonic" if name == "outputs" else "contiguous"
         inbox = Inbox(engine, order=order)
-        read = {("orders", 0): Read(0, len(records))}
+        read = {("orders", 0): ReadRange(0, len(records))}
         found = inbox.receive(messages, read=read, malformed=malformed)
         check(messages, found, len(malformed))
         assert inbox.offsets() == {("orders", 0): len(records)}

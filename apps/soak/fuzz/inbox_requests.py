@@ -12,7 +12,7 @@ from sequitur.relay.wire import MESSAGES, decode
 from soak.fuzz.mutation import bodies
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import Received
+from stores.inbox.message import ReceiveResult
 from stores.message import Message
 
 
@@ -57,7 +57,7 @@ def fresh(of: str) -> Engine:
     return engine
 
 
-def check(messages: list[Message], found: Received, malformed: int = 0) -> None:
+def check(messages: list[Message], found: ReceiveResult, malformed: int = 0) -> None:
     """Each message that was received is in one place."""
     told = found.stored + found.duplicates + found.malformed + len(found.refused)
     assert told == len(messages) + malformed, (found, len(messages), malformed)

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from sequitur.relay.answers import AT_ONCE, RANGE, Answering, Known
 from sequitur.relay.kafka_link import KafkaLink
-from sequitur.relay.link import Missing
+from sequitur.relay.link import MissingRange
 from sequitur.relay.records import missing_of
 from soak.fuzz.inbox_requests import fresh
 from soak.fuzz.mutation import bodies
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 
 _ASKED = {"stream": "A-17", "first": 1, "last": 5}
 _VIEW = {"view": "board", "commands": "shop.board.commands", "partition": 0}
@@ -40,7 +40,7 @@ class ResendRequests:
         """All that is asked is looked up, and nobody but the named view gets commands."""
         engine, log = fresh(self.name), MessageLog()
         log.create(engine)
-        kept = Kept(engine, log, 600)
+        kept = RetentionStore(engine, log, 600)
         with engine.begin() as connection:
             kept.make(connection)
             log.append_many(connection, [Draft("orders", "A-17", None, b"x")] * 6)
@@ -48,7 +48,7 @@ class ResendRequests:
             kept.keep(connection, gone[1:])
             log.delete(connection, gone)
             log.declare_void(connection, "orders", "A-17", 4, 4, "for the test")
-        answering, asked, refused = Answering(engine, log, kept), set[Missing](), [""]
+        answering, asked, refused = Answering(engine, log, kept), set[MissingRange](), [""]
         for body in input:
             try:
                 missing = missing_of("orders", body)
@@ -63,7 +63,7 @@ class ResendRequests:
         assert {each for each, _ in looked} == asked
         asyncio.run(self._tell(looked))
 
-    async def _tell(self, looked: list[tuple[Missing, Known]]) -> None:
+    async def _tell(self, looked: list[tuple[MissingRange, Known]]) -> None:
         for each, known in looked:
             voids = known.voids
             assert sum(last - first + 1 for first, last in voids) <= RANGE <= AT_ONCE

@@ -68,7 +68,7 @@ _SEQUENCES: dict[str, Any] = {
 }
 
 
-class Sent(NamedTuple):
+class SendResult(NamedTuple):
     """A message as it arrives."""
 
     key: bytes | None
@@ -96,7 +96,7 @@ class Path:
         self.task = StreamTask(topology, self.source, 0, self.tables)
         self.sent = 0
 
-    def take(self, message: Sent) -> None:
+    def take(self, message: SendResult) -> None:
         record = Record(
             self.source.topics[0],
             0,
@@ -109,14 +109,14 @@ class Path:
         self.sent += 1
         unit = self.rekey.process([record], 2_000)
         out = [
-            Record(self.source.by_stream, 0, self.task.taken.read + at, key, value, headers, now)
+            Record(self.source.by_stream, 0, self.task.intake.read + at, key, value, headers, now)
             for at, (key, value, now, headers) in enumerate(unit.keyed[self.source.by_stream])
         ]
-        taken = self.rekey.taken
+        taken = self.rekey.intake
         assert (
             taken.read
             == self.sent
-            == taken.malformed + taken.unknown + self.task.taken.read + (len(out))
+            == taken.malformed + taken.unknown + self.task.intake.read + (len(out))
         ), taken
         for name in (self.topology.malformed_topic, self.topology.unknown_topic):
             for _, _, _, said in unit.keyed[name]:
@@ -125,9 +125,9 @@ class Path:
         for name, rows in self.task.process(out, now, now - 700).rows.items():
             self.tables[name].write(rows)
         for name, view in self.task.views.items():
-            counts = view.counts
+            counts = view.state.counts
             assert counts.received == counts.accounted, (name, counts)
-            assert counts.received == self.task.taken.events, (name, counts)
+            assert counts.received == self.task.intake.events, (name, counts)
 
 
 class SourceMessages:
@@ -135,10 +135,10 @@ class SourceMessages:
 
     name = "source-messages"
 
-    def strategy(self) -> st.SearchStrategy[tuple[str, list[Sent]]]:
+    def strategy(self) -> st.SearchStrategy[tuple[str, list[SendResult]]]:
         """Some messages for one source: bodies of all formats, wherever they do not belong too."""
         message = st.builds(
-            Sent,
+            SendResult,
             st.none() | st.binary(max_size=20) | changed_bytes(b"A-17"),
             bodies(_SAMPLES),
             headers(_NAMES, [b"A-17", b"3", b"Paid", b"1.0"]),
@@ -147,7 +147,7 @@ class SourceMessages:
             st.sampled_from(list(_INSPECTORS)), st.lists(message, min_size=1, max_size=12)
         )
 
-    def run(self, input: tuple[str, list[Sent]]) -> None:
+    def run(self, input: tuple[str, list[SendResult]]) -> None:
         """Each is malformed, unknown, or an event, which is in one place of every view."""
         name, messages = input
         path = Path(name, _INSPECTORS[name])

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select, update
 
 from stores.inbox.commands import counts, gaps
-from stores.inbox.inbox import Inbox, Read
+from stores.inbox.inbox import Inbox, ReadRange
 from stores.inbox.message import Gap
-from stores.inbox.receive import Fenced
+from stores.inbox.receiver import Fenced
 from stores.inbox.tables import DEAD, DELIVERIES, MESSAGES, STREAMS
 from stores.message import Message
 from tests.contracts.inbox.parts import consume, done, make_table, message, named
@@ -61,7 +61,7 @@ class Receiving:
         checked: before it gets to the database; else by the database, which knows of more.
         """
         if not checked:
-            monkeypatch.setattr("stores.inbox.receive.fault", lambda *_: None)
+            monkeypatch.setattr("stores.inbox.receiver.fault", lambda *_: None)
         make_table(engine)
         inbox = Inbox(engine)
         wrong = [message(1, "c\ud800")]
@@ -171,10 +171,10 @@ class Receiving:
         make_table(engine)
         inbox = Inbox(engine)
         at = ("orders", 0)
-        inbox.receive([message(1)], read={at: Read(0, 5)})
+        inbox.receive([message(1)], read={at: ReadRange(0, 5)})
         assert inbox.offsets() == {at: 5}
         with pytest.raises(Fenced, match="orders/0 is not at offset 3"):
-            inbox.receive([message(2)], read={at: Read(3, 9)})
+            inbox.receive([message(2)], read={at: ReadRange(3, 9)})
         assert inbox.offsets() == {at: 5}
         assert consume(inbox) == ["a1"]
 

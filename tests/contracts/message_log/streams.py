@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.outbox.ranges import Known
+from stores.outbox.ranges import SequenceRange
 from tests.contracts.message_log.base import OnEngine, places
 
 
@@ -21,14 +21,14 @@ class KnowsStreams(OnEngine):
             self.log.delete(connection, [ids[0], ids[1], ids[4]])
             assert self.log.declare_void(connection, "orders", "a", 4, 5, "spoilt") == 1
             assert self.log.known(connection, "orders", "a", 1, 12) == [
-                Known(1, 2, "gone"),
-                Known(3, 3, "kept"),
-                Known(4, 5, "void"),
-                Known(6, 8, "kept"),
-                Known(9, 12, "ahead"),
+                SequenceRange(1, 2, "gone"),
+                SequenceRange(3, 3, "kept"),
+                SequenceRange(4, 5, "void"),
+                SequenceRange(6, 8, "kept"),
+                SequenceRange(9, 12, "ahead"),
             ]
-            assert self.log.known(connection, "orders", "a", 7, 7) == [Known(7, 7, "kept")]
-            assert self.log.known(connection, "orders", "b", 1, 2) == [Known(1, 2, "ahead")]
+            assert self.log.known(connection, "orders", "a", 7, 7) == [SequenceRange(7, 7, "kept")]
+            assert self.log.known(connection, "orders", "b", 1, 2) == [SequenceRange(1, 2, "ahead")]
         assert places(self.messages()) == [("a", 3), ("a", 6), ("a", 7), ("a", 8)]
 
     def test_void_is_void_for_ever_and_may_be_said_twice(self) -> None:
@@ -37,7 +37,7 @@ class KnowsStreams(OnEngine):
             assert self.log.declare_void(connection, "orders", "a", 1, 2, "spoilt") == 2
             assert self.log.declare_void(connection, "orders", "a", 1, 2, "again") == 0
             assert self.log.declare_void(connection, "orders", "a", 2, 3, "overlaps") == 1
-            assert self.log.known(connection, "orders", "a", 1, 3) == [Known(1, 3, "void")]
+            assert self.log.known(connection, "orders", "a", 1, 3) == [SequenceRange(1, 3, "void")]
         assert self.fill("a") == [4]
         assert places(self.messages()) == [("a", 4)]
 

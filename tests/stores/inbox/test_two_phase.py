@@ -11,7 +11,7 @@ from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Inbox, InboxError
-from stores.two_phase.coordinator import Coordinator, TwoPhase
+from stores.two_phase.coordinator import Coordinator, RunningTransaction
 from stores.two_phase.prepared import prepare
 from tests.contracts.inbox.parts import done, make_table, message, write
 
@@ -144,10 +144,10 @@ def test_what_a_killed_consumer_left_prepared_holds_up_no_start(
 
     inbox = Inbox(engine)
     inbox.receive([message(1), message(2)])
-    killed = TwoPhase(Coordinator(other, {"inbox": engine}), ("inbox",))
-    taken = inbox.delivering.take(killed.connections[1], 1, 1)
+    killed = RunningTransaction(Coordinator(other, {"inbox": engine}), ("inbox",))
+    taken = inbox.queue.take(killed.connections[1], 1, 1)
     assert taken is not None
-    inbox.delivering.settle(killed.connections[1], taken)
+    inbox.queue.settle(killed.connections[1], taken)
     prepare("inbox", killed._parts["inbox"][1])
     for connection in killed.connections:
         connection.invalidate()

@@ -12,13 +12,13 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from checkout.postgres import Postgres
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
-from stores.outbox.notifier import Bell
+from stores.outbox.notifier import Notifier
 from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
 
 LONG = 300.0
-"""Seconds that no test waits for: nothing but the bell ends a sleep of this."""
+"""Seconds that no test waits for: nothing but the notifier ends a sleep of this."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ class Sleeper:
 
     def __init__(self, engine: Engine, log: MessageLog) -> None:
         self.asleep = threading.Event()
-        self.bell = Bell(engine, log)
+        self.notifier = Notifier(engine, log)
         self.engine, self.log = engine, log
         self.thread = threading.Thread(target=self._sleep, daemon=True)
 
@@ -55,7 +55,7 @@ class Sleeper:
 
     def _sleep(self) -> None:
         while not self.asleep.is_set():
-            self.bell.wait(LONG, self._idle)
+            self.notifier.wait(LONG, self._idle)
 
     def __enter__(self) -> "Sleeper":
         self.thread.start()
@@ -65,7 +65,7 @@ class Sleeper:
     def __exit__(self, *error: object) -> None:
         self.thread.join(60)
         assert not self.thread.is_alive()
-        self.bell.close()
+        self.notifier.close()
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])
@@ -105,10 +105,10 @@ def test_a_reader_does_not_fall_asleep_while_a_capture_is_open(
     engine: Engine, log: MessageLog
 ) -> None:
     log.create(engine)
-    bell = Bell(engine, log)
+    notifier = Notifier(engine, log)
     with engine.connect() as connection:
         Outbox(log).capture(connection, "orders", "a", "Placed", {})
-        bell.wait(LONG, lambda: pytest.fail("it would fall asleep"))
+        notifier.wait(LONG, lambda: pytest.fail("it would fall asleep"))
         connection.commit()
     looked: list[int] = []
 
@@ -116,9 +116,9 @@ def test_a_reader_does_not_fall_asleep_while_a_capture_is_open(
         looked.append(1)
         return False
 
-    bell.wait(LONG, look)
+    notifier.wait(LONG, look)
     assert looked == [1]
-    bell.close()
+    notifier.close()
 
 
 def notices(engine: Engine, do: Callable[[Any], object]) -> list[str]:
@@ -148,7 +148,7 @@ def test_nobody_is_notified_while_the_reader_is_awake(engine: Engine, log: Messa
 
     assert notices(engine, capture) == []
     with engine.connect() as reader:
-        number = Bell(engine, log)._bell["bell"]
+        number = Notifier(engine, log)._notification["lock"]
         reader.execute(text("SELECT pg_advisory_lock(:number)"), {"number": number})
         assert notices(engine, capture) == ["sequitur_messages"]
         quiet = Outbox(log, notify=False)
@@ -157,7 +157,7 @@ def test_nobody_is_notified_while_the_reader_is_awake(engine: Engine, log: Messa
 
 def test_a_second_reader_takes_short_naps(engine: Engine, log: MessageLog) -> None:
     log.create(engine)
-    other = Bell(engine, log)
+    other = Notifier(engine, log)
     with Sleeper(engine, log), engine.connect() as connection:
         other.wait(LONG, lambda: pytest.fail("two are asleep"))
         Outbox(log).capture(connection, "orders", "a", "Placed", {})
@@ -165,10 +165,10 @@ def test_a_second_reader_takes_short_naps(engine: Engine, log: MessageLog) -> No
     other.close()
 
 
-def test_a_bell_whose_connection_broke_is_mended(engine: Engine, log: MessageLog) -> None:
+def test_a_notifier_whose_connection_broke_is_mended(engine: Engine, log: MessageLog) -> None:
     log.create(engine)
-    bell = Bell(engine, log)
-    bell.wait(0.0, lambda: True)
+    notifier = Notifier(engine, log)
+    notifier.wait(0.0, lambda: True)
     with engine.begin() as connection:
         killed = connection.execute(
             text(
@@ -184,6 +184,6 @@ def test_a_bell_whose_connection_broke_is_mended(engine: Engine, log: MessageLog
         return True
 
     for _ in range(5):
-        bell.wait(0.0, look)
+        notifier.wait(0.0, look)
     assert looked
-    bell.close()
+    notifier.close()

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.outbox.ranges import Known, classify
+from stores.outbox.ranges import SequenceRange, classify
 
 RANGES = st.lists(
     st.tuples(st.integers(1, 30), st.integers(0, 8)).map(lambda pair: (pair[0], sum(pair))),
@@ -33,4 +33,4 @@ def test_each_sequence_is_in_one_range_of_its_state(
 
 
 def test_a_range_that_lies_within_one_state_stays_whole() -> None:
-    assert classify(5, 9, 100, [(1, 20)], []) == [Known(5, 9, "kept")]
+    assert classify(5, 9, 100, [(1, 20)], []) == [SequenceRange(5, 9, "kept")]

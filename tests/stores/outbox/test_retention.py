@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from stores.db.engines import open_engine
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def keep(engine: Engine, kept: Kept, contents: list[bytes]) -> None:
+def keep(engine: Engine, kept: RetentionStore, contents: list[bytes]) -> None:
     log = MessageLog()
     log.create(engine)
     with engine.begin() as connection:
@@ -29,7 +29,7 @@ def keep(engine: Engine, kept: Kept, contents: list[bytes]) -> None:
         kept.keep(connection, [each.id for each in log.read_stream(connection, "orders", "a")])
 
 
-def expire(engine: Engine, kept: Kept) -> int:
+def expire(engine: Engine, kept: RetentionStore) -> int:
     with engine.begin() as connection:
         return kept.expire(connection)
 
@@ -38,8 +38,8 @@ def test_the_time_goes_by_the_process_and_not_by_a_clock_that_is_set(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = time.monotonic()
-    monkeypatch.setattr("stores.db.steady_time.time.monotonic", lambda: here)
-    kept = Kept(engine, MessageLog(), 600)
+    monkeypatch.setattr("stores.db.steady_clock.time.monotonic", lambda: here)
+    kept = RetentionStore(engine, MessageLog(), 600)
     keep(engine, kept, [b"1"])
     # The database's clock is an hour ahead from here on; but no hour has passed.
     monkeypatch.setattr("stores.outbox.retention.Now", lambda: text("SELECT 9999999999999"))
@@ -52,14 +52,14 @@ def test_the_time_goes_by_the_process_and_not_by_a_clock_that_is_set(
 def test_what_was_kept_by_a_clock_that_was_ahead_is_not_kept_for_ever(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(engine, Kept(engine, MessageLog(), 600), [b"1", b"2"])
+    keep(engine, RetentionStore(engine, MessageLog(), 600), [b"1", b"2"])
     with engine.begin() as connection:
         connection.execute(
             text("UPDATE sequitur_kept SET at = at + 3600 * 1000 WHERE sequence = 1")
         )
     here = time.monotonic()
-    monkeypatch.setattr("stores.db.steady_time.time.monotonic", lambda: here)
-    later = Kept(engine, MessageLog(), 600)
+    monkeypatch.setattr("stores.db.steady_clock.time.monotonic", lambda: here)
+    later = RetentionStore(engine, MessageLog(), 600)
     with engine.begin() as connection:
         later.make(connection)
     assert expire(engine, later) == 0
@@ -68,7 +68,7 @@ def test_what_was_kept_by_a_clock_that_was_ahead_is_not_kept_for_ever(
 
 
 def test_no_more_is_read_than_there_is_room_for(engine: Engine) -> None:
-    kept = Kept(engine, MessageLog(), 600)
+    kept = RetentionStore(engine, MessageLog(), 600)
     keep(engine, kept, [b"x" * 100] * 5)
     with engine.begin() as connection:
 

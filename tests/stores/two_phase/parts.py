@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, text
 
 from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator as _Coordinator
-from stores.two_phase.coordinator import TwoPhase
+from stores.two_phase.coordinator import RunningTransaction
 
 made: list[_Coordinator] = []
 
@@ -70,7 +70,9 @@ def lines(coordinator: Coordinator) -> int:
     return len(coordinator.decisions.lines())
 
 
-def leave_in_doubt(shop: Engine, other: Engine, step: str, coordinator: Any = None) -> TwoPhase:
+def leave_in_doubt(
+    shop: Engine, other: Engine, step: str, coordinator: Any = None
+) -> RunningTransaction:
     """As a producer that is killed at a step: its connections break, and it does nothing more."""
 
     class Killed(BaseException):
@@ -81,7 +83,7 @@ def leave_in_doubt(shop: Engine, other: Engine, step: str, coordinator: Any = No
 
     coordinator = coordinator or Coordinator(shop, {"other": other})
     coordinator.step = At(step, kill)
-    running = TwoPhase(coordinator, ("other",))
+    running = RunningTransaction(coordinator, ("other",))
     running.rollback = lambda: None  # type: ignore[method-assign]
     for connection in running.connections:
         insert(connection)

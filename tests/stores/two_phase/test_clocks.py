@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stores.two_phase import recovery as two_phase_recovery
-from stores.two_phase.prepared import Prepared
+from stores.two_phase.prepared import PreparedTransaction
 from stores.two_phase.recovery import Recovery
 
 
@@ -16,8 +16,8 @@ class Decisions:
         return "committed"
 
 
-def part(age: float) -> Prepared:
-    return Prepared("other", f"sequitur:log:{age}:other", "log", str(age), 0.0, age)
+def part(age: float) -> PreparedTransaction:
+    return PreparedTransaction("other", f"sequitur:log:{age}:other", "log", str(age), 0.0, age)
 
 
 def test_what_was_prepared_in_the_future_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:

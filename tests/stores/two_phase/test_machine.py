@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 
 from soak_capture.producer import engine_of
 from stores.two_phase.log import DecisionLog
-from stores.two_phase.prepared import Prepared, gid
+from stores.two_phase.prepared import PreparedTransaction, gid
 from stores.two_phase.recovery import Recovery, recover
 
 NAMES = ("log", "stock")
@@ -42,11 +42,11 @@ class Participant:
         return True
 
 
-def _prepared(name: str, participant: Participant) -> list[Prepared]:
+def _prepared(name: str, participant: Participant) -> list[PreparedTransaction]:
     if participant.away:
         raise ConnectionError("away")
     found = ((gid(_log, each, name), each) for each in participant.prepared)
-    return [Prepared(name, full, _log, each, 0.0, 60.0) for full, each in found]
+    return [PreparedTransaction(name, full, _log, each, 0.0, 60.0) for full, each in found]
 
 
 def _end(participant: Participant, full: str, *, commit: bool) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from stores.two_phase.coordinator import OutcomeUnknown, TwoPhase
+from stores.two_phase.coordinator import OutcomeUnknown, RunningTransaction
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.prepared import prepared
 from stores.two_phase.recovery import recover
@@ -47,7 +47,7 @@ def test_a_commit_whose_answer_was_lost_is_looked_up(
 ) -> None:
     coordinator = Coordinator(shop, {"other": other})
     for took_place in (True, False):
-        running = TwoPhase(coordinator, ("other",))
+        running = RunningTransaction(coordinator, ("other",))
         for connection in running.connections:
             insert(connection)
         commit = running._root.commit
@@ -71,7 +71,7 @@ def test_an_outcome_that_cannot_be_looked_up_is_said_to_be_unknown(
     shop: Engine, other: Engine, took_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coordinator = Coordinator(shop, {"other": other})
-    running = TwoPhase(coordinator, ("other",))
+    running = RunningTransaction(coordinator, ("other",))
     for connection in running.connections:
         insert(connection)
     commit, outcome = running._root.commit, coordinator.outcome

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from stores.two_phase.coordinator import TwoPhase
+from stores.two_phase.coordinator import RunningTransaction
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.prepared import gid, prepared
 from stores.two_phase.recovery import recover
@@ -143,7 +143,7 @@ def test_one_who_gave_up_his_line_does_not_judge_others(
     """In SQLite he would know by his right to write, which he does not have any more."""
     shop = next(with_rows(f"sqlite:///{tmp_path}/shop.sqlite"))
     gave_up = Coordinator(shop, {"other": other})
-    running = TwoPhase(gave_up, ("other",))
+    running = RunningTransaction(gave_up, ("other",))
     if way == "rolled back":
         running.connections[0].rollback()
     else:

@@ -9,8 +9,8 @@ from sqlalchemy import Engine, text
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START
-from stores.outbox.notifier import Bell
-from stores.two_phase.coordinator import TwoPhase
+from stores.outbox.notifier import Notifier
+from stores.two_phase.coordinator import RunningTransaction
 from stores.two_phase.prepared import prepare
 from tests.stores.two_phase.parts import (
     At,
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 def test_a_capture_into_another_database_wakes_its_reader(shop: Engine, other: Engine) -> None:
     log = MessageLog()
     log.create(other)
-    bell, asleep = Bell(other, log), threading.Event()
+    notifier, asleep = Notifier(other, log), threading.Event()
 
     def idle() -> bool:
         with other.connect() as connection:
@@ -35,7 +35,7 @@ def test_a_capture_into_another_database_wakes_its_reader(shop: Engine, other: E
 
     def sleep() -> None:
         while not asleep.is_set():
-            bell.wait(300, idle)
+            notifier.wait(300, idle)
 
     thread = threading.Thread(target=sleep, daemon=True)
     thread.start()
@@ -45,7 +45,7 @@ def test_a_capture_into_another_database_wakes_its_reader(shop: Engine, other: E
         assert Outbox(log).capture(connection, "orders", "a", "Paid", {}) == 2
     thread.join(60)
     assert not thread.is_alive()
-    bell.close()
+    notifier.close()
 
 
 def test_one_that_waits_for_what_another_left_in_doubt_has_it_resolved(
@@ -55,7 +55,7 @@ def test_one_that_waits_for_what_another_left_in_doubt_has_it_resolved(
     log = MessageLog()
     log.create(other)
     dead, alive = (Coordinator(shop, {"other": other}) for _ in range(2))
-    running = TwoPhase(dead, ("other",))
+    running = RunningTransaction(dead, ("other",))
     Outbox(log).capture(running.connections[1], "orders", "a", None, b"gone")
     prepare("other", running._parts["other"][1])
     for connection in running.connections:

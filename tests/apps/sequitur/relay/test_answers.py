@@ -3,21 +3,21 @@
 import pytest
 from sqlalchemy import Engine
 
+from sequitur.cli.main import main
 from sequitur.relay import answers
 from sequitur.relay.answers import Answering
-from sequitur.relay.command import main
-from sequitur.relay.link import Missing
+from sequitur.relay.link import MissingRange
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 
 GUID = "0b0c7a4e-6d6e-4a5c-9a5e-1f1d2c3b4a59"
 
 
-def keep(engine: Engine, stream: str, number: int, content: bytes = b"x") -> Kept:
+def keep(engine: Engine, stream: str, number: int, content: bytes = b"x") -> RetentionStore:
     """Messages that were acknowledged, and are kept."""
-    log, kept = MessageLog(), Kept(engine, MessageLog(), 600)
+    log, kept = MessageLog(), RetentionStore(engine, MessageLog(), 600)
     with engine.begin() as connection:
         kept.make(connection)
         log.append_many(connection, [Draft("orders", stream, None, content)] * number)
@@ -33,7 +33,7 @@ def keep(engine: Engine, stream: str, number: int, content: bytes = b"x") -> Kep
 def test_a_guid_is_found_however_its_producer_writes_it(engine: Engine, written: str) -> None:
     """A view asks for a stream as its inspector normalised it."""
     answering = Answering(engine, MessageLog(), keep(engine, written, 3))
-    answering.ask([Missing("orders", GUID, 2, 3)])
+    answering.ask([MissingRange("orders", GUID, 2, 3)])
     ((_, known),) = answering.look()
     assert [(each.stream, each.sequence) for each in known.messages] == [(written, 2), (written, 3)]
 
@@ -43,7 +43,7 @@ def test_no_more_is_found_at_once_than_fits(
 ) -> None:
     monkeypatch.setattr(answers, "BYTES_AT_ONCE", 5_000)
     answering = Answering(engine, MessageLog(), keep(engine, "a", 20, b"x" * 1000))
-    asked = [Missing("orders", "a", at, 20) for at in range(1, 6)]
+    asked = [MissingRange("orders", "a", at, 20) for at in range(1, 6)]
     answering.ask(asked)
     ((first, known),) = answering.look()
     assert first == asked[0]
@@ -55,14 +55,14 @@ def test_status_tells_what_waits_and_who_leads(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = engine.url.render_as_string(hide_password=False)
-    assert main(["status", "--log", url]) == 0
+    assert main(["relay", "status", "--log", url]) == 0
     assert capsys.readouterr().out == "relay sequitur: no relay has led yet\nnothing waits\n"
     lease = Lease(engine, "relay sequitur", "host/1")
     lease.make()
     lease.acquire()
     with engine.begin() as connection:
         MessageLog().append_many(connection, [Draft("orders", "a", None, b"")] * 3)
-    assert main(["status", "--log", url]) == 0
+    assert main(["relay", "status", "--log", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "relay sequitur: host/1 leads, in turn 1"
     assert second.startswith("topic orders: 3 messages wait, the oldest for ")

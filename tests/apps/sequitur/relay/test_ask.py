@@ -11,17 +11,17 @@ import pytest
 from sqlalchemy import Engine
 
 from sequitur.relay.kafka_link import KafkaLink
-from sequitur.relay.link import Missing
+from sequitur.relay.leadership import RelayConfig
+from sequitur.relay.link import MissingRange
 from sequitur.relay.records import missing_of
 from sequitur.relay.relay import Relay
 from sequitur.relay.requests import requests
-from sequitur.relay.turn import Pace
 from soak.check import read
 from stores.db.engines import open_engine
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 from tests.topology.faust.worker_process import Worker
 from topology import Inspector, Topology, TopologyTestDriver, ask
 from topology.engine.commands.command import decode_command
@@ -50,7 +50,7 @@ def lose(engine: Engine, log: MessageLog, topic: str) -> None:
     """Four messages: the second was acknowledged and got lost since, the third is void."""
     with engine.begin() as connection:
         log.append_many(connection, [Draft(topic, "a", "Ok", b"{}") for _ in range(4)])
-        kept = Kept(engine, log, 600)
+        kept = RetentionStore(engine, log, 600)
         kept.make(connection)
         second = [message.id for message in log.read_stream(connection, topic, "a", 1, 1)]
         kept.keep(connection, second)
@@ -81,7 +81,7 @@ async def test_what_is_lost_comes_again_and_what_is_void_is_skipped(
     relay = Relay(
         engine, log, KafkaLink(worker.prefix, kafka, views=[f"{worker.prefix}.board"]),
         Lease(engine, "relay", "one"),
-        keep=600, pace=Pace(poll=0.1, retry=0.1),
+        keep=600, config=RelayConfig(poll=0.1, retry=0.1),
     )  # fmt: skip
     stopped = asyncio.Event()
     worker.start()
@@ -112,7 +112,7 @@ async def test_requests_and_answers_are_understood_on_both_sides() -> None:
     driver.advance(1)
     (request,) = driver.read("orders.resend")
     missing = missing_of("orders", request.value)
-    assert missing == Missing("orders", "a", 1, 1, "board", "shop.board.commands", 0)
+    assert missing == MissingRange("orders", "a", 1, 1, "board", "shop.board.commands", 0)
     (answer,) = await KafkaLink("shop", {}, views=["shop.board"]).void(missing, 1, 1)
     assert (answer.topic, answer.partition) == ("shop.board.commands", 0)
     command = decode_command(answer.value)
@@ -125,11 +125,11 @@ async def test_requests_and_answers_are_understood_on_both_sides() -> None:
 async def test_a_request_causes_commands_for_none_but_the_named_views() -> None:
     """Who may write into a resend topic may not by that write commands into any topic."""
     link = KafkaLink("shop", {}, views=["shop.board"])
-    other = Missing("orders", "a", 1, 1, "other", "shop.other.commands", 0)
+    other = MissingRange("orders", "a", 1, 1, "other", "shop.other.commands", 0)
     assert await link.void(other, 1, 1) == []
     assert await KafkaLink("shop", {}).void(other._replace(view="board"), 1, 1) == []
     # An inbox, which names no commands, reads what is void in the topic's own.
-    (told,) = await link.void(Missing("orders", "a", 1, 1), 1, 1)
+    (told,) = await link.void(MissingRange("orders", "a", 1, 1), 1, 1)
     assert told.topic == "orders.void"
 
 

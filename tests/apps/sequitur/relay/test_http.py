@@ -15,9 +15,9 @@ from sqlalchemy.exc import OperationalError
 from sequitur.inbox.server import application
 from sequitur.local.ports import HOST, free_port
 from sequitur.relay.http_link import HttpLink
-from sequitur.relay.link import Answer, Sent
+from sequitur.relay.leadership import RelayConfig
+from sequitur.relay.link import Answer, SendResult
 from sequitur.relay.relay import Relay
-from sequitur.relay.turn import Pace
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
@@ -28,7 +28,7 @@ from stores.outbox.message import Draft
 from tests.apps.sequitur.relay.parts import TOKEN, running, serving, until
 from tests.contracts.inbox.parts import consume, done, make_table, named
 
-PACE = Pace(page=50, poll=0.05, ask=0.1, retry=0.05)
+PACE = RelayConfig(page=50, poll=0.05, ask=0.1, retry=0.05)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def relaying(
 ) -> AbstractAsyncContextManager[Relay]:
     link = more.pop("link", None) or HttpLink("orders", url, TOKEN, acknowledged=2)
     lease = Lease(source, "relay orders", name, more.pop("seconds", 2.0))
-    return running(Relay(source, log, link, lease, pace=PACE, **more))
+    return running(Relay(source, log, link, lease, config=PACE, **more))
 
 
 async def test_what_is_captured_is_delivered_and_deleted(
@@ -248,7 +248,7 @@ class _Stuck:
     async def open(self, log: str = "") -> None:
         await self._link.open(log)
 
-    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
         await self.go.wait()
         return await self._link.send(messages, answers)
 

@@ -12,11 +12,11 @@ from sqlalchemy import Engine
 from sequitur.inbox.feed import Feed
 from sequitur.inbox.interpret import inspected
 from sequitur.relay.kafka_link import KafkaLink
-from sequitur.relay.link import Missing, Superseded
+from sequitur.relay.leadership import RelayConfig
+from sequitur.relay.link import MissingRange, Superseded
 from sequitur.relay.records import missing_of
 from sequitur.relay.relay import Relay
 from sequitur.relay.requests import requests
-from sequitur.relay.turn import Pace
 from soak.check import read
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
@@ -25,7 +25,7 @@ from stores.locks.lease import Lease
 from stores.message import Message
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
-from stores.outbox.retention import Kept
+from stores.outbox.retention import RetentionStore
 from tests.apps.sequitur.relay.parts import until
 from tests.contracts.inbox.parts import consume, make_table, named
 from topology.engine.commands.command import decode_command
@@ -34,7 +34,7 @@ from topology.inspectors.fields import key
 
 pytestmark = pytest.mark.integration
 
-PACE = Pace(page=500, poll=0.1, ask=0.2, retry=0.1)
+PACE = RelayConfig(page=500, poll=0.1, ask=0.2, retry=0.1)
 INSPECTOR = Headers(key(), "sequitur-sequence", "sequitur-kind")
 
 
@@ -97,7 +97,7 @@ async def test_from_a_log_over_kafka_into_an_inbox(
     target = open_engine(f"sqlite:///{tmp_path}/warehouse.sqlite")
     make_table(target)
     inbox = Inbox(target)
-    relay = Relay(source, MessageLog(), link(name, broker), Lease(source, "r", "one"), pace=PACE)
+    relay = Relay(source, MessageLog(), link(name, broker), Lease(source, "r", "one"), config=PACE)
     feed = Feed(inbox, {name: inspected(INSPECTOR, name)}, {"bootstrap_servers": broker.address})
     async with Running() as running:
         running.start(relay.run(running.stopped))
@@ -171,7 +171,7 @@ async def test_a_topic_that_is_not_there_holds_back_its_own_messages_alone(
     there, later = topic("orders", 1), unique("later")
     append(source, later, 1, 5, "x")
     append(source, there, 1, 5, "a")
-    relay = Relay(source, MessageLog(), link(there, broker), Lease(source, "r", "one"), pace=PACE)
+    relay = Relay(source, MessageLog(), link(there, broker), Lease(source, "r", "one"), config=PACE)
     async with Running() as running:
         running.start(relay.run(running.stopped))
         await until(lambda: rest(source) == 5)
@@ -216,13 +216,13 @@ async def test_requests_are_answered_with_messages_and_with_what_is_void(
         MessageLog().declare_void(connection, name, "a", 3, 3, "for the test")
     relay = Relay(
         source, MessageLog(), link(name, broker, views=[f"{name}.board"]),
-        Lease(source, "r", "one"), pace=PACE, keep=600,
+        Lease(source, "r", "one"), config=PACE, keep=600,
     )  # fmt: skip
     async with Running() as running:
         running.start(relay.run(running.stopped))
         await until(lambda: rest(source) == 0)
-        view = Missing(name, "a", 2, 3, f"{name}.board", commands, 1)
-        relay.missing([view, Missing(name, "a", 3, 3)])
+        view = MissingRange(name, "a", 2, 3, f"{name}.board", commands, 1)
+        relay.missing([view, MissingRange(name, "a", 3, 3)])
         await until(lambda: relay.moved.sent == 4 and relay.moved.voids == 2)
 
     def values(of: str) -> list[Any]:
@@ -246,7 +246,7 @@ async def test_a_feed_asks_for_what_it_misses(
     append(source, name, 1, 5, "a")
     with source.begin() as connection:
         # The second was acknowledged and got lost since, the third is void.
-        kept = Kept(source, log, 600)
+        kept = RetentionStore(source, log, 600)
         kept.make(connection)
         second = [each.id for each in log.read_stream(connection, name, "a", 1, 1)]
         kept.keep(connection, second)
@@ -256,7 +256,7 @@ async def test_a_feed_asks_for_what_it_misses(
     make_table(target)
     inbox, kafka = Inbox(target), {"bootstrap_servers": broker.address}
     lease = Lease(source, "r", "one")
-    relay = Relay(source, log, link(name, broker), lease, pace=PACE, keep=600)
+    relay = Relay(source, log, link(name, broker), lease, config=PACE, keep=600)
     async with Running() as running:
         running.start(relay.run(running.stopped))
         feed = Feed(inbox, {name: inspected(INSPECTOR, name)}, kafka, ask=0.3)
@@ -273,7 +273,7 @@ async def test_requests_come_by_their_topic(
 ) -> None:
     name = topic("orders", 1)
     create_topics({f"{name}.resend": 1})
-    found: list[Missing] = []
+    found: list[MissingRange] = []
     settings = {"bootstrap_servers": broker.address}
     reading = asyncio.create_task(requests([name], settings, found.extend))
     from aiokafka import AIOKafkaProducer
@@ -291,7 +291,7 @@ async def test_requests_come_by_their_topic(
         await producer.stop()
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-    assert set(found) == {Missing(name, "a", 2, 3)}
+    assert set(found) == {MissingRange(name, "a", 2, 3)}
 
 
 def test_what_is_no_request_is_refused() -> None:

@@ -21,10 +21,10 @@ from sqlalchemy import Engine, text
 
 from sequitur.relay import kafka_link
 from sequitur.relay.kafka_link import KafkaLink
-from sequitur.relay.link import Answer, Missing, Sent, Superseded, Unavailable
+from sequitur.relay.leadership import RelayConfig
+from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.outstanding import Outstanding
 from sequitur.relay.relay import Relay
-from sequitur.relay.turn import Pace
 from stores.locks.lease import Lease
 from stores.message import Message
 from stores.outbox.log import MessageLog
@@ -195,10 +195,10 @@ class Refusing:
 
     async def close(self) -> None: ...
 
-    async def void(self, missing: Missing, first: int, last: int) -> list[Answer]:
+    async def void(self, missing: MissingRange, first: int, last: int) -> list[Answer]:
         return []
 
-    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
         self.calls += 1
         for each in messages:
             for value in each.headers.values():
@@ -206,7 +206,7 @@ class Refusing:
         refused = [m for m in messages if m.topic in self.topics or m.stream in self.streams]
         self.taken += [m for m in messages if m not in refused]
         topics = dict.fromkeys({m.topic for m in refused} & self.topics, "not allowed")
-        return Sent(refused, reason="no room", topics=topics)
+        return SendResult(refused, reason="no room", topics=topics)
 
 
 def append(engine: Engine, topic: str, numbers: Iterable[int], streams: str = "abc") -> None:
@@ -232,8 +232,8 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
     link.topics = {"bad"}
     append(engine, "bad", range(200))
     append(engine, "good", range(50))
-    pace = Pace(page=40, poll=0.02, retry=0.02)
-    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"), pace=pace)
+    config = RelayConfig(page=40, poll=0.02, retry=0.02)
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"), config=config)
     with caplog.at_level(logging.INFO):
         async with running(relay):
             await until(lambda: relay.moved.deleted == 150)
@@ -255,16 +255,18 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
 async def test_a_receiver_that_is_away_is_told_of_now_and_then(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Away(Refusing):
-        async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> Sent:
+    class AwayLink(Refusing):
+        async def send(
+            self, messages: Sequence[Message], answers: Sequence[Answer] = ()
+        ) -> SendResult:
             self.calls += 1
             if self.calls < 20:
                 raise Unavailable("the inbox is away")
             return await super().send(messages, answers)
 
     append(engine, "orders", [1])
-    pace = Pace(poll=0.02, retry=0.001)
-    relay = Relay(engine, MessageLog(), Away(), Lease(engine, "relay", "one"), pace=pace)
+    config = RelayConfig(poll=0.02, retry=0.001)
+    relay = Relay(engine, MessageLog(), AwayLink(), Lease(engine, "relay", "one"), config=config)
     async with running(relay):
         await until(lambda: relay.moved.deleted == 3)
     assert caplog.text.count("the inbox is away; it is sent again") == 1

@@ -1,0 +1,70 @@
+"""The dead records of a read store can be looked at, removed and bounded; never silently."""
+
+from pathlib import Path
+
+import pytest
+
+from sequitur.cli.main import main
+from stores.sinks import DeadLimit, StoreError, keep_from, open_sink
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    found = f"sqlite:///{tmp_path}/read.db"
+    with open_sink(found) as sink:
+        sink.apply([("shop.b\x1board", 0, at, b"{\x1b") for at in range(3)])
+        sink.apply([("shop.other", 1, 7, None)])
+    return found
+
+
+def test_dead_records_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dead-records", "list", "--store", url, "--show", "1"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == r"shop.b\x1board/0: 3 dead records, 0 more removed"
+    assert lines[1] == "shop.other/1: 1 dead records, 0 more removed"
+    assert len(lines) == 3
+    assert "\x1b" not in "".join(lines)
+
+
+def test_dead_records_are_removed_and_stay_counted(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove = ["remove", "--store", url, "--topic", "shop.other"]
+    assert main(["dead-records", *remove, "--older-than", "1"]) == 0
+    assert capsys.readouterr().out == "0 dead records are removed\n"
+    assert main(["dead-records", *remove, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "1 dead records would be removed\n"
+    assert main(["dead-records", *remove]) == 0
+    assert main(["dead-records", "list", "--store", url]) == 1
+    assert "shop.other/1: 0 dead records, 1 more removed" in capsys.readouterr().out
+    assert main(["dead-records", "remove", "--store", url]) == 0
+    assert main(["dead-records", "list", "--store", url]) == 0
+    assert "no dead record is kept" in capsys.readouterr().out
+    with open_sink(url) as sink:
+        assert sum(position.dead for position in sink.progress()) == 4
+
+
+def test_a_store_that_cannot_be_looked_at_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no database, though there is something in it")
+    for name in ("file/read.db", "file", "mistyped.db"):
+        assert main(["dead-records", "list", "--store", f"sqlite:///{tmp_path}/{name}"]) == 2
+        assert "Traceback" not in capsys.readouterr().err
+    assert not (tmp_path / "mistyped.db").exists()
+
+
+def test_how_many_are_kept_is_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert keep_from({}) == DeadLimit(10_000, None)
+    monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "2")
+    monkeypatch.setenv("SEQUITUR_DEAD_DAYS", "0.5")
+    with open_sink(url) as sink:
+        assert sink.keep_dead == DeadLimit(2, 0.5)
+        sink.apply([("shop.other", 1, 8, b"x")])
+        assert sum(each.kept for each in sink.dead_counts()) == 2
+        assert sum(each.removed for each in sink.dead_counts()) == 3
+    for name, value in (("ROWS", "0"), ("ROWS", "many"), ("DAYS", "-1"), ("DAYS", "nan")):
+        monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "5")
+        monkeypatch.setenv(f"SEQUITUR_DEAD_{name}", value)
+        with pytest.raises(StoreError, match="above zero"):
+            open_sink(url)
