@@ -1,35 +1,30 @@
-"""Run a topology live on Spark: a streaming query in place of Faust workers.
+"""`sequitur live`: run a topology on Spark, a streaming query in place of Faust workers."""
 
-    python -m sequitur.live --topology shop:shop --checkpoint DIR
-    spark-submit … apps/sequitur/live.py --topology shop:shop --checkpoint DIR
-
-Row changes go to the views' output topics, or with --store straight into a read store. The state of
-all streams is in the checkpoint: if it is lost, all that the topics still have is read again, and
-outputs come again with the same view, stream and sequence. SIGTERM and Ctrl-C finish the batch in
-hand and end with status 0, or 1 if the read store has put records aside that it could not apply; an
-error, one line of the log, ends with status 2.
-"""
-
-import argparse
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
-from sequitur.cli.arguments import (
-    URL_HELP,
-    Parser,
-    add_broker,
-    add_kafka,
+import click
+
+from sequitur.cli.group import Command
+from sequitur.cli.options import (
+    COUNT,
+    SECONDS,
+    Reads,
+    broker_option,
     checkpoint,
-    count,
-    seconds,
-    url,
+    kafka_options,
+    store_option,
+    topology_option,
 )
-from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
+from sequitur.cli.outcome import outcome_of
 from sequitur.cli.signals import take_signals
+from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.kafka.client import client_settings
 from sequitur.kafka.options import OptionError
 from sequitur.spark.submitted import stopped_in_order, submitted
@@ -42,55 +37,47 @@ LOOK_SECONDS = 0.2
 log = logging.getLogger("live")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
-    options = _parser().parse_args(arguments)
+@click.command("live", cls=Command)
+@topology_option(required=True)
+@broker_option
+@click.option(
+    "--checkpoint",
+    type=Reads("DIR", checkpoint),
+    required=True,
+    help="The state of all streams; keep it.",
+)
+@store_option("Read store that takes the row changes")
+@click.option("--topics/--no-topics", default=None, help="Write output topics; without a store.")
+@click.option(
+    "--max-records-per-trigger",
+    type=COUNT,
+    metavar="N",
+    default=50_000,
+    show_default=True,
+    help="Messages of a batch.",
+)
+@click.option(
+    "--trigger-interval",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=0.5,
+    show_default=True,
+    help="Between batches.",
+)
+@click.option("--group", help="Of the committed offsets (TOPOLOGY.spark).")
+@kafka_options
+def command(**given: Any) -> int:
+    """Run a topology on Spark in place of Faust workers, until it is stopped.
+
+    If the checkpoint is lost, what the topics still have is read again, and outputs
+    come again with the same view, stream and sequence. Status 1: the read store
+    has put records aside.
+    """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what ends it is told by itself
-    return outcome_of(_run, options, log)
+    return outcome_of(_run, SimpleNamespace(**given), log)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("live", description=__doc__.partition("\n")[0])
-    parser.add_argument("--topology", required=True, metavar="MODULE:NAME")
-    add_broker(parser)
-    parser.add_argument(
-        "--checkpoint",
-        type=checkpoint,
-        required=True,
-        metavar="DIR",
-        help="the state of all streams; keep it",
-    )
-    parser.add_argument(
-        "--store",
-        type=url,
-        metavar="URL",
-        help=f"put row changes straight into this read store; {URL_HELP}",
-    )
-    parser.add_argument(
-        "--topics",
-        action=argparse.BooleanOptionalAction,
-        help="write row changes to the output topics (unless there is a --store)",
-    )
-    parser.add_argument(
-        "--max-records-per-trigger",
-        type=count,
-        default=50_000,
-        metavar="N",
-        help="messages of one batch, whose outputs are in memory together (%(default)s)",
-    )
-    parser.add_argument(
-        "--trigger-interval",
-        type=seconds,
-        default=0.5,
-        metavar="SECONDS",
-        help="between the starts of two batches, also when nothing comes (%(default)s)",
-    )
-    parser.add_argument("--group", help="of the committed offsets (TOPOLOGY.spark)")
-    add_kafka(parser)
-    return parser
-
-
-def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
+def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
     stop = Event()
     take_signals(stop, log, "finishing the batch in hand")
     if options.store is None and options.topics is False:
@@ -124,17 +111,17 @@ def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
         from topology.spark.live import start
         from topology.spark.settings import CannotRun, Settings
 
-        settings = Settings(
-            broker=options.broker,
-            checkpoint=options.checkpoint,
-            max_records=options.max_records_per_trigger,
-            interval=options.trigger_interval,
-            topics=options.topics if options.topics is not None else sink is None,
-            group=options.group,
-            kafka=kafka,
-            client=client,
-        )
         try:
+            settings = Settings(
+                broker=options.broker,
+                checkpoint=options.checkpoint,
+                max_records=options.max_records_per_trigger,
+                interval=options.trigger_interval,
+                topics=options.topics if options.topics is not None else sink is None,
+                group=options.group,
+                kafka=kafka,
+                client=client,
+            )
             spark = spark_session(topology.name)
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
             log.info("running topology %s from %s", topology.name, options.broker)
@@ -165,7 +152,3 @@ def _ended(sink: Sink | None, topology: Topology) -> int:
         return BAD_NEWS
     log.info("stopped")
     return DONE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,108 +1,121 @@
-"""Show and resolve what two-phase transactions have left in doubt.
+"""`sequitur two-phase`: show and resolve what two-phase transactions have left in doubt."""
 
-    python -m sequitur.two_phase list --decisions URL --participant log=URL
-    python -m sequitur.two_phase resolve --decisions URL --participant log=URL --every 10
-    python -m sequitur.two_phase force GID --participant log=URL --rollback
-
-Producers resolve what they left when they start, and while they run; this is for what stays in
-doubt until then. SIGTERM and Ctrl-C end it with status 0; what is still in doubt at the end gives
-status 1, and what cannot be reached status 2.
-"""
-
-import argparse
 import logging
 import re
 import signal
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Event
 
+import click
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sequitur.cli.arguments import URL_HELP, Parser, url
-from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+from sequitur.cli.group import Group
+from sequitur.cli.options import URL, Reads
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from stores.db.engines import open_engine
-from stores.db.urls import said
+from stores.db.urls import read_url, said
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, end, is_gone, prepared
 from stores.two_phase.recovery import recover
 
 log = logging.getLogger("two_phase")
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command says; return the exit status."""
-    options = _parser().parse_args(arguments)
-    urls = [getattr(options, "decisions", None), *(url for _, url in options.participant)]
-    log_to_stderr(urls)
-    try:
-        with ExitStack() as engines:
-            return _run(options, engines)
-    except MISTAKES as error:
-        return cannot(error, log, *urls)
-    except KeyboardInterrupt:
-        return DONE
+Participants = tuple[tuple[str, str], ...]
+"""(name, URL) of each."""
 
 
-def _run(options: argparse.Namespace, engines: ExitStack) -> int:
-    participants = {name: _engine(url, engines) for name, url in options.participant}
-    if options.command == "force":
-        return _force(options.gid, participants, commit=options.commit)
-    decisions = DecisionLog(_engine(options.decisions, engines))
-    if options.command == "list":
-        return _list(decisions, participants)
-    return _resolve(decisions, participants, options.every)
+@click.group("two-phase", cls=Group)
+def command() -> None:
+    """Show and resolve what two-phase transactions have left in doubt.
 
+    \b
+    sequitur two-phase list --decisions URL --participant log=URL
+    sequitur two-phase resolve --decisions URL --participant log=URL --every 10
+    sequitur two-phase force GID --participant log=URL --rollback
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("two_phase", description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, does in (
-        ("list", "show what is prepared, and what was decided of it"),
-        ("resolve", "commit or roll back what is prepared, by what was decided"),
-        ("force", "end a prepared transaction whose decisions are lost, at your own risk"),
-    ):
-        command = commands.add_parser(name, help=does, description=does)
-        command.add_argument(
-            "--participant",
-            action="append",
-            required=True,
-            type=_participant,
-            metavar="NAME=URL",
-            help="a database that takes part, by the name that producers give it; may be repeated",
-        )
-        if name == "force":
-            command.add_argument("gid", help="as `list` shows it")
-            way = command.add_mutually_exclusive_group(required=True)
-            way.add_argument("--commit", action="store_true")
-            way.add_argument("--rollback", action="store_true")
-        else:
-            command.add_argument(
-                "--decisions",
-                required=True,
-                type=url,
-                metavar="URL",
-                help=f"the database that keeps the decisions; {URL_HELP}",
-            )
-        if name == "resolve":
-            command.add_argument(
-                "--every",
-                type=float,
-                metavar="SECONDS",
-                help="do it again and again, until SIGTERM or Ctrl-C",
-            )
-    return parser
+    Producers resolve what they left when they start, and while they run; this is for
+    what stays in doubt until then. Status 1: something is still in doubt. Status 2:
+    something cannot be reached.
+    """
 
 
 def _participant(text: str) -> tuple[str, str]:
     """(name, URL) of NAME=URL."""
     name, equals, place = text.partition("=")
     if not equals or not re.fullmatch(r"[\w.-]+", name):
-        raise argparse.ArgumentTypeError("write NAME=URL, or NAME=@FILE for a file that it is in")
-    return name, url(place)
+        raise ValueError("write NAME=URL, or NAME=@FILE for a file that it is in")
+    return name, read_url(place)
+
+
+_participants = click.option(
+    "--participant",
+    multiple=True,
+    required=True,
+    type=Reads("NAME=URL", _participant),
+    help="A database by its producers' name; repeatable.",
+)
+_decisions = click.option(
+    "--decisions", required=True, type=URL, help="The database of the decisions, or @FILE."
+)
+
+
+@command.command("list")
+@_decisions
+@_participants
+def list_(decisions: str, participant: Participants) -> int:
+    """Show what is prepared, and what was decided of it."""
+    return _status(
+        [decisions],
+        participant,
+        lambda engines, found: _list(DecisionLog(_engine(decisions, engines)), found),
+    )
+
+
+@command.command()
+@_decisions
+@_participants
+@click.option("--every", type=float, metavar="SECONDS", help="Do it again, until SIGTERM.")
+def resolve(decisions: str, participant: Participants, every: float | None) -> int:
+    """Commit or roll back what is prepared, by what was decided."""
+    return _status(
+        [decisions],
+        participant,
+        lambda engines, found: _resolve(DecisionLog(_engine(decisions, engines)), found, every),
+    )
+
+
+@command.command()
+@_participants
+@click.argument("gid")
+@click.option("--commit/--rollback", default=None, help="How to end it; one is required.")
+def force(participant: Participants, gid: str, commit: bool | None) -> int:
+    """End a transaction whose decisions are lost, at your own risk.
+
+    GID: the transaction, as list shows it.
+    """
+    if commit is None:
+        raise click.UsageError("give --commit or --rollback")
+    return _status([], participant, lambda _, found: _force(gid, found, commit=commit))
+
+
+def _status(
+    decisions: list[str],
+    participant: Participants,
+    run: Callable[[ExitStack, dict[str, Engine]], int],
+) -> int:
+    urls = [*decisions, *(url for _, url in participant)]
+    log_to_stderr(urls)
+    try:
+        with ExitStack() as engines:
+            return run(engines, {name: _engine(url, engines) for name, url in participant})
+    except MISTAKES as error:
+        return cannot(error, log, *urls)
+    except KeyboardInterrupt:
+        return DONE
 
 
 def _engine(place: str, engines: ExitStack) -> Engine:
@@ -170,7 +183,3 @@ def _force(gid: str, participants: dict[str, Engine], *, commit: bool) -> int:
                 return DONE
     log.error("%s is not prepared in any of %s", gid, ", ".join(participants))
     return BAD_NEWS
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from sequitur.materialize.command import main
+from sequitur.cli.main import main
 from stores.sinks.delta.sink import DeltaSink
 from stores.sinks.sql.sink import SqlSink
 from stores.sinks.sql.transaction import SqlTransaction
@@ -54,4 +54,4 @@ if __name__ == "__main__":
     ):
         if name in steps:
             setattr(owner, name, killing(getattr(owner, name), when, int(number)))
-    sys.exit(main(arguments))
+    sys.exit(main(["materialize", *arguments]))

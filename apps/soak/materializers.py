@@ -44,9 +44,7 @@ class Materializer:
     def start(self, *options: str, cut: tuple[str, str, int] | None = None) -> None:
         """Start it. cut: (step, before or after, which call), at which it kills itself."""
         self.status.unlink(missing_ok=True)
-        module = (
-            ["sequitur.materialize.command"] if cut is None else ["soak.cut_off", *map(str, cut)]
-        )
+        module = ["sequitur", "materialize"] if cut is None else ["soak.cut_off", *map(str, cut)]
         command = [sys.executable, "-m", *module, "--broker", self.broker, "--store", self.url]
         command += self.what or ["--topics", self.topic]
         command += ["--checkpoint", str(self.checkpoint), "--status", str(self.status)]

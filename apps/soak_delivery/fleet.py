@@ -123,9 +123,9 @@ class Fleet:
         if name in RELAYS:
             way = ["kafka"] if kafka else ["http", "--to", f"http://{HOST}:{self._port}"]
             options = ["--lease", f"{LEASE}", "--acknowledged", "10", "--page", "300"]
-            return ["sequitur.relay.command", *way, "--log", log, *options]
+            return ["sequitur", "relay", *way, "--log", log, *options]
         way = ["feed", "--topic", TOPIC] if kafka else ["serve", "--port", str(self._port)]
-        return ["sequitur.inbox.command", *way, "--store", inbox, "--name", INBOX]
+        return ["sequitur", "inbox", *way, "--store", inbox, "--name", INBOX]
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
@@ -229,7 +229,7 @@ class Fleet:
         """Resolve by command what a side left in doubt; whether nothing is in doubt any more."""
         deciding, name, server = SIDES[side]
         databases = ["--decisions", self.urls[deciding], "--participant"]
-        command = ["sequitur.two_phase", "resolve", *databases, f"{name}={self.urls[server]}"]
+        command = ["sequitur", "two-phase", "resolve", *databases, f"{name}={self.urls[server]}"]
         until = time.monotonic() + seconds
         with (self.folder / "resolve.log").open("ab") as log:
             while time.monotonic() < until:

@@ -21,8 +21,8 @@ from threading import Event, Thread
 
 from sqlalchemy import Connection
 
-from sequitur.cli.arguments import Parser
-from sequitur.cli.outcome import BAD_NEWS, DONE, MISTAKES, cannot, log_to_stderr
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.inbox.server import serve
 from sequitur.local.ports import HOST, free_port
 from sequitur.relay.http_link import HttpLink
@@ -112,7 +112,7 @@ async def run(folder: Path, number: int, seed: int) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m warehouse",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

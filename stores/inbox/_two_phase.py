@@ -64,7 +64,7 @@ class _Coordinated:
     def is_due(self) -> bool:
         """A look that locks nothing, before databases are put to the trouble."""
         with self.inbox.engine.connect() as connection:
-            self.inbox.correct_due_times(connection)
+            self.inbox.recover(connection)
             return self.inbox.queue.is_due(connection)
 
     @contextmanager

@@ -92,7 +92,7 @@ class DeliveryQueue:
             remove(connection, [(of, m.epoch, m.sequence) for of, m in rows], planning)
         return found
 
-    def correct_due_times(self, connection: Connection) -> int:
+    def recover(self, connection: Connection) -> int:
         """Bring forward what is due later than it can be, since the clock was set back meanwhile.
 
         What can be delivered is due from when it came; only what has failed is due later, and not

@@ -33,7 +33,7 @@ from stores.message import Message
 
 __all__ = ["Inbox", "InboxError", "Message", "ReadRange", "ReceiveResult"]
 
-CORRECT = 1.0
+RECOVER_SECONDS = 1.0
 """Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
 
@@ -74,7 +74,7 @@ class Inbox:
         self.order = order
         self.receiver = Receiver(name, order, max_gap)
         self.queue = DeliveryQueue(name, attempts, backoff)
-        self._corrected = -CORRECT
+        self._recovered = -RECOVER_SECONDS
         self._singly = 0
         """How many messages are to be delivered one by one."""
         with engine.begin() as connection:
@@ -192,13 +192,13 @@ class Inbox:
         """Have that many messages delivered one by one, since one among them fails."""
         self._singly = messages
 
-    def correct_due_times(self, connection: Connection) -> None:
+    def recover(self, connection: Connection) -> None:
         """See now and then whether the database's clock was set back.
 
-        See `DeliveryQueue.correct_due_times`.
+        See `DeliveryQueue.recover`.
         """
         now = time.monotonic()
-        if now - self._corrected >= CORRECT:
-            self._corrected = now
+        if now - self._recovered >= RECOVER_SECONDS:
+            self._recovered = now
             with connection.begin():
-                self.queue.correct_due_times(connection)
+                self.queue.recover(connection)

@@ -55,7 +55,7 @@ class OwnTransaction:
 
     def is_due(self) -> bool:
         """Taking looks by itself."""
-        self.inbox.correct_due_times(self.connection)
+        self.inbox.recover(self.connection)
         return True
 
     @contextmanager

@@ -4,11 +4,13 @@
 `Reduction` folds records into row changes, `Schema` is the tables that they are for.
 """
 
+from stores.sinks._replacement import fold_replacement
 from stores.sinks.by_url import KINDS, delta_folder, is_own, needs_spark, open_sink
 from stores.sinks.columns import read as yielded
 from stores.sinks.dead_limit import DAY, DeadCount, DeadLimit, StoredDead, keep_from
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import NotYet, StoreError
-from stores.sinks.fold_replacement import fold_replacement
+from stores.sinks.limits import StoreLimits
 from stores.sinks.records import (
     Applied,
     Batch,
@@ -19,9 +21,9 @@ from stores.sinks.records import (
     check_at,
     check_batch,
 )
-from stores.sinks.reduction import Mark, Reduction, StoredProgress, Stream
+from stores.sinks.reduction import Reduction, StoredProgress
 from stores.sinks.row_changes import TableChanges
-from stores.sinks.schema import Schema, StoreLimits, TableState
+from stores.sinks.schema import Schema, TableState
 from stores.sinks.shadows import (
     OLD,
     check_caught_up,

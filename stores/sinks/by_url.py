@@ -15,6 +15,7 @@ KINDS = (
     "sqlite:///FILE, postgresql://USER:PASSWORD@HOST:PORT/DATABASE, delta:///FOLDER, "
     "module:function of your own, or @FILE for a file that one of these is in"
 )
+"""The URLs that `open_sink` takes, for help texts and errors."""
 ENTRY_POINTS = "sequitur.sinks"
 """The group of entry points that are called for URLs of their scheme."""
 

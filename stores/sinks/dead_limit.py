@@ -16,6 +16,7 @@ from topology.model.printable import printable
 ROWS, DAYS = "SEQUITUR_DEAD_ROWS", "SEQUITUR_DEAD_DAYS"
 DEFAULT_ROWS = 10_000
 DAY = 86_400
+"""Seconds of a day."""
 
 Place = tuple[str, int, int]
 """(topic, partition, offset)."""

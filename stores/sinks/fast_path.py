@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from stores.sinks.columns import INT_MAX, INT_MIN, Kind, Number, Refused, fit
-from stores.sinks.schema import EXACT, Schema, StoreLimits, TableState
+from stores.sinks.limits import EXACT, StoreLimits
+from stores.sinks.schema import Schema, TableState
 
 _FIELDS = itemgetter("view", "stream", "sequence", "changes")
 _TABLE, _KEY, _OP, _VALUES = map(itemgetter, ("table", "key", "op", "values"))

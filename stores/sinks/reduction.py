@@ -9,28 +9,20 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
-import orjson
-
 from stores.sinks import fast_path
-from stores.sinks.columns import INT_MAX, INT_MIN, Refused, shown
+from stores.sinks.columns import Refused, shown
+from stores.sinks.decoding import Mark, Stream, decode
 from stores.sinks.errors import StoreError
+from stores.sinks.limits import refuse_nul
 from stores.sinks.records import Applied, DeadRecord, OutputRecord, Position
 from stores.sinks.row_changes import TableChanges
-from stores.sinks.schema import Schema, refuse_nul
+from stores.sinks.schema import Schema
 
 FEW, MANY = 500, 10_000
 """Records that are decoded at a time. The few stay in the processor's cache until they are folded,
 which takes half as long; of the many, streams are looked up less often."""
 
 NOTHING: Mapping[Any, Any] = {}
-
-Stream = tuple[str, str, str]
-"""(topic, view, stream): what sequences are counted in. A view's name is its topology's own, so the
-topic belongs to it."""
-
-Mark = tuple[int, int]
-"""(epoch, sequence) of a stream's last applied record. A stream that is made again from its start
-has the next epoch, so marks are compared as pairs; a record without an epoch is of epoch 0."""
 
 
 class StoredProgress(Protocol):
@@ -103,7 +95,7 @@ class Reduction:
             return
         topic, applied, marks, moved = position.topic, self.applied, self.marks, self.moved
         takes_nul, unfit = self.schema.limits.nul, self._refused
-        decoded = [_decode(topic, record[3]) for record in chunk]
+        decoded = [decode(topic, record[3]) for record in chunk]
         self._look_up({each[0] for each in decoded if isinstance(each, tuple)})
         for record, each in zip(chunk, decoded, strict=True):
             offset = record[2]
@@ -237,28 +229,3 @@ def _shown(mark: Mark | None) -> str:
         return "none"
     epoch, sequence = mark
     return f"{sequence} of epoch {epoch}" if epoch else str(sequence)
-
-
-def _decode(topic: str, value: bytes | None) -> tuple[Stream, Mark, list[Any]] | Refused:
-    """(stream, mark, row changes) of a record's value, or why not."""
-    if value is None:
-        return Refused("the record has no value")
-    try:
-        record = orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        return Refused(f"not JSON: {error}")
-    try:
-        view, stream = record["view"], record["stream"]
-        sequence, changes = record["sequence"], record["changes"]
-        epoch = record.get("epoch", 0)
-    except (KeyError, TypeError) as error:
-        return Refused(f"the record is no object with view, stream, sequence and changes ({error})")
-    if view.__class__ is not str or stream.__class__ is not str:
-        return Refused(f"view {shown(view)}, stream {shown(stream)}: both are texts")
-    if sequence.__class__ is not int or not INT_MIN <= sequence <= INT_MAX:
-        return Refused(f"sequence {shown(sequence)} is no integer of 64 bits")
-    if epoch.__class__ is not int or not 0 <= epoch <= INT_MAX:
-        return Refused(f"epoch {shown(epoch)} is no integer from 0 on of 64 bits")
-    if changes.__class__ is not list:
-        return Refused(f"changes {shown(changes)} is no list")
-    return (topic, view, stream), (epoch, sequence), changes

@@ -8,7 +8,6 @@ from stores.sinks.columns import (
     INT_MAX,
     INT_MIN,
     JSON,
-    NAME_BYTES,
     Kind,
     Number,
     Refused,
@@ -22,38 +21,12 @@ from stores.sinks.columns import (
     shown,
 )
 from stores.sinks.errors import StoreError
+from stores.sinks.limits import NO_LIMITS, StoreLimits, check_exact, check_key, check_nul
 from stores.sinks.sink import DeclaredTable
 
 MAX_TABLES = 1_000
 MAX_COLUMNS = 900
 """Of one table, its key included. Both limits only stop names that are made from data."""
-EXACT = 2**53
-"""The integers that a floating-point number holds, up to this and down to its negative."""
-
-
-KEY_BYTES = 2_600
-"""Of a primary key in PostgreSQL: a little less than what always fits into a page of its index."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
-    """What a store does not take. name_bytes: of a table's name. nul: whether text may hold NUL.
-
-    exact: whether a `Number` holds every integer of 64 bits. key_bytes: of a key's values together,
-    None where that is not limited.
-    """
-
-    name_bytes: int = NAME_BYTES
-    nul: bool = True
-    exact: bool = True
-    key_bytes: int | None = None
-
-
-NO_LIMITS = StoreLimits()
-POSTGRES_LIMITS = StoreLimits(nul=False, key_bytes=KEY_BYTES)
-DELTA_LIMITS = StoreLimits(exact=False)
-STRICTEST = StoreLimits(nul=False, exact=False, key_bytes=KEY_BYTES)
-"""What every store takes."""
 
 
 @dataclass(slots=True)
@@ -173,9 +146,9 @@ class Schema:
             if value is not None:
                 values[column] = fitted = _fit(table, column, value, kind)
                 if kind is Number and not self.limits.exact and fitted.__class__ is int:
-                    _check_exact(table, column, fitted)
+                    check_exact(table.name, column, fitted)
                 if kind in JSON and not self.limits.nul and "\\u0000" in fitted:
-                    _check_nul(table, column, value)
+                    check_nul(table.name, column, value)
         for column in surplus:
             del values[column]
         return values
@@ -229,54 +202,6 @@ def _fit(table: TableState, column: str, value: Any, kind: Kind) -> Any:
         return fit(value, kind)
     except Refused as refused:
         raise Refused(f"table {table.name!r}: column {column!r}: {refused}") from None
-
-
-def _check_exact(table: TableState, column: str, value: int) -> None:
-    if not -EXACT <= value <= EXACT:
-        raise Refused(
-            f"table {table.name!r}: column {column!r}: {value} has more than 53 bits; declare the "
-            "column as int"
-        )
-
-
-def check_key(table: str, values: Iterable[Any], limit: int) -> None:
-    """Raise Refused if a primary key is longer than a store's index takes."""
-    size = sum(
-        len(value.encode() if value.__class__ is str else value)
-        if value.__class__ is str or value.__class__ is bytes
-        else 8
-        for value in values
-    )
-    if size > limit:
-        raise Refused(
-            f"table {table!r}: a key of {size} bytes; the store takes {limit}. Let the key be a "
-            "hash of it, and keep it in a column"
-        )
-
-
-def _check_nul(table: TableState, column: str, value: Any) -> None:
-    if isinstance(value, str):
-        if "\0" in value:
-            raise Refused(
-                f"table {table.name!r}: column {column!r}: the store takes no text with NUL"
-            )
-    elif isinstance(value, dict | list):
-        parts = (*value, *value.values()) if isinstance(value, dict) else value
-        for part in parts:
-            _check_nul(table, column, part)
-
-
-def refuse_nul(record: bytes | None, changes: Iterable[Any]) -> None:
-    """Raise Refused if the row changes of a record hold NUL in a text."""
-    # JSON has it in this one way, and it is quickly seen that there is none.
-    if record is None or b"\\u0000" not in record:
-        return
-    for change in changes:
-        for part in ("key", "values"):
-            found = change.get(part) if isinstance(change, dict) else None
-            for column, value in found.items() if isinstance(found, dict) else ():
-                if isinstance(value, str) and "\0" in value:
-                    raise Refused(f"column {column!r}: the store takes no text with NUL")
 
 
 def _other_key(table: TableState, key: Mapping[str, Any]) -> Refused:

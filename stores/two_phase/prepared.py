@@ -20,7 +20,7 @@ _REMEDIES = {
     _NOT_NOW: "set max_prepared_transactions in its postgresql.conf to at least the number of "
     "transactions at a time, and restart it",
     _FULL: "raise max_prepared_transactions in its postgresql.conf, or see with "
-    "python -m sequitur.two_phase list what is in doubt",
+    "sequitur two-phase list what is in doubt",
 }
 
 

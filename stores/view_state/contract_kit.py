@@ -33,6 +33,11 @@ class StoreUnderTest:
         """
         raise NotImplementedError
 
+    def applies(self, is_so: bool, otherwise: str) -> None:
+        """Skip a test that says nothing of this backend, with the reason."""
+        if not is_so:
+            pytest.skip(f"does not apply to this store: {otherwise}")
+
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = open_store(self.url, GROUP)

@@ -85,7 +85,7 @@ class TablesContract(StoreUnderTest):
             table.write([(b"pb", b"2")], 6)
             assert (table.offset, all_rows(table)) == (6, {b"pb": b"2"})
 
-    def test_a_write_that_cannot_be_is_none_atall_rows(self, store: Store) -> None:
+    def test_a_write_that_cannot_be_is_none_at_all(self, store: Store) -> None:
         with claimed(store) as table:
             table.write([(b"pa", b"1")], 5)
 

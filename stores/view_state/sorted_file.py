@@ -30,6 +30,7 @@ class Damaged(ValueError):
 
 
 def encode_line(content: Any) -> bytes:
+    """Write a line: a checksum, and the content as JSON."""
     text = orjson.dumps(content)
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
@@ -43,11 +44,13 @@ def decode_line(line: bytes) -> Any:
 
 
 def encode_row(row: Row) -> tuple[str, str | None]:
+    """Write a row as texts, a character per byte."""
     key, value = row
     return key.decode("latin-1"), None if value is None else value.decode("latin-1")
 
 
 def decode_row(row: list[Any]) -> Row:
+    """Read a row back."""
     key, value = row
     return key.encode("latin-1"), None if value is None else value.encode("latin-1")
 

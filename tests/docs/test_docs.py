@@ -11,9 +11,11 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import click
 import pytest
 from faust.cli.faust import cli
 
+from sequitur.cli.main import sequitur
 from stores.sinks import dead_limit as dead
 from topology import Topology
 from topology.faust import Settings
@@ -36,6 +38,9 @@ FACES = {
     "topology.testing",
 }
 """What a user imports from; `contract` is apart, since it needs pytest."""
+
+COMMANDS = {"home", "complete"}
+"""What the command `sequitur` takes from variables: where it keeps things, and completion."""
 
 _BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")
@@ -108,9 +113,9 @@ def is_package(module: str) -> bool:
     return spec is not None and spec.submodule_search_locations is not None
 
 
-def module_of(script: Path) -> str:
-    """The module that a script of ours ends in."""
-    return str(re.findall(r"-m ([\w.]+)", script.read_text())[-1])
+def program_of(script: Path) -> list[str]:
+    """What a script of ours ends in: `-m` and a module, or `sequitur` and a command."""
+    return str(re.findall(r"(?:/|\s)(-m [\w.]+|sequitur \w+)", script.read_text())[-1]).split()
 
 
 def test_every_block_says_what_it_is(page: Path) -> None:
@@ -151,11 +156,14 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
 def test_the_rooms_of_the_architecture_are_there() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
     for house in ("topology", "stores"):
-        rows = re.search(rf"\| `{house}/` \| has \|\n\|[-|]+\|\n((?:\|.*\n)+)", text)
+        rows = re.search(rf"\| `{house}/` \| contents \|\n\|[-|]+\|\n((?:\|.*\n)+)", text)
         assert rows is not None
         rooms = set()
         for row in rows[1].splitlines():
             room, *inside = re.findall(r"`([\w/]+/|\w+\.py)`", row)
+            assert (ROOT / house / room).exists(), room
+            if room.endswith(".py"):
+                continue
             rooms.add(room.rstrip("/"))
             for each in inside:
                 assert (ROOT / house / room / each).exists(), (room, each)
@@ -194,7 +202,10 @@ def test_commands_exist(page: Path) -> None:
         command, *rest = words
         if command.startswith("scripts/"):
             assert os.access(ROOT / command, os.X_OK), command
-            assert_options(rest, source_of(module_of(ROOT / command)))
+            if (program := program_of(ROOT / command))[0] == "sequitur":
+                assert_sequitur([*program[1:], *rest])
+            else:
+                assert_options(rest, source_of(program[-1]))
         elif command == "faust":
             assert rest[0] == "-A"
             assert_app(page, rest[1])
@@ -202,14 +213,25 @@ def test_commands_exist(page: Path) -> None:
             params = cli.commands[rest[2]].params
             known = {name for p in params for name in (*p.opts, *p.secondary_opts)}
             assert options(rest[3:]) <= known, words
+        elif command == "sequitur":
+            assert_sequitur(rest)
+            for option, place in pairwise(rest):
+                if option in ("--topology", "--app"):
+                    assert_app(page, place.partition(":")[0])
         elif command == "python":
             assert rest[0] == "-m", words
             assert_options(rest, source_of(rest[1]))
-            for option, place in pairwise(rest):
-                if option == "--topology":
-                    assert_app(page, place.partition(":")[0])
         else:
             assert command in _OTHERS, words
+
+
+def assert_sequitur(words: list[str]) -> None:
+    command: click.Command | None = sequitur
+    rest = iter(words)
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), next(rest))
+    assert command is not None, words
+    assert options(words) <= {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
 
 
 def assert_options(words: list[str], source: str) -> None:
@@ -229,7 +251,7 @@ def test_settings_exist(page: Path) -> None:
     """The worker's and the read stores', but for those that are named after sources."""
     named = set(re.findall(r"SEQUITUR_(?!INSPECTOR_)([A-Z_]+)", page.read_text()))
     stores = {name.removeprefix("SEQUITUR_").lower() for name in (dead.ROWS, dead.DAYS)}
-    assert {name.lower() for name in named} <= set(Settings.model_fields) | stores
+    assert {name.lower() for name in named} <= set(Settings.model_fields) | stores | COMMANDS
 
 
 def test_every_setting_is_explained() -> None:

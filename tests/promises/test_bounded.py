@@ -24,7 +24,7 @@ def test_a_ring_holds_no_more_than_its_slots_and_the_rest_are_rows(
     partition.feed(records(arrivals))
 
     for stream in "abc":
-        progress = partition.view().progress(stream)
+        progress = partition.view().state.progress(stream)
         waiting = partition.waiting(stream)
         if isinstance(progress, Progress):
             held = [event.sequence for event in progress.ring or ()]
@@ -43,9 +43,9 @@ def test_a_stream_that_is_in_order_again_is_an_int_and_one_row(size: int, crash:
         partition.crash()
     arrive(partition, 0)
 
-    assert partition.view().progress("a") == 6
-    assert type(partition.view().progress("a")) is int
-    assert not partition.view().waiting
+    assert partition.view().state.progress("a") == 6
+    assert type(partition.view().state.progress("a")) is int
+    assert not partition.view().state.waiting
     assert set(partition.durable()["board"]) == {b"c", b"pa"}
     assert partition.durable()["board"][b"pa"] == b"6"
 
@@ -56,9 +56,9 @@ def test_late_events_leave_nothing_behind_once_all_have_come() -> None:
     arrive(partition, at=2000)
     arrive(partition, 0, 1, 2, at=2000)
 
-    assert partition.view().counts.late == 3
-    assert partition.view().progress("a") == 4
-    assert type(partition.view().progress("a")) is int
+    assert partition.view().state.counts.late == 3
+    assert partition.view().state.progress("a") == 4
+    assert type(partition.view().state.progress("a")) is int
 
 
 def test_the_memory_of_what_was_skipped_is_limited() -> None:
@@ -66,7 +66,7 @@ def test_the_memory_of_what_was_skipped_is_limited() -> None:
     for index in range(0, 400, 2):
         arrive(partition, index + 1, at=index * 2000)
 
-    progress = partition.view().progress("a")
+    progress = partition.view().state.progress("a")
     assert isinstance(progress, Progress)
     assert 0 < len(progress.skipped) <= 32
     assert len(partition.durable()["board"][b"pa"]) < 1000
@@ -107,7 +107,7 @@ def test_a_drain_reads_every_spilled_event_a_few_times_at_most() -> None:
     inspected = 0
     arrive(partition, 0)
 
-    assert partition.view().progress("a") == 601
+    assert partition.view().state.progress("a") == 601
     assert inspected <= 4 * 600
 
 
@@ -116,8 +116,8 @@ def test_gaps_that_closed_leave_no_timers_behind() -> None:
     for index in range(0, 2000, 2):
         arrive(partition, index + 1, index, at=index)
 
-    assert type(partition.view().progress("a")) is int
-    assert len(partition.view().timers) <= 64
+    assert type(partition.view().state.progress("a")) is int
+    assert len(partition.view().state.timers) <= 64
 
 
 def test_a_flood_of_streams_is_not_all_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_flood_of_streams_is_not_all_kept_in_memory(monkeypatch: pytest.Monkey
 
     assert all(len(sequences) >= 2 for sequences in partition.handled().values())
     assert partition.handled()["s5"] == [1, 2, 3]
-    assert partition.view().counts.processed == 201
+    assert partition.view().state.counts.processed == 201
 
 
 @pytest.mark.parametrize("size", [1, 2, 16])
@@ -146,5 +146,5 @@ def test_the_smallest_and_largest_sequences_are_ordinary(size: int) -> None:
         partition.feed([Record("orders", 0, 0, b"a", body("a", sequence))])
 
     assert partition.handled() == {"a": [lowest + 1, lowest + 2, highest]}
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.duplicate, counts.accounted) == (1, 1, 5)

@@ -26,7 +26,7 @@ def test_a_delivery_that_comes_again_as_a_whole_changes_nothing_but_the_counts(
     for batch in batches(records(arrivals), sizes):
         partition.feed(batch)
     outputs = {topic: list(outs) for topic, outs in partition.written.items()}
-    rows, before = partition.durable()["board"], partition.view().counts.duplicate
+    rows, before = partition.durable()["board"], partition.view().state.counts.duplicate
 
     for batch in batches(records(arrivals), sizes):
         partition.feed(batch)
@@ -36,7 +36,7 @@ def test_a_delivery_that_comes_again_as_a_whole_changes_nothing_but_the_counts(
     assert {k: v for k, v in after.items() if k != b"c"} == {
         k: v for k, v in rows.items() if k != b"c"
     }
-    assert partition.view().counts.duplicate - before == len(arrivals)
+    assert partition.view().state.counts.duplicate - before == len(arrivals)
 
 
 @given(copies=st.lists(st.integers(1, 6), max_size=40), size=st.sampled_from([1, 2, 16]))
@@ -46,7 +46,7 @@ def test_every_event_is_handled_at_most_once(copies: list[int], size: int) -> No
 
     handled = partition.handled().get("a", [])
     assert len(handled) == len(set(handled))
-    assert partition.view().counts.duplicate == len(copies) - len(set(copies))
+    assert partition.view().state.counts.duplicate == len(copies) - len(set(copies))
 
 
 def test_an_event_is_discarded_however_long_ago_it_was_processed() -> None:
@@ -56,7 +56,7 @@ def test_an_event_is_discarded_however_long_ago_it_was_processed() -> None:
     partition.feed([message(1), message(1000), message(2000)])
 
     assert partition.handled() == {"a": list(range(1, 2001))}
-    assert partition.view().counts.duplicate == 3
+    assert partition.view().state.counts.duplicate == 3
 
 
 @pytest.mark.parametrize("size", [1, 16])
@@ -69,7 +69,7 @@ def test_the_same_sequence_with_another_body_is_a_reported_conflict(size: int, c
         partition.crash()
     partition.feed([message(3, 1, total=5), message(3, 2, total=6)])
 
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.duplicate, counts.conflicts, counts.waiting) == (2, 1, 1)
     (report,) = partition.reports
     for part in ("board", "stream a", "sequence 3", "orders/0 offset 2"):
@@ -94,6 +94,6 @@ def test_an_event_that_was_skipped_is_late_once_and_then_a_duplicate() -> None:
     assert partition.handled() == {"a": [1, 4, 5]}
     partition.feed([message(sequence) for sequence in (2, 2, 3, 3, 4)])
 
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.duplicate, counts.skipped) == (2, 3, 2)
     assert partition.handled() == {"a": [1, 4, 5]}

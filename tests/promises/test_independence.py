@@ -61,7 +61,7 @@ def test_a_stream_among_others_ends_as_it_does_alone(
         for at, arriving in moments(arrivals):
             alone.live([(at, [records(each for each in arriving if each.stream == stream)])])
         assert together.handled().get(stream) == alone.handled().get(stream)
-        assert together.view().state(stream) == alone.view().state(stream)
+        assert together.view().state.stream_state(stream) == alone.view().state.stream_state(stream)
 
 
 def test_a_stream_that_waits_for_ever_does_not_hold_others_back() -> None:

@@ -24,12 +24,12 @@ def test_the_places_of_a_view_add_up_to_what_it_received(
     partition = Partition(shop(buffer=size, handler=sometimes))
     for batch in batches(records(arrivals), sizes):
         partition.feed(batch)
-        assert partition.view().counts.accounted == partition.view().counts.received
+        assert partition.view().state.counts.accounted == partition.view().state.counts.received
 
     expected = models(arrivals).values()
     handled = [sequence for model in expected for sequence in model.handled]
     failed = sum(sequence % 4 == 0 for sequence in handled)
-    assert partition.view().counts == Counts(
+    assert partition.view().state.counts == Counts(
         received=len(arrivals),
         processed=len(handled) - failed,
         failed=failed,
@@ -47,7 +47,7 @@ def test_late_events_are_in_the_late_topic_and_skipped_ones_in_the_reports(
     partition = Partition(shop(gap=skip(after=2))).live(fed(arrivals, sizes))
 
     expected = models(arrivals, after=2000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     assert counts.duplicate == sum(model.duplicates for model in expected.values())
     late = [out.key for out in partition.written["shop.late"]]
@@ -85,7 +85,7 @@ def test_every_message_of_whatever_form_is_in_one_place(
     for batch in batches(messages, sizes):
         partition.feed(batch)
 
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received
     assert counts.received + partition.malformed + partition.unknown == len(values)
     assert len(partition.written["shop.malformed"]) == partition.malformed

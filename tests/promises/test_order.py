@@ -47,7 +47,7 @@ def test_with_gaps_given_up_the_run_is_in_sequence_and_its_gaps_are_accounted_fo
     for stream, model in expected.items():
         assert partition.handled().get(stream, []) == model.handled
         assert model.handled == sorted(set(model.handled))
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.skipped == sum(model.skipped for model in expected.values())
     assert counts.late == sum(model.late for model in expected.values())
 
@@ -61,7 +61,7 @@ def test_the_cut_into_batches_changes_neither_outputs_nor_rows(
     cut = Partition(topology).live(fed(arrivals, sizes))
 
     assert cut.durable() == one_by_one.durable()
-    assert cut.view().counts == one_by_one.view().counts
+    assert cut.view().state.counts == one_by_one.view().state.counts
     for stream in "abc":
         assert cut.handled().get(stream) == one_by_one.handled().get(stream)
 
@@ -78,8 +78,10 @@ def test_a_table_ends_as_if_the_events_had_come_in_order(
     other = run(Partition(shop()), in_order, [1])
 
     for stream in "abc":
-        assert one.view().state(stream) == other.view().state(stream)
-        assert last_of(one.view().progress(stream)) == last_of(other.view().progress(stream))
+        assert one.view().state.stream_state(stream) == other.view().state.stream_state(stream)
+        assert last_of(one.view().state.progress(stream)) == last_of(
+            other.view().state.progress(stream)
+        )
 
 
 def test_size_16_after_42_expects_slot_11_and_45_goes_to_13() -> None:

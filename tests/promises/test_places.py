@@ -113,11 +113,11 @@ class Run:
     def told(self, stream: str) -> Passed:
         driver = self.driver
         task = driver._view("board")
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         context = StreamContext(**context_of(driver._kept, task, stream, now=driver.now))  # type: ignore[arg-type]
-        waits = {event.sequence for event in task.waits(stream)}
+        waits = {event.sequence for event in task.state.waits(stream)}
         here = waits | {each.sequence for each in context.redelivering}
-        return passed(progress, last_of(progress), here, context, task.ordering)
+        return passed(progress, last_of(progress), here, context, task.state.ordering)
 
     def check(self) -> None:
         driver = self.driver
@@ -146,7 +146,7 @@ class Run:
         driver = self.driver
         seen = driver.state("board", stream).get("seen", [])
         assert seen == sorted(set(seen))
-        progress = driver._view("board").progress(stream)
+        progress = driver._view("board").state.progress(stream)
         log = driver._kept.topics["log"][self.began.get(stream, 0) :]
         sent = Counter(body["n"] for body in map(_json, log) if body["stream"] == stream)
         later_failed = set(progress.sent) if isinstance(progress, Progress) else set()
@@ -174,7 +174,7 @@ class Run:
         records = self.driver._kept.topics[view.view.redeliver_topic]
         return [
             record
-            for record in records[view.positions.redelivered :]
+            for record in records[view.state.positions.redelivered :]
             if record.key == stream.encode()
         ]
 

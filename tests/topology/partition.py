@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stores.view_state.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 
@@ -80,13 +80,13 @@ class Partition:
         self.task = StreamTask(self.topology, source, 0, self.tables, position=self.position)
         if self.drain is not None:
             for view in self.task.views.values():
-                view.ordering = replace(view.ordering, drain=self.drain)
+                view.state.ordering = replace(view.state.ordering, drain=self.drain)
 
     def process(self, batch: Sequence[Record], horizon: int | None = None) -> CommitUnit:
         """One step, of which nothing is durable yet; what is to come again by now does."""
         unit, events = self.task.begin(batch, self.now)
         for view in self.task.views.values():
-            back = view.take_back(self.coming(view).take(self.now), self.now)
+            back = view.take_redeliveries(self.coming(view).take(self.now), self.now)
             view.run(events, unit, horizon, back)
         self.task.finish(unit)
         return unit
@@ -97,11 +97,11 @@ class Partition:
         return [
             Record(view.view.redeliver_topic, 0, at, out.key, out.value, out.headers, out.timestamp)
             for at, out in enumerate(written)
-        ][view.positions.redelivered :]
+        ][view.state.positions.redelivered :]
 
-    def coming(self, view: ViewTask) -> Away:
+    def coming(self, view: ViewTask) -> RedeliveryQueue:
         """The same, and when they do."""
-        found = Away(view)
+        found = RedeliveryQueue(view)
         found.read(self.away(view), self.now)
         return found
 
@@ -180,7 +180,7 @@ class Partition:
 
     def waiting(self, stream: str, name: str = "board") -> list[int]:
         """The sequences of a stream that wait, as their rows have them."""
-        events = self.view(name).spilled(stream, -(2**63), 2**63 - 1)
+        events = self.view(name).state.spilled(stream, -(2**63), 2**63 - 1)
         return [event.sequence for event in events]
 
     def durable(self) -> dict[str, dict[bytes, bytes]]:

@@ -43,7 +43,14 @@ class ViewDescription:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Everything a reader needs to know of a topology."""
+    """A topology as data; `str()` renders it as text.
+
+    Attributes:
+        name: the topology's name.
+        sources: its sources.
+        views: its views.
+        side_topics: the topics for what is malformed, late, failed and so on.
+    """
 
     name: str
     sources: tuple[SourceDescription, ...]

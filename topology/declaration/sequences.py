@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from topology.declaration.seconds import is_seconds
 from topology.inspectors.fields import Field, Header, RecordKey, getter
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
@@ -53,15 +54,65 @@ class Monotonic:
     step: ClassVar[int] = 1
 
 
-Sequence = Contiguous | Linked | Monotonic
+@runtime_checkable
+class Order(Protocol):
+    """Decides what follows what: a class of yours, given as `source(…, sequence=…)`.
+
+    Sequences must grow along the order: progress is one number per view and stream, by which a view
+    recognises a copy.
+    """
+
+    def follows(self, event: Event, last: int | None) -> bool:
+        """Say whether an event is the next of its stream; the view then handles it.
+
+        The engine asks for the lowest event that waits, as often as it likes. The answer may depend
+        on the arguments only: no clock, no I/O, no memory. If the method raises, the answer is no,
+        and the event waits as behind a gap. An event whose sequence is one above `last` always
+        follows: nothing can come between.
+
+        Args:
+            event: the lowest event of its stream that is not handled. A message that was stored and
+                that the inspector no longer understands has neither kind nor content.
+            last: the sequence of the event that was handled last, None if the stream has yet to
+                begin.
+
+        Returns:
+            Whether nothing is missing between the two.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The user's own order."""
+
+    order: Order
+    kind: ClassVar[Literal["followed"]] = "followed"
+    start: ClassVar[int] = LOWEST
+    step: ClassVar[int] = 1
+
+    def follows(self, event: Event, last: int | None) -> bool:
+        """What the order says; it is asked for each event, and a mistake in it stops no view."""
+        try:
+            return bool(self.order.follows(event, last))
+        except Exception:
+            return False
+
+
+Sequence = Contiguous | Linked | Monotonic | Followed
 
 
 def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contiguous:
-    """Sequences are counting numbers from `start` in steps of `step` (at least 1).
+    """Order by counting numbers, without a gap.
 
-    jump: an event that is more sequences than that ahead of its stream cannot be: it goes to the
-    dead topic with the reason, and the stream goes on without it (10^12 unless given). Where a
-    stream is joined midway, its first event may have any sequence.
+    Args:
+        start: the first number of a stream.
+        step: the distance of neighbouring numbers, at least 1.
+        jump: the largest distance that an event can be ahead of its stream; 10^12 unless given. One
+            further ahead goes to the dead topic with the reason, and its stream goes on without it.
+            Where a stream is joined midway, its first event may have any sequence.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     if isinstance(start, bool) or not isinstance(start, int):
         raise DeclarationError(f"contiguous(start={start!r}): start must be an int")
@@ -81,11 +132,18 @@ def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contig
 
 
 def linked(previous: Field | Previous, first: Any = None) -> Linked:
-    """Each event names its predecessor, as document revisions do.
+    """Order by links: each event names its predecessor, as document revisions do.
 
-    previous: where its sequence is: a field path, `key()`, `header('name')`, or a function of the
-    event. The first event of a stream has none: null, missing, or equal to `first`. Sequences must
-    grow along the chain: numbers, times, or revisions such as '12-abc', whose number leads.
+    Sequences must grow along the chain: numbers, times, or revisions such as `12-abc`, whose number
+    leads.
+
+    Args:
+        previous: where the predecessor's sequence is: a field path, `key()`, `header("name")`, or a
+            function of the event.
+        first: the value that the first event of a stream has there, besides null or nothing at all.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
     if isinstance(previous, str | RecordKey | Header):
         getter(previous, "previous")
@@ -100,11 +158,18 @@ def linked(previous: Field | Previous, first: Any = None) -> Linked:
 
 
 def monotonic(settle: float) -> Monotonic:
-    """Times and other values that grow but do not count: in order after `settle` seconds.
+    """Order by times, or other values that grow but do not count.
 
-    An event waits so long from its arrival, and then is released together with everything lower.
+    An event waits from its arrival until it has settled, and is then released with everything
+    lower.
+
+    Args:
+        settle: seconds that an event waits.
+
+    Raises:
+        DeclarationError: `settle` is no such number.
     """
-    if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 < settle < 1e10:
+    if not is_seconds(settle):
         raise DeclarationError(
             f"monotonic(settle={settle!r}): settle must be a number of seconds above 0: how much "
             "later than a higher one an event may arrive"

@@ -18,11 +18,19 @@ from topology.inspectors.stream_ids import StreamIds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Declared by `Topology.source`.
+    """A source, as `Topology.source` returns it.
 
-    topics: where messages come from. keyed: the records carry their stream as the key already, on
-    a topic partitioned by it, and views read it directly; else they are re-keyed to `by_stream`.
-    partitions: how many partitions the views' input has.
+    Attributes:
+        name: the source's name.
+        topology: the topology's name.
+        topics: the topics that messages come from.
+        inspector: what finds stream, sequence and kind, as it was given.
+        inspect: the inspector as one function of a message.
+        sequence: what orders events.
+        keyed: whether the records carry their stream as the key already, on a topic partitioned by
+            it. Views read such a topic directly; others are re-keyed to `by_stream`.
+        partitions: the number of partitions of the views' input.
+        unknown: what happens to messages that the inspector does not know.
     """
 
     name: str
@@ -47,11 +55,25 @@ class Source:
         return inspect
 
     def stream_id(self, text: str) -> str:
-        """A stream's id as its events have it, of a text as a person or a producer writes it."""
+        """Read a stream's id, as a person or a producer writes it, into the form of the events.
+
+        Args:
+            text: the id.
+
+        Raises:
+            Malformed: the text is no such id.
+        """
         ids = self.inspector.stream_ids if isinstance(self.inspector, Normalised) else StreamIds()
         return ids.read(text)
 
     def inspected_by(self, inspector: AnyInspector) -> "Source":
-        """The same source with another inspector."""
+        """Copy the source, with another inspector.
+
+        Args:
+            inspector: an inspector, a function of a message, or `"module:name"` of either.
+
+        Raises:
+            DeclarationError: it is no inspector.
+        """
         found = resolved(inspector, f"source {self.name!r}: inspector")
         return replace(self, inspector=found, inspect=compile_for(self.sequence, found))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from topology.declaration.seconds import is_seconds
 from topology.model.changes import acollected, collected
 from topology.model.errors import DeclarationError
 
@@ -64,8 +65,15 @@ def first() -> First:
 
 
 def earliest_seen(after: float) -> EarliestSeen:
-    """For streams joined midway: wait `after` seconds, then begin with the lowest that came."""
-    if isinstance(after, bool) or not isinstance(after, int | float) or not 0 < after < 1e10:
+    """Begin a stream that is joined midway with the lowest sequence that came.
+
+    Args:
+        after: seconds to wait for it, from the stream's first arrival.
+
+    Raises:
+        DeclarationError: `after` is no such number.
+    """
+    if not is_seconds(after):
         raise DeclarationError(
             f"earliest_seen(after={after!r}): after must be a number of seconds above 0: how long "
             "a lower event may take"
@@ -74,7 +82,14 @@ def earliest_seen(after: float) -> EarliestSeen:
 
 
 def opened_by(*kinds: str) -> OpenedBy:
-    """Begin with the first event of one of these kinds; what waits below it is late."""
+    """Begin a stream with the first event of one of these kinds; events below it are late.
+
+    Args:
+        kinds: the kinds, at least one.
+
+    Raises:
+        DeclarationError: no kind is given, or one is no text.
+    """
     return OpenedBy(checked_kinds("opened_by", kinds))
 
 
@@ -107,11 +122,7 @@ def checked_closing(
     kinds = checked_kinds(
         f"view {view!r}: closes=", (closes,) if isinstance(closes, str) else closes
     )
-    if (
-        isinstance(retention, bool)
-        or not isinstance(retention, int | float)
-        or not 0 < retention < 1e10
-    ):
+    if not is_seconds(retention):
         raise DeclarationError(
             f"view {view!r}: retention={retention!r}; say for how many seconds above 0 a closed "
             "stream is remembered, so that copies of its events are known as such"

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from topology.declaration.seconds import is_seconds
 from topology.model.changes import acollected, collected
 from topology.model.errors import DeclarationError, HandlerError
 
@@ -31,7 +32,7 @@ def checked_timeout(view: str, timeout: object) -> float | None:
     """A view's time limit in seconds. Raises DeclarationError."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= MOST:
+    if not is_seconds(timeout, MOST):
         raise DeclarationError(
             f"view {view!r}: timeout={timeout!r}; give the seconds that the handler may take for "
             f"an event, above 0 and {MOST:.0f} at most"

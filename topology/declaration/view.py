@@ -20,7 +20,7 @@ from topology.declaration.policies import (
     Redeliver,
     Skip,
 )
-from topology.declaration.sequences import JUMP, Contiguous, Linked, Monotonic
+from topology.declaration.sequences import JUMP, Contiguous, Followed, Linked, Monotonic
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
@@ -38,13 +38,28 @@ _FULL: dict[type, Literal["redeliver", "halt"]] = {Redeliver: "redeliver", Halt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View(SideTopics):
-    """Declared by `Topology.view`.
+    """A view, as `Topology.views` has it.
 
-    accepts: the kinds it handles, None for all; others pass by in order. output: the topic of its
-    row changes. stateful: whether the handler takes the stream's own dictionary. is_async: whether
-    it has to be awaited. start: where a stream begins. closing: what closes it, if anything does.
-    lane: what splits it within the view; split: the same as one function. emitting: the topics of
-    its messages. timeout: seconds that the handler may take for an event.
+    Attributes:
+        name: the view's name.
+        topology: the topology's name.
+        of: the source it reads.
+        handler: the function from events to row changes and messages.
+        accepts: the kinds it handles, None for all; others pass by in order.
+        buffer: slots of each stream's ring.
+        gap: the policy about missing events.
+        full: the policy about events beyond the ring.
+        late: the policy about late events.
+        error: the policy about failed events.
+        tables: the declared read-store tables.
+        stateful: whether the handler takes the stream's own dictionary.
+        is_async: whether the handler has to be awaited.
+        start: where a stream begins.
+        closing: what closes a stream, None for nothing.
+        lane: what splits a stream within the view, None for nothing.
+        split: the same as one function of events.
+        emitting: the topics that the handler sends messages to.
+        timeout: seconds that the handler may take for an event.
     """
 
     name: str
@@ -93,9 +108,14 @@ class View(SideTopics):
         return f"{self.output}.commands"
 
     def stream_id(self, text: str) -> str:
-        """A stream's id as the view knows it, of a text as a person or a producer writes it.
+        """Read a stream's id, as a person or a producer writes it, into the view's own form.
 
-        In a view with lanes the text names a stream, or one lane of it as `stream|lane`.
+        Args:
+            text: a stream's id. In a view with lanes it names a stream, or one lane of it as
+                `stream|lane`.
+
+        Raises:
+            Malformed: the text is no such id.
         """
         if self.split is None or "|" not in text:
             return self.of.stream_id(text)
@@ -124,6 +144,7 @@ class View(SideTopics):
             kind=sequence.kind,
             settle=math.ceil(sequence.settle * 1000) if isinstance(sequence, Monotonic) else 0,
             previous=lenient_link(sequence) if isinstance(sequence, Linked) else None,
+            follows=sequence.follows if isinstance(sequence, Followed) else None,
             open_after=math.ceil(start.after * 1000) if isinstance(start, EarliestSeen) else None,
             opens=frozenset(start.kinds if isinstance(start, OpenedBy) else ()),
             closes=frozenset(closing.kinds if closing else ()),

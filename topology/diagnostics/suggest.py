@@ -32,13 +32,19 @@ Partition = Callable[[], Iterable[Event]]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What skip(after=…) would have done to the recorded arrivals.
+    """What `skip(after=…)` would have done to recorded arrivals.
 
-    after: seconds. wrong_skip: of the events that came late, the share that was given up before it
-    came. wrong: how many. skipped: sequences given up, wrong or lost for good. waiting: events that
-    still wait at the end. mean_delay, p99_delay, max_delay: seconds that events waited for their
-    turn, over all events that were handled. events: all that came; streams: those that an event
-    came late in.
+    Attributes:
+        after: the time that was tried, in seconds.
+        wrong_skip: the share of the late events that were given up before they came.
+        wrong: how many these were.
+        skipped: sequences given up, wrongly or lost for good.
+        waiting: events that still wait at the end.
+        mean_delay: mean time that events waited for their turn, in seconds.
+        p99_delay: the 99th percentile of that time, in seconds.
+        max_delay: the longest such time, in seconds.
+        events: all events.
+        streams: streams with a late event.
     """
 
     after: float
@@ -82,11 +88,17 @@ def suggest_timeouts(
 ) -> list[Suggestion]:
     """Back-test times to hold gaps for.
 
-    arrivals: what was recorded, in order of arrival. rates: for each of these shares of wrong skips
-    the shortest time that keeps to it is tried, as far as lateness was recorded. candidates:
-    seconds to try as well. start, add: the first sequence and the distance of neighbours.
-    ordering: that of the view it is for, with its ring and where its streams begin. Returns one
-    suggestion per time, shortest first; no arrivals, no suggestions.
+    Args:
+        arrivals: (stream, sequence, arrived in ms), in order of arrival.
+        rates: shares of wrong skips. For each, the shortest time that keeps to it is tried, as far
+            as lateness was recorded.
+        candidates: more times to try, in seconds.
+        start: the first sequence of a stream.
+        add: the distance of neighbouring sequences.
+        ordering: the ordering of the view it is for, with its ring and its start.
+
+    Returns:
+        One suggestion per time, shortest first; none where there are no arrivals.
     """
     events = [_event(*arrival) for arrival in arrivals]
     ordering = ordering or Ordering(start, add, size=1 << 40)

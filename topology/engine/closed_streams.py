@@ -18,6 +18,7 @@ _DUE = struct.Struct(">Q")
 
 
 def closed_key(due: int, stream: str) -> bytes:
+    """Return the key of the row that a stream is closed by."""
     return b"d" + _DUE.pack(due) + stream.encode()
 
 

@@ -21,7 +21,7 @@ SentBy = tuple[str, Out, str, str, int]
 class CommitUnit:
     """Outputs, rows and the input offset of one step, for one input partition.
 
-    next_offset: the input offset to commit, None if the step took no input. taken: goes with that
+    next_offset: the input offset to commit, None if the step took no input. intake: goes with that
     offset, see `topology.engine.intake`. colocated: topic →
     records for the partition of the same number as the input's. keyed: topic → records whose key
     decides the partition. sent: who sent which of these, for messages of handlers. rows: view →
@@ -41,7 +41,7 @@ class CommitUnit:
     reports: list[str] = field(default_factory=list)
     malformed: int = 0
     unknown: int = 0
-    taken: str = ""
+    intake: str = ""
     now: int = 0
 
     @property

@@ -18,7 +18,7 @@ from topology.model.event import Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, original
 
 
-class Dead(NamedTuple):
+class DeadEvent(NamedTuple):
     """An event that a view gave up. at: its offset in the dead topic. when: it was given up (ms).
 
     input: the partition that it came from, in the topic that it was made of.
@@ -34,11 +34,11 @@ class Dead(NamedTuple):
     record: Message
 
 
-def dead_of(record: Message) -> Dead | None:
+def dead_of(record: Message) -> DeadEvent | None:
     """The event of a record of the dead topic, None if somebody else wrote it."""
     try:
         told = dict(record.headers)
-        return Dead(
+        return DeadEvent(
             record.offset,
             told["view"].decode(),
             (record.key or b"").decode(),
@@ -53,7 +53,7 @@ def dead_of(record: Message) -> Dead | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DeadEventFilter:
     """Which of a view's dead events: all, or of one stream, with a reason that has this text in it,
     given up at `before` (ms) or earlier."""
 
@@ -61,7 +61,7 @@ class Choice:
     reason: str | None = None
     before: int | None = None
 
-    def takes(self, dead: Dead) -> bool:
+    def takes(self, dead: DeadEvent) -> bool:
         """Whether it is one of them, but for its stream."""
         told = self.reason is None or self.reason in dead.reason
         return told and (self.before is None or dead.when <= self.before)
@@ -80,14 +80,14 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Found:
+class DeadEventSearch:
     """What there is of a view in the dead topic. chosen: those to put back, by stream and sequence.
 
     others: dead events that were not chosen. before: those that were put back before. foreign:
     records that are no dead events of any view.
     """
 
-    chosen: list[Dead] = field(default_factory=list)
+    chosen: list[DeadEvent] = field(default_factory=list)
     others: int = 0
     before: int = 0
     foreign: int = 0
@@ -101,9 +101,11 @@ class Found:
         return dict(found)
 
 
-def find(view: View, records: Iterable[Message], choice: Choice, done: Collection[int]) -> Found:
+def find_dead(
+    view: View, records: Iterable[Message], choice: DeadEventFilter, done: Collection[int]
+) -> DeadEventSearch:
     """Look through the dead topic. done: the offsets of those that were put back before."""
-    found, mine = Found(), []
+    found, mine = DeadEventSearch(), []
     for record in records:
         dead = dead_of(record)
         if dead is None:
@@ -122,7 +124,7 @@ def find(view: View, records: Iterable[Message], choice: Choice, done: Collectio
     return found
 
 
-def put_back(dead: Dead, now: int) -> Out:
+def put_back(dead: DeadEvent, now: int) -> Out:
     """The record of the view's redelivery topic that brings a dead event back."""
     headers = list(dead.record.headers)
     tail = [headers.pop()] if headers[-1][0] == ORIGIN_KEY else []

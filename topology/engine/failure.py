@@ -19,7 +19,7 @@ LINE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FailureAction:
     """What is done about a failed event.
 
     done: in words, for the error log. held: whether its stream is set aside. retry: the number
@@ -39,38 +39,38 @@ class Failure:
     """An event whose handler failed, and what is done about it. error: in words."""
 
     event: Event
-    outcome: Outcome
+    action: FailureAction
     error: str
 
 
-def outcome(policy: OnError, retried: int) -> Outcome:
+def action_of(policy: OnError, retried: int) -> FailureAction:
     """What the policy says of an event that failed after it was retried `retried` times."""
     if isinstance(policy, Retry):
         if retried < policy.times:
             number = retried + 1
             delay = policy.delay(number)
             done = f"retry {number} of {policy.times} in {delay:g} s"
-            return Outcome(done, held=True, retry=number, delay=delay)
+            return FailureAction(done, held=True, retry=number, delay=delay)
         policy = policy.then
     if isinstance(policy, Park):
-        return Outcome("park", held=True)
+        return FailureAction("park", held=True)
     if isinstance(policy, Halt):
-        return Outcome("halt", held=True, halts=True)
-    return Outcome("advance")
+        return FailureAction("halt", held=True, halts=True)
+    return FailureAction("advance")
 
 
-def decided(policy: OnError, event: Event, error: BaseException, retried: int) -> Outcome:
+def decided(policy: OnError, event: Event, error: BaseException, retried: int) -> FailureAction:
     """What is done about a failed event; a policy of the user's is asked for each."""
     if not isinstance(policy, ErrorPolicy):
-        return outcome(policy, retried)
+        return action_of(policy, retried)
     name = type(policy).__name__
     try:
         chosen = policy.on_error(event, error)
     except Exception as wrong:
-        return Outcome(f"park, since {name} raised {printable(described(wrong))}", held=True)
+        return FailureAction(f"park, since {name} raised {printable(described(wrong))}", held=True)
     if not isinstance(chosen, Advance | Retry | Park):
-        return Outcome(f"park, since {name} returned {printable(repr(chosen))}", held=True)
-    return outcome(chosen, retried)
+        return FailureAction(f"park, since {name} returned {printable(repr(chosen))}", held=True)
+    return action_of(chosen, retried)
 
 
 HEALED = "handled in a rebuild"

@@ -10,7 +10,7 @@ import orjson
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.engine.failure import Failure, decided, log_failure
-from topology.engine.record_formatter import OUTPUT_LIMIT, RecordFormatter, too_large
+from topology.engine.record_formatter import OUTPUT_LIMIT, RecordFormatter, own_stream, too_large
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -202,7 +202,7 @@ class Handling:
         if key is event.message.key and self.view.of.keyed:
             colocated = key is not None
         else:
-            stream = self.formatter.own_stream(event) if self.has_lanes else event.stream
+            stream = own_stream(self.view, event) if self.has_lanes else event.stream
             colocated = key == stream
             if key.__class__ is bytes:
                 colocated = key == stream.encode()

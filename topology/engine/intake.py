@@ -11,7 +11,7 @@ LOUD = 0.5
 
 
 @dataclass(slots=True)
-class Taken:
+class IntakeCounts:
     """Counts of an input partition, durable with its committed offset.
 
     read: messages read. malformed, unknown: of them, those that became no event. The rest are
@@ -38,7 +38,7 @@ class Taken:
         return self.read >= ENOUGH and self.malformed_share > LOUD
 
 
-class Alarm:
+class MalformedAlarm:
     """Says when it is to be told that most messages of a partition are malformed.
 
     After the first hundred, and again whenever as many have come since as before; anew when it has
@@ -46,26 +46,26 @@ class Alarm:
     """
 
     def __init__(self) -> None:
-        self._lately = Taken()
+        self._lately = IntakeCounts()
         self._enough = ENOUGH
 
-    def note(self, read: int, malformed: int) -> Taken | None:
+    def note(self, read: int, malformed: int) -> IntakeCounts | None:
         """So many more were read. Returns what is to be told, the counts since the last time."""
         lately = self._lately
         lately.read += read
         lately.malformed += malformed
         if lately.read < self._enough:
             return None
-        self._lately = Taken()
+        self._lately = IntakeCounts()
         self._enough = 2 * self._enough if lately.is_loud else ENOUGH
         return lately if lately.is_loud else None
 
 
-def encode_taken(taken: Taken) -> str:
+def encode_intake(intake: IntakeCounts) -> str:
     """The counts as text, which a committed offset carries as its metadata."""
-    return orjson.dumps(taken).decode()
+    return orjson.dumps(intake).decode()
 
 
-def decode_taken(text: str | None) -> Taken:
+def decode_intake(text: str | None) -> IntakeCounts:
     """The counts of a committed offset's metadata; zeros where it has none."""
-    return Taken(**orjson.loads(text)) if text else Taken()
+    return IntakeCounts(**orjson.loads(text)) if text else IntakeCounts()

@@ -32,16 +32,16 @@ def readings(view: View, text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def ids_of(task: ViewState, text: str) -> list[str]:
+def ids_of(state: ViewState, text: str) -> list[str]:
     """The streams that a task knows of those that a text may mean; none if it knows none."""
-    if task.known(text):
+    if state.known(text):
         return [text]
     found: list[str] = []
-    for reading in readings(task.view, text):
-        if task.view.split is None or "|" in reading:
-            found += [reading] if task.known(reading) else []
+    for reading in readings(state.view, text):
+        if state.view.split is None or "|" in reading:
+            found += [reading] if state.known(reading) else []
         else:
-            found += lanes_of(task.table, split_lane(reading)[0])
+            found += lanes_of(state.table, split_lane(reading)[0])
     return list(dict.fromkeys(found))
 
 

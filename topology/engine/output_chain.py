@@ -4,7 +4,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 
-class Chain(NamedTuple):
+class OutputChain(NamedTuple):
     """A stream's outputs of its last epoch: how many, the last sequence, the hash of all in order.
 
     A rebuilt stream has the hash of one that said the same without being rebuilt.
@@ -20,10 +20,10 @@ class Chain(NamedTuple):
         return self.epoch, self.last
 
 
-START = Chain(0, -(2**63) - 1, bytes(8))
+START = OutputChain(0, -(2**63) - 1, bytes(8))
 
 
-def chained(chain: Chain, sequence: int, value: bytes) -> Chain:
+def chained(chain: OutputChain, sequence: int, value: bytes) -> OutputChain:
     """The chain with one more record."""
     link = blake2b(b"%b%d %b" % (chain[2], sequence, value), digest_size=8)
-    return Chain(chain[0] + 1, sequence, link.digest(), chain[3])
+    return OutputChain(chain[0] + 1, sequence, link.digest(), chain[3])

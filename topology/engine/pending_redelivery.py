@@ -20,7 +20,7 @@ MOST = 4_000
 """Events that come again in one step, at most."""
 
 
-class Away:
+class RedeliveryQueue:
     """The records of the redelivery topic that were read and did not come again yet.
 
     An event comes again when the ring has room for it, and when its time has come. One that has to
@@ -31,7 +31,7 @@ class Away:
     def __init__(self, task: ViewTask) -> None:
         self._task = task
         self._records: dict[int, Message] = {}
-        self._end = task.positions.redelivered
+        self._end = task.state.positions.redelivered
         self._bytes = 0
         self._clock = -math.inf
         self._times: list[tuple[int, int]] = []
@@ -58,7 +58,7 @@ class Away:
 
     def read(self, records: Iterable[Message], now: int) -> None:
         """Hold the next records of the topic; those that came again already are passed over."""
-        took = self._task.positions.took
+        took = self._task.state.positions.took
         for record in records:
             self._end = record.offset + 1
             if not took(record.offset):
@@ -85,7 +85,7 @@ class Away:
             found.append(self._pop(heapq.heappop(times)[1]))
             self._clean(times)
         if found:
-            positions = self._task.positions
+            positions = self._task.state.positions
             for record in found:
                 positions.take(record.offset)
             positions.move(self.first)
@@ -158,16 +158,16 @@ class _Room:
     """What a stream has room for, the events being offered in sequence."""
 
     def __init__(self, task: ViewTask, stream: str) -> None:
-        progress, ordering = task.progress(stream), task.ordering
+        progress, ordering = task.state.progress(stream), task.state.ordering
         self._ordering = ordering
         self._ring = progress.ring if isinstance(progress, Progress) else None
         self._next = last_of(progress) + ordering.step
         waiting = progress.waiting if isinstance(progress, Progress) else 0
         self._free = max(0, ordering.size - waiting)
-        aside = isinstance(progress, Progress) and progress.aside
+        suspended = isinstance(progress, Progress) and progress.suspended
         starts = ordering.open_after is not None or bool(ordering.opens)
         # Then nobody can say how far the ring will reach.
-        self._shut = aside or (starts and ordering.is_new(progress))
+        self._shut = suspended or (starts and ordering.is_new(progress))
 
     def takes(self, sequence: int) -> bool:
         """Whether there is a place for an event, which has it from then on."""

@@ -7,7 +7,7 @@ what is due is due at the latest when it would be if it were noted now.
 
 from topology.declaration.policies.error import OnError
 from topology.declaration.policies.error import Retry as RetryPolicy
-from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.progress import PendingRetry, Progress
 
 ALWAYS = 1 << 62
 """A clock that finds all times plausible."""
@@ -22,7 +22,7 @@ def bound(progress: Progress, now: int, error: OnError) -> bool:
     progress.since, progress.rejected = min(progress.since, now), min(progress.rejected, now)
     retry = progress.retry
     if retry is not None and retry.due > (latest := now + longest(error, retry.attempts)):
-        progress.retry, changed = Retry(retry.attempts, latest), True
+        progress.retry, changed = PendingRetry(retry.attempts, latest), True
     return changed
 
 

@@ -32,10 +32,6 @@ class RecordFormatter:
         self.has_lanes = view.split is not None
         self.epoch_of = epoch_of
 
-    def own_stream(self, event: Event) -> str:
-        """The stream's own id, whether the view has lanes or not."""
-        return split_lane(event.stream)[0] if self.has_lanes else event.stream
-
     def record(self, event: Event, changes: list[Upsert | Delete], now: int) -> Out:
         """The record of an event's row changes, written at `now` (ms). Raises HandlerError."""
         key = event.stream

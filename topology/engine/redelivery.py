@@ -23,7 +23,7 @@ given up, and is put back."""
 
 _MOST = 2**63 - 1
 
-Foreign = list[tuple[Message, str]]
+ForeignRecords = list[tuple[Message, str]]
 """Records that are no events which went, with the reason."""
 
 
@@ -72,7 +72,7 @@ def _number(record: Message, header: str) -> int:
 
 
 def revive(
-    view: View, records: Iterable[Message], now: int, foreign: Foreign | None = None
+    view: View, records: Iterable[Message], now: int, foreign: ForeignRecords | None = None
 ) -> list[Event]:
     """The events of a redelivery topic's records. They arrive `now`: gaps in front of them are new.
 
@@ -194,7 +194,7 @@ def bury(view: View, event: Event, reason: str, unit: CommitUnit) -> None:
     unit.keyed[view.dead_topic].append(_out(event, headers, unit.now))
 
 
-def set_aside(view: View, events: Sequence[Event], jump: int, unit: CommitUnit) -> None:
+def bury_impossible(view: View, events: Sequence[Event], jump: int, unit: CommitUnit) -> None:
     """Send events to the dead topic whose sequences cannot be; `jump` is how far they can."""
     reason = (
         f"its sequence is more than {jump} above what its stream is at, which cannot be where "

@@ -17,7 +17,7 @@ TOLD = 20
 """Sequences of a stream that its record in the audit topic names, the lowest."""
 
 
-class Redriven:
+class RedrivenEvents:
     """Those of the step in hand; rows remember those of the steps before."""
 
     def __init__(self, view: str, table: PartitionTable) -> None:

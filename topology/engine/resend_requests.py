@@ -19,7 +19,7 @@ RANGES = 20
 """Of a stream that are asked for at a time, the lowest first."""
 
 
-class Asking:
+class ResendRequests:
     """What a view that asks has to ask for, and when; kept in memory: who restarts asks again."""
 
     def __init__(self, view: View, policy: Ask, waiting: Mapping[str, Progress]) -> None:
@@ -40,7 +40,7 @@ class Asking:
                 assert isinstance(progress, Progress)
                 self._timers.add(progress.since + self._after, stream)
 
-    def ask(self, state: ViewState, horizon: int, unit: CommitUnit) -> None:
+    def request(self, state: ViewState, horizon: int, unit: CommitUnit) -> None:
         """Ask for what has been missing for long enough.
 
         horizon: a time by which all that had arrived is read (ms): what is merely unread is not
@@ -57,10 +57,10 @@ class Asking:
                 continue
             waits = islice(state.waits(stream), LOOKED_AT)
             for first, last in islice(missing(progress.last, waits), RANGES):
-                self._request(stream, first, last, unit)
+                self._write(stream, first, last, unit)
             self._timers.add(horizon + self._every, stream)
 
-    def _request(self, stream: str, first: int, last: int, unit: CommitUnit) -> None:
+    def _write(self, stream: str, first: int, last: int, unit: CommitUnit) -> None:
         body = {
             "stream": stream,
             "first": first,
@@ -73,10 +73,10 @@ class Asking:
         unit.keyed[self._policy.topic].append(record)
 
 
-def asking_of(state: ViewState) -> Asking | None:
+def requests_of(state: ViewState) -> ResendRequests | None:
     """For a view whose gap policy is to ask."""
     gap = state.view.gap
-    return Asking(state.view, gap, state.waiting) if isinstance(gap, Ask) else None
+    return ResendRequests(state.view, gap, state.waiting) if isinstance(gap, Ask) else None
 
 
 def missing(last: int, waiting: Iterable[Event]) -> Iterable[tuple[int, int]]:

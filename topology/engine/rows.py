@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from topology.model.event import Record
-from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.progress import PendingRetry, Progress
 
 COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"
 BUFFERS = (b"b", b"c")
@@ -41,18 +41,22 @@ _SEQUENCE = struct.Struct(">Q")
 
 
 def progress_key(stream: str) -> bytes:
+    """Return the key of a stream's progress."""
     return b"p" + stream.encode()
 
 
 def buffer_key(stream: str, sequence: int) -> bytes:
+    """Return the key of an event that waits."""
     return b"b" + stream.encode() + b"\0" + _SEQUENCE.pack(sequence + _BIAS)
 
 
 def late_key(stream: str, sequence: int) -> bytes:
+    """Return the key of a late event whose stream is to be rebuilt."""
     return b"r" + buffer_key(stream, sequence)[1:]
 
 
 def redriven_key(offset: int) -> bytes:
+    """Return the key of a dead event that was put back."""
     return b"x" + _SEQUENCE.pack(offset)
 
 
@@ -124,7 +128,7 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         skipped=skipped,
         held=found.get("held", False),
         rejected=found.get("rejected", 0),
-        retry=None if retry is None else Retry(retry["attempts"], retry["due"]),
+        retry=None if retry is None else PendingRetry(retry["attempts"], retry["due"]),
         recent=tuple(found["last"] - below for below in found.get("recent", ())),
         closed=found.get("closed"),
         epoch=found.get("epoch", 0),

@@ -10,18 +10,18 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.failure import Failure, position
 from topology.engine.record_formatter import own_stream
-from topology.model.event import Event
+from topology.model.event import Event, Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step
 
 
-def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
+def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
     """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
     name, policy = view.name, view.late
     reason = policy.refusal if isinstance(policy, RebuildStream) else None
-    tell_late(view, late, unit, reason)
+    send_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(
             f"view {name}: stream {printable(gap.stream)} skipped {gap.count} missing "
@@ -36,7 +36,7 @@ def tell(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> N
         )
 
 
-def tell_late(
+def send_late(
     view: View, events: Iterable[Event], unit: CommitUnit, reason: str | None = None
 ) -> None:
     """Send late events to the late topic. reason: why their stream is not rebuilt, if it was to."""
@@ -58,7 +58,7 @@ def tell_late(
         unit.keyed[view.late_topic].append(out)
 
 
-def tell_parked(
+def report_parked(
     view: View,
     progress: Progress,
     events: Iterable[Event],
@@ -83,11 +83,27 @@ def tell_parked(
         unit.keyed[view.parked_topic].append(out)
 
 
+def send_malformed(view: View, records: Iterable[tuple[Message, str]], unit: CommitUnit) -> None:
+    """Send what somebody wrote to the redelivery topic, and is no event, to the malformed topic.
+
+    records: each with the reason.
+    """
+    for record, reason in records:
+        why = reason.encode("utf-8", "backslashreplace")[:4000]
+        headers = [*record.headers, (REASON, why), (ORIGIN, origin(record))]
+        out = (record.key, record.value, unit.now, headers)
+        unit.keyed[view.malformed_topic].append(out)
+        unit.reports.append(
+            f"view {view.name}: {record.topic}/{record.partition} offset {record.offset} "
+            f"goes to {view.malformed_topic}: {printable(reason)}"
+        )
+
+
 def why_full(view: View, result: Step) -> str:
     """Why a view halts whose step is full."""
     for event in result.buffered:
         progress = result.changed.get(event.stream)
-        if not isinstance(progress, Progress) or progress.aside:
+        if not isinstance(progress, Progress) or progress.suspended:
             continue
         if progress.ring is None or progress.ring.get(event.sequence) is not event:
             return (

@@ -6,7 +6,7 @@ from topology.declaration.linking import link_of, with_links
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import Alarm, Taken, encode_taken
+from topology.engine.intake import IntakeCounts, MalformedAlarm, encode_intake
 from topology.engine.plausible import ALWAYS
 from topology.engine.positions import encode_positions
 from topology.engine.rows import POSITIONS
@@ -27,7 +27,7 @@ class StreamTask:
     """Views of one source over one partition of their input; they read it together.
 
     tables: view name → its table for this partition, of the views that the task runs. position: the
-    input offset that they are at. taken: what became of the messages up to there. apart: its
+    input offset that they are at. intake: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
     messages that are no events. now: the clock (ms), which stored times are held against. budget:
     of memory for what waits, over all views of the partition.
@@ -41,7 +41,7 @@ class StreamTask:
         tables: Mapping[str, PartitionTable],
         *,
         position: int = 0,
-        taken: Taken | None = None,
+        intake: IntakeCounts | None = None,
         apart: bool = False,
         now: int = ALWAYS,
         budget: Budget | None = None,
@@ -50,11 +50,11 @@ class StreamTask:
         self.source = source
         self.partition = partition
         self.position = position
-        self.taken = Taken() if taken is None else taken
+        self.intake = IntakeCounts() if intake is None else intake
         self.apart = apart
         self.joined = False
         """Whether a view reads with the others of which its row does not say so yet."""
-        self._alarm = Alarm()
+        self._alarm = MalformedAlarm()
         self._link = link_of(source.sequence)
         self.views = {
             view.name: ViewTask(view, tables[view.name], now, budget)
@@ -62,7 +62,7 @@ class StreamTask:
             if view.name in tables
         }
         for task in self.views.values():
-            task.position = position
+            task.state.position = position
 
     @property
     def due(self) -> float:
@@ -114,10 +114,10 @@ class StreamTask:
         for task in self.views.values():
             task.foresee(events)
         if records:
-            taken = self.taken
-            taken.read += len(records)
-            taken.malformed += noted.malformed
-            taken.unknown += noted.unknown
+            intake = self.intake
+            intake.read += len(records)
+            intake.malformed += noted.malformed
+            intake.unknown += noted.unknown
             told = self._alarm.note(len(records), noted.malformed)
             if told is not None and not self.apart:
                 unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
@@ -128,11 +128,11 @@ class StreamTask:
         """All before an input offset is read: say so in the unit that makes it so."""
         self.position = position
         for view in self.views.values():
-            if view.positions.halted is None:
-                view.position = position
+            if view.state.positions.halted is None:
+                view.state.position = position
         if not self.apart:
             unit.next_offset = position
-            unit.taken = encode_taken(self.taken)
+            unit.intake = encode_intake(self.intake)
 
     def finish(self, unit: CommitUnit) -> None:
         """Close a unit when all views have run: where they read goes with it.
@@ -140,32 +140,34 @@ class StreamTask:
         A view that was halted in this unit leaves the others: it has a position of its own now.
         """
         for name, task in self.views.items():
-            positions = task.positions
+            positions = task.state.positions
             if self.apart or positions.halted is not None:
                 positions.input = self.position
-            elif task.noted not in (None, self.position):
+            elif task.state.noted not in (None, self.position):
                 # What it had nothing to say of, as markers, is not what it has not read.
-                task.note(unit, [])
+                task.state.note(unit, [])
             row = encode_positions(positions)
-            if row != task.positions_row:
-                task.positions_row = row
+            if row != task.state.positions_row:
+                task.state.positions_row = row
                 unit.rows.setdefault(name, []).append((POSITIONS, row))
         self.joined = False
 
     def admit(self, name: str, task: ViewTask) -> None:
         """Take in a view that has read as far by itself: from here on it reads with the others."""
         self.views[name] = task
-        task.position = self.position
-        positions = task.positions
+        task.state.position = self.position
+        positions = task.state.positions
         self.joined |= positions.input is not None
         positions.input = None
         if positions.began is not None and positions.missed is None:
             # Of what came before here, all that it received came since it began.
-            positions.missed = max(0, self.taken.events - task.counts.came)
+            positions.missed = max(0, self.intake.events - task.state.counts.came)
 
     def dismiss(self) -> dict[str, ViewTask]:
         """Take out the views that were halted; call it when the unit that says so is durable."""
-        halted = {n: task for n, task in self.views.items() if task.positions.halted is not None}
+        halted = {
+            n: task for n, task in self.views.items() if task.state.positions.halted is not None
+        }
         for name in halted:
             del self.views[name]
         return halted
@@ -188,14 +190,16 @@ class StreamTask:
 class RekeyTask:
     """Re-keys one partition of a source's topics to the by-stream topic.
 
-    taken: what became of the messages so far; it has no other state.
+    intake: what became of the messages so far; it has no other state.
     """
 
-    def __init__(self, topology: Topology, source: Source, taken: Taken | None = None) -> None:
+    def __init__(
+        self, topology: Topology, source: Source, intake: IntakeCounts | None = None
+    ) -> None:
         self.topology = topology
         self.source = source
-        self.taken = Taken() if taken is None else taken
-        self._alarm = Alarm()
+        self.intake = IntakeCounts() if intake is None else intake
+        self._alarm = MalformedAlarm()
 
     def process(self, records: Sequence[Message], now: int) -> CommitUnit:
         """One step: each message once, to the by-stream, unknown or malformed topic."""
@@ -220,13 +224,13 @@ class RekeyTask:
             # The record is new, for retention and for whoever reads the topic; the message's own
             # timestamp is in its origin.
             by_stream.append((found[0].encode(), record.value, now, headers))
-        taken = self.taken
-        taken.read += len(records)
-        taken.malformed += unit.malformed
-        taken.unknown += unit.unknown
+        intake = self.intake
+        intake.read += len(records)
+        intake.malformed += unit.malformed
+        intake.unknown += unit.unknown
         if (told := self._alarm.note(len(records), unit.malformed)) is not None:
             unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
-        unit.taken = encode_taken(taken)
+        unit.intake = encode_intake(intake)
         return unit
 
 
@@ -245,7 +249,9 @@ def malformed(
     unit.malformed += 1
 
 
-def mostly_malformed(topology: Topology, source: Source, told: Taken, unit: CommitUnit) -> str:
+def mostly_malformed(
+    topology: Topology, source: Source, told: IntakeCounts, unit: CommitUnit
+) -> str:
     """What to say of a source of which nearly nothing becomes an event, with the last one."""
     sample = ""
     if records := unit.keyed.get(topology.malformed_topic):

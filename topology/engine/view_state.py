@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 
 from topology.declaration.view import View
+from topology.engine.commit_unit import CommitUnit
 from topology.engine.lateness import decode_lateness
 from topology.engine.plausible import ALWAYS, bound
 from topology.engine.positions import decode_positions
@@ -21,7 +23,7 @@ from topology.engine.rows import (
     progress_key,
     split_buffer_key,
 )
-from topology.model.counts import decode_counts
+from topology.model.counts import decode_counts, encode_counts
 from topology.model.errors import Malformed
 from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
@@ -55,15 +57,17 @@ class ViewState(Unloads):
         self.ordering = view.ordering
         self.timers = Timers()
         self.retries = Timers()
-        self.drains: list[str] = []
+        self.unfinished_streams: list[str] = []
         self.waiting: dict[str, Progress] = {}
         self.parked: dict[str, int] = {}
-        self._stale: list[Row] = []
-        # Two generations: what is used moves to the young one; the old one is dropped as a whole.
-        self._young: dict[str, int | Progress] = {}
-        self._old: dict[str, int | Progress] = {}
-        self._states: dict[str, bytes | None] = {}
-        self._old_states: dict[str, bytes | None] = {}
+        self.stale: list[Row] = []
+        """Rows to delete or to correct, which the next unit does."""
+        # Two generations: what is used moves to the recent one; the previous one is dropped
+        # as a whole.
+        self._recent: dict[str, int | Progress] = {}
+        self._previous: dict[str, int | Progress] = {}
+        self._recent_states: dict[str, bytes | None] = {}
+        self._previous_states: dict[str, bytes | None] = {}
         self.counts = decode_counts(table.get(COUNTS))
         self.position = 0
         # Up to where the row of the counts says that they count; None where there is none. What a
@@ -73,6 +77,7 @@ class ViewState(Unloads):
         self.positions = decode_positions(self.positions_row)
         self.lateness = None if view.adaptive is None else decode_lateness(table.get(LATENESS))
         self._load()
+        self.choose_timeout()
 
     def _load(self) -> None:
         """Build the rings and deadlines of the streams that wait."""
@@ -87,7 +92,7 @@ class ViewState(Unloads):
                 self.waiting[stream] = progress
                 progress.loaded = progress.last
             if sequence <= progress.last:
-                self._stale.append((key, None))
+                self.stale.append((key, None))
             elif not progress.spilled and not (budget is not None and budget.spent):
                 progress.ring = progress.ring or ring_of(ordering)
                 if progress.ring.admits(progress.last, sequence):
@@ -108,13 +113,15 @@ class ViewState(Unloads):
             if not progress.spilled and progress.ring is not None:
                 progress.loaded = progress.ring.end(progress.last)
             if bound(progress, self.clock, self.view.error):
-                row = encode_progress(progress, self.state(stream) if self.view.stateful else None)
-                self._stale.append((progress_key(stream), row))
+                row = encode_progress(
+                    progress, self.stream_state(stream) if self.view.stateful else None
+                )
+                self.stale.append((progress_key(stream), row))
             counted = ordering.kind == "contiguous" and stream in first
             if counted and first[stream] != progress.last + ordering.step:
                 pass
             elif self.can_go_on(stream, progress):
-                self.drains.append(stream)
+                self.unfinished_streams.append(stream)
             self.watch(stream, progress)
             if is_parked(progress):
                 self.parked[stream] = progress.waiting
@@ -138,22 +145,35 @@ class ViewState(Unloads):
 
     def progress(self, stream: str) -> int | Progress:
         """The stream's progress."""
-        found = self._young.get(stream)
+        found = self._recent.get(stream)
         return self._fetch(stream) if found is None else found
 
-    def state(self, stream: str) -> bytes | None:
+    def stream_state(self, stream: str) -> bytes | None:
         """The stream's own dictionary as JSON, or None."""
-        if stream not in self._states:
-            if stream in self._old_states:
-                self._states[stream] = self._old_states[stream]
+        if stream not in self._recent_states:
+            if stream in self._previous_states:
+                self._recent_states[stream] = self._previous_states[stream]
             else:
-                self._states[stream] = self._find(stream)[1]
-        return self._states[stream]
+                self._recent_states[stream] = self._find(stream)[1]
+        return self._recent_states[stream]
 
     def epoch(self, stream: str) -> int:
         """How often the stream was rebuilt."""
         progress = self.progress(stream)
         return progress.epoch if isinstance(progress, Progress) else 0
+
+    def choose_timeout(self) -> None:
+        """Hold gaps for as long as the lateness that was learned says."""
+        if self.lateness is None or self.view.adaptive is None:
+            return
+        after, before = self.lateness.after(self.view.adaptive), self.ordering.skip_after
+        if after == before:
+            return
+        self.ordering = replace(self.ordering, skip_after=after)
+        # A deadline that comes earlier now has to be set anew; of a later one it is seen in time.
+        if before is None or after < before:
+            for stream, progress in self.waiting.items():
+                self.watch(stream, progress)
 
     def known(self, stream: str) -> bool:
         """Whether the view has seen the stream."""
@@ -177,23 +197,23 @@ class ViewState(Unloads):
         return event_of(stream, sequence, kind, content, message, min(arrived, self.clock))
 
     def _fetch(self, stream: str) -> int | Progress:
-        found = self.waiting.get(stream) or self._old.get(stream)
+        found = self.waiting.get(stream) or self._previous.get(stream)
         if found is None:
             found, state = self._find(stream)
             if self.view.stateful:
-                self._states[stream] = state
-        self._young[stream] = found
+                self._recent_states[stream] = state
+        self._recent[stream] = found
         return found
 
     def _find(self, stream: str) -> tuple[int | Progress, bytes | None]:
         row = self.table.get(progress_key(stream))
         return (self.ordering.first, None) if row is None else decode_progress(row)
 
-    def _age(self) -> None:
+    def age(self) -> None:
         """Keep the cache bounded; called between steps only."""
-        if len(self._young) >= CACHED:
-            self._old, self._young = self._young, {}
-            self._old_states, self._states = self._states, {}
+        if len(self._recent) >= CACHED:
+            self._previous, self._recent = self._recent, {}
+            self._previous_states, self._recent_states = self._recent_states, {}
 
     def keep(self, changed: dict[str, int | Progress], states: dict[str, bytes]) -> list[Row]:
         """Take progress and states over into memory. Returns the rows of the streams that moved.
@@ -201,8 +221,8 @@ class ViewState(Unloads):
         Most are in order and have no state: that costs least.
         """
         waiting = self.waiting
-        self._states.update(states)
-        self._young.update(changed)
+        self._recent_states.update(states)
+        self._recent.update(changed)
         for stream, progress in changed.items():
             if progress.__class__ is not int and progress.waiting:  # type: ignore[union-attr]
                 waiting[stream] = progress  # type: ignore[assignment]
@@ -212,7 +232,7 @@ class ViewState(Unloads):
                 if self.budget is not None:
                     self.budget.note(self, stream, 0)
         if self.view.stateful:
-            state = self.state
+            state = self.stream_state
             return [
                 (progress_key(stream), encode_progress(progress, state(stream)))
                 for stream, progress in changed.items()
@@ -225,15 +245,11 @@ class ViewState(Unloads):
             for stream, progress in changed.items()
         ]
 
-    def _buffer_rows(self, result: Step) -> list[Row]:
+    def buffer_rows(self, result: Step) -> list[Row]:
         """The rows of events that wait from now on, and of those that wait no longer."""
         new = {(event.stream, event.sequence): event for event in result.buffered}
-        gone: list[Row] = [
-            (buffer_key(event.stream, event.sequence), None)
-            for event in result.released
-            if new.pop((event.stream, event.sequence), None) is None
-        ]
-        return gone + [
+        gone = [e for e in result.released if new.pop((e.stream, e.sequence), None) is None]
+        return delete_rows(gone) + [
             (buffer_key(stream, sequence), encode_message(event.message, event.arrived))
             for (stream, sequence), event in new.items()
         ]
@@ -241,6 +257,36 @@ class ViewState(Unloads):
     def _note(self, stream: str, progress: Progress) -> None:
         if self.budget is not None:
             self.budget.note(self, stream, progress.ring.bytes if progress.ring else 0)
+
+    def release(self, stream: str, *, anew: bool = False) -> bool:
+        """Let a suspended stream go on in the next step. Returns whether it was suspended.
+
+        anew: its retries count from the start.
+        """
+        progress = self.progress(stream)
+        if not isinstance(progress, Progress) or not progress.held:
+            return False
+        progress = self._recent[stream] = self.waiting[stream] = progress.copy()
+        progress.held = False
+        if anew:
+            progress.retry = None
+        return True
+
+    def set_stream_state(self, stream: str, state: bytes | None) -> None:
+        """The stream was rebuilt, and its own dictionary is another one now."""
+        self._recent_states[stream] = state
+
+    def take_stale(self) -> list[Row]:
+        """The rows to delete or to correct, which the unit in hand does now."""
+        stale, self.stale = self.stale, []
+        return stale
+
+    def note(self, unit: CommitUnit, rows: list[Row]) -> None:
+        """Add rows to the unit, and the counts."""
+        rows.append((COUNTS, encode_counts(self.counts, self.position)))
+        self.noted = self.position
+        name = self.view.name
+        unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows
 
     def unload(self, stream: str) -> None:
         """Leave a stream's waiting events to their rows; not before these are written, or its unit
@@ -252,19 +298,19 @@ class ViewState(Unloads):
 
     def forget(self, stream: str) -> None:
         """Hold a stream for one that was never seen; its rows go with the unit."""
-        self._young[stream] = self.ordering.first
-        self._states[stream] = None
+        self._recent[stream] = self.ordering.first
+        self._recent_states[stream] = None
         self.waiting.pop(stream, None)
         if self.budget is not None:
             self.budget.note(self, stream, 0)
         self.timers.discard(stream)
         self.retries.discard(stream)
         self.parked.pop(stream, None)
-        self.drains = [other for other in self.drains if other != stream]
+        self.unfinished_streams = [other for other in self.unfinished_streams if other != stream]
 
     def drop_cached(self, stream: str) -> None:
         """Take a stream in which nothing waits out of memory: its rows go with the unit."""
-        for known in (self._young, self._old, self._states, self._old_states):
+        for known in (self._recent, self._previous, self._recent_states, self._previous_states):
             known.pop(stream, None)
 
     def waits(self, stream: str) -> Iterator[Event]:
@@ -286,6 +332,6 @@ def is_parked(progress: int | Progress) -> bool:
     return isinstance(progress, Progress) and progress.held and progress.retry is None
 
 
-def gone(events: Iterable[Event]) -> list[Row]:
+def delete_rows(events: Iterable[Event]) -> list[Row]:
     """The rows that delete waiting events."""
     return [(buffer_key(event.stream, event.sequence), None) for event in events]

@@ -1,6 +1,7 @@
 """Run a topology with Faust: live, on Kafka, with durable tables and exactly-once commit units."""
 
-from topology.diagnostics.explain import account_text, ledger_text
+from topology.diagnostics.explain.account_text import account_text
+from topology.diagnostics.explain.ledger_text import ledger_text
 from topology.faust.app import App, compile
 from topology.faust.inspection import Tallies, TopicMissing
 from topology.faust.inspection.commands import commands

@@ -1,4 +1,4 @@
-"""Faust's command line, with one line for an app that is not there:
+"""Faust's command line, with one line for an app that is not there.
 
     python -m topology.faust -A shop worker -l info
 

@@ -21,7 +21,7 @@ from topology.faust.worker.rate_limited import WorkerProgram, install_log_filter
 from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
-from topology.faust.worker.watch.telling import teller
+from topology.faust.worker.watch.audit_report import audit_reporter
 
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
@@ -30,7 +30,12 @@ GC_THRESHOLD = 50_000
 
 
 class App(faust.App):
-    """A Faust app whose engine runs a topology."""
+    """A Faust app that runs a topology; `compile` makes it.
+
+    Attributes:
+        engine: runs the partitions that the app's consumer group gives to this worker.
+        watchdog: reports handlers that block the worker; None until the worker starts.
+    """
 
     engine: Engine
     watchdog: Watchdog | None = None
@@ -39,15 +44,17 @@ class App(faust.App):
         return Transport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
+        """Make the data folder."""
         self.conf.datadir.mkdir(parents=True, exist_ok=True)
         await super().on_first_start()
 
     async def on_start(self) -> None:
+        """Wait for the broker, make the topics and begin to watch the handlers."""
         await super().on_start()
         install_log_filters()
         await retry_until_available(self.engine.prepare, self.engine.settings.broker)
         Clock.now = time.monotonic
-        self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", teller(self))
+        self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", audit_reporter(self))
         self.watchdog.start()
         # A batch makes tens of thousands of objects that live until it is committed and are in no
         # cycle. With the default threshold the collector looks at each of them again and again,
@@ -58,17 +65,29 @@ class App(faust.App):
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
 
     async def on_stop(self) -> None:
+        """Watch the handlers no longer."""
         if self.watchdog is not None:
             self.watchdog.stop()
         await super().on_stop()
 
 
 def compile(topology: Topology, **settings: Any) -> App:
-    """The Faust app of a topology: `app = compile(topology)`, then `faust -A module worker`.
+    """Make a Faust app of a topology, for `faust -A module worker`.
 
-    settings: those of `topology.faust.Settings`, and any of Faust's own (`broker_credentials`,
-    `ssl_context`, `web_port` …), which are passed on. A source's inspector is the one that
-    SEQUITUR_INSPECTOR_<SOURCE> names, if it is set.
+    The environment variable SEQUITUR_INSPECTOR_<SOURCE>, if set, names the inspector of a source.
+
+    Args:
+        topology: what to run.
+        **settings: those of `Settings`, and any of Faust's own (`broker_credentials`,
+            `ssl_context`, `web_port` …), which are passed on and win over what is derived from
+            `Settings`.
+
+    Returns:
+        The app. Nothing is connected until a worker or a command starts.
+
+    Raises:
+        DeclarationError: the environment names an inspector that cannot be used.
+        pydantic.ValidationError: a setting is wrong.
     """
     topology = with_inspectors(topology, os.environ)
     known = set(Settings.model_fields)

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from topology.model.retention import SIDE_DAYS
 from topology.sequencer.memory_budget import BYTES
 
 Guarantee = Literal["exactly_once", "at_least_once"]
@@ -12,21 +13,30 @@ Guarantee = Literal["exactly_once", "at_least_once"]
 
 
 class Settings(BaseSettings):
-    """Settings of a worker; each is also an argument of `compile`, which wins.
+    """Settings of a worker.
 
-    broker: host:port, or several joined by ';'. datadir: the worker's folder; each worker on a
-    machine needs its own. store: where view state is kept, see `stores.view_state`;
-    rocksdb, in the data folder, unless given; `@FILE` for a file that the URL is in. group:
-    consumer group and prefix of transactional ids and changelog topics, the topology's name unless
-    given. guarantee: exactly_once holds outputs, state and offsets in one Kafka transaction;
-    at_least_once may repeat outputs after a crash, with the same key, view and sequence.
-    waiting_bytes: memory for the events that wait in a partition, over all its views and streams;
-    beyond it they are on disk only. batch: records per step and partition. fetch_bytes: per
-    partition. session_timeout: seconds until a dead worker's partitions move. instance: a name that
-    stays with the worker over restarts (Kafka's static membership), so that one that comes back in
-    time gets its partitions back at once. replication: of the topics that are created, -1 for the
-    broker's default. side_retention_days: how long the topics for what is late, dead, failed,
-    parked, malformed or unknown, and the audit topic, keep when they are created; -1 for ever.
+    Each can be given as an argument of `compile` or in the environment, as SEQUITUR_BROKER for
+    `broker`; the argument wins.
+
+    Attributes:
+        broker: the Kafka brokers, host:port; several are joined by ';'.
+        datadir: the worker's folder. Each worker on a machine needs its own.
+        store: where view state is kept, see `stores.view_state`: a URL, `module:function`, or
+            `@FILE` for a file that the URL is in; RocksDB in `datadir` unless given.
+        group: consumer group, and prefix of transactional ids and changelog topics; the topology's
+            name unless given.
+        guarantee: "exactly_once" commits outputs, state and offsets in one Kafka transaction.
+            "at_least_once" may repeat outputs after a crash, with the same key, view and sequence.
+        waiting_bytes: bytes of memory for the events that wait in a partition, over all its views
+            and streams. What exceeds them is on disk only.
+        batch: the most records of a step of a partition, from 1 to 50000.
+        fetch_bytes: the most bytes of a fetch of a partition, 1024 at least.
+        session_timeout: seconds until the partitions of a dead worker move to others.
+        instance: the worker's name over restarts (Kafka's static membership). A worker that comes
+            back within `session_timeout` gets its partitions back at once.
+        replication: replicas of the topics that the worker creates; -1 for the broker's default.
+        side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
+            unknown, audit) keep their records when they are created; -1 for ever.
     """
 
     # What is wrong may be a secret in the wrong place: errors and tracebacks show none of it.
@@ -45,7 +55,7 @@ class Settings(BaseSettings):
     session_timeout: float = Field(default=10.0, gt=0)
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
-    side_retention_days: float = Field(default=90.0, le=1e6)
+    side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
     @field_validator("side_retention_days")
     @classmethod

@@ -24,16 +24,22 @@ _INTEGER = range(1, 2**31)
 
 
 class CloudEvents(Normalised):
-    """An inspector for CloudEvents; what is none is unknown.
+    """Inspects CloudEvents, in structured and binary mode. Other messages are unknown.
 
-    stream: the attribute that names the entity, such as 'subject', 'partitionkey' or 'source',
-    `key()` for the record's key, or several that are joined. sequence: an attribute, that of the
-    sequence extension unless given; sequence_type: as in `Inspector`, where the producer sets no
-    `sequencetype`. stream_type: as in `Inspector`. kind: an attribute. datacontenttype: of data
-    whose event does not say.
+    An event's content is a dictionary of all attributes, and `data`: decoded where it is JSON, else
+    text in structured mode, and bytes in binary mode or from Base64.
 
-    The content is a dictionary of all attributes, and `data`: decoded where it is JSON, else text
-    in structured mode and bytes in binary mode or from Base64.
+    Args:
+        stream: the attribute that names the entity, such as `"subject"` or `"partitionkey"`;
+            `key()` for the record's key; or several that are joined.
+        sequence: the attribute that orders events; that of the sequence extension unless given.
+        kind: the attribute that says what happened.
+        sequence_type: as in `Inspector`, where the producer sets no `sequencetype`.
+        stream_type: as in `Inspector`.
+        datacontenttype: the type of data whose event does not say.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class CloudEvents(Normalised):
         self.datacontenttype = datacontenttype
 
     def compile(self) -> Inspect:
-        """The inspector as one function."""
+        """Return the inspector as one function of a message."""
         names, single, sequence, kind = self.stream, len(self.stream) == 1, self.sequence, self.kind
         default_type = self.datacontenttype
         sequence_type = self.sequence_type

@@ -21,17 +21,22 @@ _Number = Callable[[Change, Message], int]
 
 
 class Debezium(Normalised):
-    """An inspector for change events of rows, with or without their schema.
+    """Inspects Debezium's change events of rows, with or without their schema.
 
-    stream: columns of the row that name the entity; the record's key unless given. The sequence is
-    the position in the database's log (PostgreSQL: LSN; MySQL, MariaDB: binlog), which is monotonic
-    but not contiguous, unless one of these is given: version, a column that the application counts
-    up with each change of the row, contiguous; sequence, a field of the envelope such as
-    'source.ts_us', `key()` or `header('name')`, with sequence_type as in `Inspector`.
+    The sequence is the position in the database's log (PostgreSQL: LSN; MySQL and MariaDB: binlog),
+    which is monotonic but not contiguous, unless `version` or `sequence` is given. The kind is
+    "create", "update", "delete", or "read" for a row of a snapshot. The content is the envelope:
+    `before`, `after`, `source`, `op`. Tombstones, and messages about no row, are unknown.
 
-    stream_type: as in `Inspector`. kind: 'create', 'update', 'delete', or 'read' for a row of a
-    snapshot. The content is the envelope: `before`, `after`, `source`, `op`. Tombstones and what
-    concerns no row are unknown.
+    Args:
+        stream: the columns that name the entity; the record's key unless given.
+        version: a column that the application increments with each change of the row; contiguous.
+        sequence: a field of the envelope such as `"source.ts_us"`, `key()` or `header("name")`.
+        sequence_type: as in `Inspector`.
+        stream_type: as in `Inspector`.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
 
     def __init__(
@@ -68,7 +73,7 @@ class Debezium(Normalised):
             )
 
     def compile(self) -> Inspect:
-        """The inspector as one function."""
+        """Return the inspector as one function of a message."""
         names, number = self.stream, self._number
         joined, stream_type = self.stream_ids.joined, self.stream_ids.first
 

@@ -14,12 +14,16 @@ _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
 
 
 class DebeziumTransactions(Normalised):
-    """An inspector that makes each transaction a stream; its changes count from 1, contiguous.
+    """Makes each transaction that Debezium reports a stream; its changes count from 1, contiguous.
 
-    by_table: a stream per transaction and table, in the order that its changes have in that table.
-    Without it, all tables that the connector captures must feed the source, or there are gaps. The
-    connector needs provide.transaction.metadata=true. The stream is the connector's name, the
-    transaction's id and, by table, the table's name. Snapshots belong to no transaction: unknown.
+    The connector needs `provide.transaction.metadata=true`. The stream is the connector's name, the
+    transaction's id and, with `by_table`, the table's name. Snapshots belong to no transaction:
+    they are unknown.
+
+    Args:
+        by_table: one stream per transaction and table, in the order of the changes in that table.
+            Without it, all tables that the connector captures must feed the source; else there are
+            gaps.
     """
 
     def __init__(self, *, by_table: bool = False) -> None:
@@ -31,7 +35,7 @@ class DebeziumTransactions(Normalised):
         self.stream_ids = StreamIds(fields=4 if by_table else 2)
 
     def compile(self) -> Inspect:
-        """The inspector as one function."""
+        """Return the inspector as one function of a message."""
         by_table, joined = self.by_table, self.stream_ids.joined
         order = "data_collection_order" if by_table else "total_order"
 

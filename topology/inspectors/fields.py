@@ -35,7 +35,11 @@ def key() -> RecordKey:
 
 
 def header(name: str) -> Header:
-    """Take the value from the header `name`."""
+    """Take the value from a header.
+
+    Args:
+        name: the header's name.
+    """
     if not isinstance(name, str) or not name:
         raise DeclarationError(f"header({name!r}): give the header's name, a text")
     return Header(name)

@@ -44,10 +44,16 @@ class FirstOf(Normalised):
 
 
 def first_of(*inspectors: AnyInspector) -> FirstOf:
-    """What the first inspector finds that does not pass the message by as unknown.
+    """Combine inspectors: the first one that does not call a message unknown decides.
 
-    A message that an inspector calls malformed is malformed; the rest is not asked. So one that
-    knows every message, such as `Inspector`, comes last. What looks a stream up reads its id as the
-    first of them does that declares what its ids are.
+    A message that an inspector calls malformed is malformed, and the others are not asked. An
+    inspector that knows every message, such as `Inspector`, therefore comes last. A stream's id, as
+    a person writes it, is read by the first inspector that declares what its ids are.
+
+    Args:
+        inspectors: inspectors, functions of a message, or `"module:name"` of either.
+
+    Raises:
+        DeclarationError: one of them is no inspector.
     """
     return FirstOf(*inspectors)

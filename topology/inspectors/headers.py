@@ -21,11 +21,20 @@ Body = Literal["bytes", "json"]
 
 
 class Headers(Normalised):
-    """An inspector that looks at headers alone.
+    """Inspects headers alone.
 
-    stream: the header's name, `key()` for the record's key, or several of them that are joined;
-    sequence, kind: a header's name each. body: 'bytes' makes the message's value the content as it
-    is, 'json' a `LazyJson` of it. sequence_type, stream_type: as in `Inspector`.
+    Args:
+        stream: the header that names the entity; `key()` for the record's key; or several that are
+            joined.
+        sequence: the header that orders events, or `key()`.
+        kind: the header that says what happened, or `key()`.
+        body: `"bytes"` makes the message's value the content as it is, `"json"` decodes it when the
+            handler asks for it.
+        sequence_type: as in `Inspector`.
+        stream_type: as in `Inspector`.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
 
     def __init__(
@@ -52,7 +61,7 @@ class Headers(Normalised):
         self._kind = None if kind is None else _getter(kind, "kind")
 
     def compile(self) -> Inspect:
-        """The inspector as one function."""
+        """Return the inspector as one function of a message."""
         streams, first, single = self._streams, self._streams[0], len(self._streams) == 1
         get_sequence, sequence_type, get_kind = self._sequence, self.sequence_type, self._kind
         lazy = self.body == "json"

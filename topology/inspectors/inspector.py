@@ -13,7 +13,14 @@ from topology.model.names import one_argument
 
 
 class Inspected(NamedTuple):
-    """What an inspector finds in a message; an inspector function may return it."""
+    """What an inspector finds in a message; an inspector function may return it.
+
+    Args:
+        stream: the entity's id, before normalisation.
+        sequence: what orders the events of the stream, before normalisation.
+        kind: what happened, or None.
+        content: what handlers get as `event.content`.
+    """
 
     stream: Any
     sequence: Any
@@ -57,7 +64,7 @@ class Normalised(ABC):
 
     @abstractmethod
     def compile(self) -> Inspect:
-        """The inspector as one function."""
+        """Return the inspector as one function of a message."""
 
 
 def resolved(inspector: AnyInspector, what: str = "inspector") -> Compiles | InspectorFunction:

@@ -22,12 +22,19 @@ _LIMIT = 2**63
 
 
 class Inspector(Normalised):
-    """An inspector for JSON bodies, from field paths.
+    """Inspects JSON bodies. A field is a path such as `"order.id"`, `key()` or `header("name")`.
 
-    stream: one field, or several that are joined; sequence, kind: one field each. A field is a
-    path such as 'order.id', `key()` or `header('name')`. sequence_type says how to read the
-    sequence where 'auto' would be wrong: 'number' or 'timestamp'. stream_type says the same of the
-    stream: 'text', 'int' or 'guid', one for all fields or one for each.
+    Args:
+        stream: the field that names the entity, or several that are joined.
+        sequence: the field that orders the events of a stream.
+        kind: the field that says what happened.
+        sequence_type: how to read the sequence where `"auto"` would be wrong: `"number"`,
+            `"timestamp"` or `"revision"`.
+        stream_type: how to read the stream where `"auto"` would be wrong: `"text"`, `"int"` or
+            `"guid"`; one for all fields, or one for each.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class Inspector(Normalised):
         self._kind_getter = None if kind is None else getter(kind, "kind")
 
     def compile(self) -> Inspect:
-        """The inspector as one function."""
+        """Return the inspector as one function of a message."""
         loads = orjson.loads
         streams, first = self._stream_getters, self._stream_getters[0]
         single = len(streams) == 1

@@ -37,12 +37,17 @@ def checked_sequence_type(what: str, value: SequenceType) -> SequenceType:
 
 
 def stream_id(value: Any, kind: StreamType = "auto") -> str:
-    """One text for a stream's id.
+    """Read a stream's id as one text.
 
-    auto: ints in decimal, unmistakable GUIDs (hyphens as in 8-4-4-4-12, braces, urn:uuid:) in lower
-    case with hyphens, any other text as it is. text: any text as it is. int: ints and digits, in
-    decimal. guid: GUIDs in any form, 32 digits alone too.
-    Raises Malformed for what cannot name such a stream: null, empty, true/false, fractions, others.
+    Args:
+        value: what the message has.
+        kind: how to read it. `"auto"`: ints in decimal, unmistakable GUIDs (hyphens as in
+            8-4-4-4-12, braces, urn:uuid:) in lower case with hyphens, any other text as it is.
+            `"text"`: any text as it is. `"int"`: ints and digits, in decimal. `"guid"`: GUIDs in
+            any form, 32 digits alone too.
+
+    Raises:
+        Malformed: the value cannot name a stream: null, empty, true or false, a fraction, others.
     """
     of = value.__class__
     if of is str:
@@ -87,12 +92,17 @@ def stream_id(value: Any, kind: StreamType = "auto") -> str:
 
 
 def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
-    """An int that orders: counting numbers as they are, timestamps as microseconds since 1970.
+    """Read a sequence: counting numbers as they are, timestamps as microseconds since 1970.
 
-    auto: ints and numeric strings are numbers, ISO 8601 strings are timestamps. number: nothing
-    but numbers. timestamp: ISO 8601, or epoch seconds, milliseconds, microseconds or nanoseconds,
-    told apart by size. revision: like auto, and of a text such as '12-abc' the number that leads.
-    Raises Malformed with the reason.
+    Args:
+        value: what the message has.
+        kind: how to read it. `"auto"`: ints and numeric strings are numbers, ISO 8601 strings are
+            timestamps. `"number"`: numbers only. `"timestamp"`: ISO 8601, or epoch seconds,
+            milliseconds, microseconds or nanoseconds, told apart by size. `"revision"`: as
+            `"auto"`, and the leading number of a text such as `12-abc`.
+
+    Raises:
+        Malformed: the value is no such sequence; the text is the reason.
     """
     if value.__class__ is int and kind != "timestamp":
         if _LOWEST <= value <= _HIGHEST:

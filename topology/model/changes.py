@@ -16,9 +16,12 @@ ITEMS_LIMIT = 100_000
 
 @dataclass(slots=True)
 class Upsert:
-    """Insert the row `key` of `table`, or set the given columns of it.
+    """Inserts a row of a read-store table, or sets some of its columns.
 
-    key: column → value; the row's primary key. values: column → value; others stay as they are.
+    Args:
+        table: the table's name.
+        key: column → value; the row's primary key.
+        values: column → value; the other columns stay as they are.
     """
 
     table: str
@@ -29,7 +32,12 @@ class Upsert:
 
 @dataclass(slots=True)
 class Delete:
-    """Delete the row `key` of `table`; a row that is not there is no error."""
+    """Deletes a row of a read-store table. A row that is not there is no error.
+
+    Args:
+        table: the table's name.
+        key: column → value; the row's primary key.
+    """
 
     table: str
     key: Mapping[str, Any]
@@ -38,7 +46,14 @@ class Delete:
 
 @dataclass(slots=True)
 class Emit:
-    """Send a message to `topic`. A value that is neither bytes nor None is written as JSON."""
+    """Sends a message to a topic, in the commit unit of its event.
+
+    Args:
+        topic: the topic's name.
+        key: the record's key; a text is written as UTF-8.
+        value: the record's value. A value that is neither bytes nor None is written as JSON.
+        headers: (name, value) pairs.
+    """
 
     topic: str
     key: str | bytes | None

@@ -16,17 +16,18 @@ value has one way to be written, so that equal values are equal text.
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as NoBase64
-from collections.abc import Iterable
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from topology.model.errors import DeclarationError, RefusedValue
+from topology.model.finite import finite
+from topology.model.parts import parts_of
 from topology.model.printable import printable
 from topology.model.unwritable import culprit, remedy
 
@@ -72,10 +73,16 @@ KEY_TYPES = (str, int, float, bool, Decimal, datetime, date, bytes)
 
 
 def decimal(precision: int, scale: int) -> Digits:
-    """The type of a column of exact numbers: so many digits, of which `scale` are after the point.
+    """The type of a column of exact numbers. `Decimal` alone is `decimal(38, 18)`.
 
-    precision: 1 to 38. scale: 0 to `precision`. `Decimal` alone is `decimal(38, 18)`. Numbers are
-    never rounded: one that does not fit is refused. Raises DeclarationError.
+    Numbers are never rounded: one that does not fit is refused.
+
+    Args:
+        precision: the number of digits, from 1 to 38.
+        scale: how many of them are after the point, from 0 to `precision`.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     whole = precision.__class__ is int and scale.__class__ is int
     if not whole or not 1 <= precision <= MAX_PRECISION or not 0 <= scale <= precision:
@@ -157,14 +164,8 @@ def alike_keys(value: Any, options: int = ROW_OPTIONS) -> str | None:
             if name in named:
                 return f"the keys {_shown(named[name])} and {_shown(key)} are one in JSON"
             named[name] = key
-        parts: Iterable[Any] = value.values()
-    elif isinstance(value, list | tuple):
-        parts = value
-    elif is_dataclass(value):
-        parts = [getattr(value, name) for name in value.__dataclass_fields__]
-    else:
-        return None
-    return next((found for part in parts if (found := alike_keys(part, options))), None)
+    inner = (alike_keys(part, options) for _, part in parts_of(value))
+    return next((found for found in inner if found is not None), None)
 
 
 def _nones(changes: Iterable[Any]) -> int:
@@ -181,49 +182,33 @@ def _nones(changes: Iterable[Any]) -> int:
 
 def check_finite(changes: Iterable[Any]) -> None:
     """Raise RefusedValue if there is a NaN or an infinity in row changes."""
-    for change in changes:
-        for part in (change.key, getattr(change, "values", None) or {}):
-            for column, value in part.items():
-                if column is None:
-                    raise RefusedValue(
-                        f"table {change.table!r}: column None has no name; name columns by texts"
-                    )
-                kind = value.__class__
-                if value is None or kind is str or kind is int or kind is bool:
-                    continue
-                # Zero times any other number is zero.
-                if (value * 0 != 0) if kind is float else not _finite(value):
-                    raise RefusedValue(
-                        f"table {change.table!r}: column {column!r}: {printable(value)} is no "
-                        "number that a table holds; yield None where there is none"
-                    )
-
-
-def _finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return value * 0 == 0
-    if isinstance(value, dict):
-        return all(map(_finite, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_finite, value))
-    if isinstance(value, Enum):
-        return _finite(value.value)
-    if is_dataclass(value):
-        return all(_finite(getattr(value, name)) for name in value.__dataclass_fields__)
-    return not hasattr(value, "dtype") or _finite(value.tolist())  # of numpy
+    for table, column, value in _columns(changes):
+        if column is None:
+            raise RefusedValue(f"table {table!r}: column None has no name; name columns by texts")
+        if not finite(value):
+            raise RefusedValue(
+                f"table {table!r}: column {column!r}: {printable(value)} is no number that a table "
+                "holds; yield None where there is none"
+            )
 
 
 def _culprit(changes: Iterable[Any]) -> RefusedValue:
     """What to say of row changes that cannot be written."""
+    for table, column, value in _columns(changes):
+        try:
+            _row_dumps({column: value})
+        except TypeError as error:
+            where = f"table {printable(table)!r}: column {printable(column)!r}: "
+            return RefusedValue(where + _said(value, error))
+    return RefusedValue("the row changes cannot be written as JSON")
+
+
+def _columns(changes: Iterable[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(table, column, value) of all that row changes name, keys first."""
     for change in changes:
         for part in (change.key, getattr(change, "values", None) or {}):
             for column, value in part.items():
-                try:
-                    _row_dumps({column: value})
-                except TypeError as error:
-                    where = f"table {printable(change.table)!r}: column {printable(column)!r}: "
-                    return RefusedValue(where + _said(value, error))
-    return RefusedValue("the row changes cannot be written as JSON")
+                yield change.table, column, value
 
 
 def _said(value: Any, error: TypeError) -> str:

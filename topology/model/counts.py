@@ -15,18 +15,31 @@ def saturated(count: int) -> int:
 
 @dataclass(slots=True)
 class Counts:
-    """Events that came to a view, by where they are now; `received` is the sum of all places.
+    """Counts the events that a view received, by where they are now.
 
-    processed: handled in order. passed: in order, of a kind that the view does not accept.
-    duplicate: discarded. waiting: in a buffer. late: after their sequence was skipped. failed: the
-    handler failed, and the error log has them. parked: set aside in order. redelivering: in the
-    redelivery topic. dead: given up, in the dead topic. redriven: given up, and put back: such an
-    event is received once more, and in another place by that. Apart from the sum: skipped, the
-    sequences that were given up; conflicts, duplicates whose body differs from that of the waiting
-    event; reopened and dropped, how often a closed stream was started again and was forgotten;
-    written, the records of the view's output topic; rebuilt, how often a stream was. A late event
-    whose stream is to be rebuilt is late until then. A count stops at 2^63 - 1, in sums
-    too.
+    `received` is the sum of the places from `processed` to `redriven`; the counts after these stand
+    apart from the sum. A late event whose stream is to be rebuilt is late until then. A count stops
+    at 2^63 - 1, in sums too.
+
+    Attributes:
+        received: all events.
+        processed: handled in order.
+        passed: passed by in order, as the view does not accept their kind.
+        duplicate: discarded.
+        waiting: in a buffer.
+        late: came after their sequence was skipped.
+        failed: the handler failed; the error log has them.
+        parked: set aside in order.
+        redelivering: in the redelivery topic.
+        dead: given up; in the dead topic.
+        redriven: given up and put back. Such an event is received once more, and so is in another
+            place too.
+        skipped: sequences that were given up.
+        conflicts: duplicates whose body differs from that of the waiting event.
+        reopened: how often a closed stream was started again.
+        dropped: how often a closed stream was forgotten.
+        written: records of the view's output topic.
+        rebuilt: how often a stream was rebuilt.
     """
 
     received: int = 0

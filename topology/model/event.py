@@ -35,9 +35,16 @@ class Message(Protocol):
 
 @dataclass(slots=True)
 class Record:
-    """A message held by Sequitur itself: in a buffer row, in the test driver.
+    """A message that Sequitur holds itself: in a buffer row, in the test driver.
 
-    `timestamp` is in milliseconds since the epoch, as Kafka counts.
+    Attributes:
+        topic: the topic it came from.
+        partition: the partition of that topic.
+        offset: the offset in that partition.
+        key: the record's key.
+        value: the record's value.
+        headers: (name, value) pairs.
+        timestamp: milliseconds since 1970, as Kafka counts.
     """
 
     topic: str
@@ -59,6 +66,14 @@ class Damaged(Record):
     reason: str = ""
 
 
+def damaged(record: Record, reason: str) -> Damaged:
+    """The same record as one that no event may be made of."""
+    return Damaged(
+        record.topic, record.partition, record.offset, record.key, record.value, record.headers,
+        record.timestamp, reason,
+    )  # fmt: skip
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
     """An event in the making: its fields can be set. `draft.__class__ = Event` makes it one.
@@ -77,12 +92,14 @@ class Draft:
 class Event(Draft, Generic[Content]):
     """A message that an inspector understood. Its attributes cannot be set.
 
-    stream: the entity's id, normalised to text.
-    sequence: orders the events of the stream.
-    kind: what happened, or None where the format has no kinds.
-    content: the decoded body, as the inspector made it; all views see the same: do not change it.
-    message: the message itself, with its original topic, partition and offset.
-    arrived: when the view's partition took it in, by the wall clock in milliseconds.
+    Attributes:
+        stream: the entity's id, normalised to text.
+        sequence: orders the events of the stream.
+        kind: what happened, or None where the format has no kinds.
+        content: the decoded body, as the inspector made it. All views see the same object: do not
+            change it.
+        message: the message itself, with its original topic, partition and offset.
+        arrived: when the view's partition took it in, in milliseconds since 1970.
     """
 
     __slots__ = ()

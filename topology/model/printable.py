@@ -5,10 +5,10 @@ LENGTH = 120
 
 
 def printable(text: object, length: int = LENGTH) -> str:
-    """`text` on one line, without control characters, and no longer than `length` characters.
+    r"""`text` on one line, without control characters, and no longer than `length` characters.
 
     What no terminal should be sent (control and escape characters, direction marks, unpaired
-    surrogates, line ends) is written as an escape such as `\\x1b`. A longer text loses its middle,
+    surrogates, line ends) is written as an escape such as `\x1b`. A longer text loses its middle,
     which is marked by `…`. Never raises, whatever `str(text)` does.
     """
     try:

@@ -13,11 +13,17 @@ NAME_BYTES = 63
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name, its primary key, and the other columns that are known beforehand.
+    """A read-store table: its name, its primary key, and the other columns known beforehand.
 
-    key, columns: column → type, one of str, int, float, bool, Decimal or `decimal(…)`, datetime,
-    date, bytes, and in columns also dict and list; see `topology.model.column_types`. Columns that
-    a view's row changes mention besides are added when they first come. Raises DeclarationError.
+    Columns that a view's row changes mention besides are added when they first come.
+
+    Args:
+        name: the table's name.
+        key: column → type: str, int, float, bool, Decimal or `decimal(…)`, datetime, date, bytes.
+        columns: column → type: one of these, dict or list.
+
+    Raises:
+        DeclarationError: a name or a type is wrong.
     """
 
     name: str

@@ -1,10 +1,10 @@
 """What of a value JSON cannot hold: where it is, why, and what to give instead."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from topology.model.parts import parts_of
 from topology.model.printable import printable
 
 DEEP = 20
@@ -50,20 +50,8 @@ def culprit(
         found = path, value, error
     # What is too deep is as deep everywhere below.
     if depth < (1 if _TOO_DEEP in str(found[2]) else DEEP):
-        for name, part in _parts(value, path):
+        for name, part in parts_of(value, path):
             inner = culprit(part, dumps, name, depth + 1)
             if inner[2] is not None:
                 return inner
     return found
-
-
-def _parts(value: Any, path: str) -> Iterable[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            yield f"{path}.{printable(name)}" if path else printable(name), part
-    elif isinstance(value, list | tuple):
-        for at, part in enumerate(value):
-            yield f"{path}[{at}]", part
-    elif is_dataclass(value) and not isinstance(value, type):
-        for each in fields(value):
-            yield f"{path}.{each.name}" if path else each.name, getattr(value, each.name)

@@ -32,7 +32,7 @@ class ContiguousRun(Run):
         progress = self.writable(event.stream, progress)
         may_be = self.may_be_next(event, progress)
         last = progress.last
-        is_next = may_be and sequence == last + ordering.step and not progress.aside
+        is_next = may_be and sequence == last + ordering.step and not progress.suspended
         if is_next and not progress.waiting:
             self.advance(event, progress)
             self.keep(event.stream, progress)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from topology.model.event import Event
-from topology.sequencer.progress import Progress, Retry, State, last_of
+from topology.sequencer.progress import PendingRetry, Progress, State, last_of
 from topology.sequencer.run import Run, deadline_of
 from topology.sequencer.step import Ordering, Step
 from topology.sequencer.timers import Timers
 
-Failed = Mapping[str, tuple[Event, Retry | None]]
+Failed = Mapping[str, tuple[Event, PendingRetry | None]]
 """Stream → its event that failed, and when to try it again, None for when somebody says so."""
 
 

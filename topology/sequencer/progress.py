@@ -16,7 +16,7 @@ RECENT_KEPT = 16
 """Sequences remembered per stream of an order without a count; they tell duplicate from late."""
 
 
-class Retry(NamedTuple):
+class PendingRetry(NamedTuple):
     """A failed event is to be tried again: how often it was so far, and when it is due (ms)."""
 
     attempts: int
@@ -52,7 +52,7 @@ class Progress:
     loaded: int = 0
     skipped: tuple[tuple[int, int], ...] = ()
     held: bool = False
-    retry: Retry | None = None
+    retry: PendingRetry | None = None
     rejected: int = 0
     recent: tuple[int, ...] = ()
     closed: int | None = None
@@ -69,7 +69,7 @@ class Progress:
         return (len(self.ring) if self.ring else 0) + self.spilled
 
     @property
-    def aside(self) -> bool:
+    def suspended(self) -> bool:
         """Whether nothing is released, whatever comes."""
         return self.held or bool(self.rebuild)
 

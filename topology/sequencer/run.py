@@ -95,7 +95,7 @@ class Run:
             return False
         progress.spilled += 1
         self.spilled.setdefault(stream, {})[event.sequence] = event
-        result.full |= self.ordering.full == "halt" and not progress.aside
+        result.full |= self.ordering.full == "halt" and not progress.suspended
         if not waited:
             result.buffered.append(event)
         return True
@@ -104,7 +104,7 @@ class Run:
         """Whether what is beyond the ring comes again, rather than wait as rows."""
         ordering = self.ordering
         # What a held stream gets waits for a person, however long that takes.
-        if ordering.full != "redeliver" or progress.aside:
+        if ordering.full != "redeliver" or progress.suspended:
             return False
         # And where a stream has yet to begin, nobody can say how far the ring will reach.
         starts = ordering.open_after is not None or bool(ordering.opens)
@@ -188,7 +188,7 @@ class Run:
         ordering = self.ordering
         if not ordering.opens or not ordering.is_new(progress):
             return True
-        if progress.aside or event.kind not in ordering.opens:
+        if progress.suspended or event.kind not in ordering.opens:
             return False
         self.begin_with(event, progress)
         return True
@@ -303,7 +303,7 @@ class Run:
                 self.result.unfinished.append(stream)
                 continue
             progress = self.current(stream)
-            if isinstance(progress, Progress) and progress.waiting and not progress.aside:
+            if isinstance(progress, Progress) and progress.waiting and not progress.suspended:
                 progress = self.writable(stream, progress)
                 self.go_on(stream, progress)
                 self.keep(stream, progress)

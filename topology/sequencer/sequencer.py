@@ -6,17 +6,18 @@ to add to and remove from the buffers; and what became of everything else. The s
 only read: a caller that cannot make the Step durable drops it, and nothing has happened. (Timers
 are an index over the state: kept up to date here, rebuilt from the state whenever it is dropped.)
 
-`hold(…)` amends a Step whose handling failed. Each order is a file of its own, `sequencer_*.py`.
+`hold(…)` amends a Step whose handling failed. Each order is a file of its own.
 """
 
 from collections.abc import Iterable
 
 from topology.model.event import Event
 from topology.sequencer.contiguous import ContiguousRun
+from topology.sequencer.followed import FollowedRun
 from topology.sequencer.hold import Failed, hold_streams
 from topology.sequencer.linked import LinkedRun
 from topology.sequencer.monotonic import MonotonicRun
-from topology.sequencer.progress import Progress, Retry, State
+from topology.sequencer.progress import PendingRetry, Progress, State
 from topology.sequencer.ring import RingBuffer
 from topology.sequencer.run import Run, deadline_of
 from topology.sequencer.step import LAST, Gap, Kind, Ordering, Step
@@ -39,6 +40,7 @@ _RUNS: dict[Kind, type[Run]] = {
     "contiguous": ContiguousRun,
     "linked": LinkedRun,
     "monotonic": MonotonicRun,
+    "followed": FollowedRun,
 }
 
 
@@ -93,7 +95,7 @@ def hold(
     result: Step,
     stream: str,
     failed: Event,
-    retry: Retry | None = None,
+    retry: PendingRetry | None = None,
 ) -> None:
     """Amend a Step: the handling of its ready event `failed` failed; hold the stream.
 
@@ -120,7 +122,7 @@ def deadline(ordering: Ordering, progress: Progress) -> int | None:
 
 def can_go_on(ordering: Ordering, progress: Progress) -> bool:
     """Whether a stream that waits has its next event already: a drain was left unfinished."""
-    return not progress.aside and _RUNS[ordering.kind].can_go_on(ordering, progress)
+    return not progress.suspended and _RUNS[ordering.kind].can_go_on(ordering, progress)
 
 
 def ring_of(ordering: Ordering) -> RingBuffer:

@@ -1,23 +1,26 @@
-"""Run a topology with Spark. `run` is the live query; each of its modules stands by itself."""
+"""Run a topology with Spark: `run` until it is told to stop, or `start` and go on.
 
+Nothing of Spark is imported before it is asked for.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topology.spark.live import run, start
-    from topology.spark.settings import Settings
+    from topology.spark.live import LiveQuery, run, start
+    from topology.spark.settings import CannotRun, Settings
     from topology.spark.supported import check_supported
 
-__all__ = ["Settings", "check_supported", "run", "start"]
+__all__ = ["CannotRun", "LiveQuery", "Settings", "check_supported", "run", "start"]
+
+_MODULES = {
+    **dict.fromkeys(("LiveQuery", "run", "start"), "live"),
+    **dict.fromkeys(("CannotRun", "Settings"), "settings"),
+    "check_supported": "supported",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Only what is asked for: Spark's Python workers import the package for less."""
-    from importlib import import_module
-
-    if name in ("run", "start"):
-        return getattr(import_module("topology.spark.live"), name)
-    if name == "Settings":
-        return import_module("topology.spark.settings").Settings
-    if name == "check_supported":
-        return import_module("topology.spark.supported").check_supported
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from stores.sinks import OutputRecord, Sink
 from topology.declaration.topology import Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import BatchClock
@@ -142,9 +142,11 @@ class Batches:
             for name in self.topology.views
         }
 
-    def taken(self) -> dict[str, Taken]:
+    def taken(self) -> dict[str, IntakeCounts]:
         """Source → what became of its messages, as of the last batch."""
-        return {name: Taken(**self._counts.get(f"<{name}", {})) for name in self.topology.sources}
+        return {
+            name: IntakeCounts(**self._counts.get(f"<{name}", {})) for name in self.topology.sources
+        }
 
 
 def _tell(lines: Iterable[str]) -> None:

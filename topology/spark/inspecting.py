@@ -16,19 +16,18 @@ from topology.declaration.lanes import split_lane
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.engine.commands.command import Command, Refused, Result, decode_command
+from topology.engine.commands.command import Command, CommandRefused, CommandResult, decode_command
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.stream_task import malformed, unknown
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.spark.codec import Outcome, OutgoingRecord, encode_messages, encode_outcome
+from topology.spark.messages import messages_of
 from topology.spark.reference import Reference
 
 MESSAGES, COMMANDS, OUTCOME = b"m", b"c", b"o"
 """What a row's value is: messages of a stream, commands to it, or an outcome."""
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""What a batch of Arrow has; the timestamp in ms."""
 ROWS = "place string, packed binary"
 
 
@@ -41,17 +40,10 @@ class Inspection:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topology = self.reference.load()
         for batch in batches:
-            found = inspected(topology, _records(batch))
+            found = inspected(topology, messages_of(batch))
             columns = [pa.array([p for p, _ in found]), pa.array([v for _, v in found])]
             if found:
                 yield pa.RecordBatch.from_arrays(columns, names=["place", "packed"])
-
-
-def _records(batch: pa.RecordBatch) -> Iterator[Record]:
-    columns = (batch.column(name).to_pylist() for name in COLUMNS)
-    for topic, partition, offset, timestamp, key, value, headers in zip(*columns, strict=True):
-        found = tuple((each["key"], each["value"]) for each in headers) if headers else ()
-        yield Record(topic, partition, offset, key, value, found, timestamp)
 
 
 def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, bytes]]:
@@ -61,7 +53,7 @@ def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, 
     viewed = {view.of.name for view in topology.views.values()}
     events: dict[str, list[Record]] = {}
     commands: dict[str, list[Record]] = {}
-    taken: dict[str, Taken] = {}
+    taken: dict[str, IntakeCounts] = {}
     unit, outcome = CommitUnit("", 0), Outcome()
     last: Record | None = None
     for last in records:
@@ -71,7 +63,7 @@ def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, 
             continue
         of = taken.get(source.name)
         if of is None:
-            of = taken[source.name] = Taken()
+            of = taken[source.name] = IntakeCounts()
         of.read += 1
         try:
             stream = _stream(source, last)
@@ -130,8 +122,8 @@ def _command(
         stream = _stream_of(view, command, record)
     except ValueError as error:
         outcome.reports.append(f"view {view.name}: {record.topic} at {record.offset}: {error}")
-    except Refused as reason:
-        refused: dict[str, Any] = asdict(Result(False, str(reason), {}))
+    except CommandRefused as reason:
+        refused: dict[str, Any] = asdict(CommandResult(False, str(reason), reason.facts))
         body = orjson.dumps({"when": record.timestamp, **asdict(command), **refused})
         key = (command.stream or command.view).encode()
         headers: list[tuple[str, bytes | None]] = [("view", command.view.encode())]
@@ -142,14 +134,16 @@ def _command(
 
 
 def _stream_of(view: View, command: Command, record: Record) -> str:
-    """The stream that a command is for. Raises Refused."""
+    """The stream that a command is for. Raises CommandRefused."""
     if not command.stream or command.name in ("halt", "resume"):
-        raise Refused(
+        raise CommandRefused(
             f"{command.name} is for all of view {view.name}, which runs on Spark: commands there "
             "are for one stream; stop the query, or name a stream"
         )
     if command.everywhere and record.partition:
         # A copy for a partition that might have had it: the first one finds it wherever it is.
-        raise Refused(f"view {view.name} has no stream {command.stream!r} in this partition alone")
+        raise CommandRefused(
+            f"view {view.name} has no stream {command.stream!r} in this partition alone"
+        )
     stream = view.stream_id(command.stream)
     return stream if view.split is None else split_lane(stream)[0]

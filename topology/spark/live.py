@@ -14,13 +14,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from stores.sinks import Sink
 from topology.declaration.environment import chosen_inspectors
 from topology.declaration.topology import Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts
 from topology.spark.batches import Batches, Stopped
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import BatchClock
 from topology.spark.fetching import FETCHING
-from topology.spark.inspecting import COLUMNS, ROWS, Inspection
+from topology.spark.inspecting import ROWS, Inspection
+from topology.spark.messages import COLUMNS
 from topology.spark.processor import OUTCOMES, StreamProcessor
 from topology.spark.reference import Reference, refer
 from topology.spark.settings import Settings
@@ -45,7 +46,13 @@ _STATE = {
 
 
 class LiveQuery:
-    """A topology that runs on Spark. query: Spark's own handle."""
+    """A topology that runs on Spark; made by `start`.
+
+    Attributes:
+        query: Spark's own handle.
+        batches: what runs a batch.
+        writer: what writes the outputs of a batch.
+    """
 
     def __init__(self, query: StreamingQuery, batches: Batches, writer: OutputWriter) -> None:
         self.query = query
@@ -53,10 +60,10 @@ class LiveQuery:
         self._writer = writer
 
     def counts(self) -> dict[str, Counts]:
-        """View → where its events ended, as of the last batch; over restarts."""
+        """View → where its events ended: as of the last batch, over restarts."""
         return self._batches.counts()
 
-    def taken(self) -> dict[str, Taken]:
+    def taken(self) -> dict[str, IntakeCounts]:
         """Source → what became of its messages, as of the last batch; over restarts."""
         return self._batches.taken()
 
@@ -66,7 +73,11 @@ class LiveQuery:
         return self._batches.last
 
     def stop(self) -> None:
-        """Let the batch in hand end, and stop. Raises what ended the query before, if it did."""
+        """Let the batch in hand end, and stop.
+
+        Raises:
+            Exception: what ended the query before it was stopped, if something did.
+        """
         query, batches = self.query, self._batches
         try:
             with batches.busy:
@@ -93,11 +104,21 @@ def start(
 ) -> LiveQuery:
     """Start a topology as a streaming query, and return at once.
 
-    topology: the object, which is in a module that Spark's Python workers can import, or its
-    'module:name'. spark: in classic mode. sink: a read store that row changes go straight into;
-    it is the caller's to close. A source's inspector is the one that SEQUITUR_INSPECTOR_<SOURCE>
-    names, if it is set. Raises DeclarationError for what does not run on Spark, and CannotRun for
-    topics and checkpoints that do not fit.
+    A source's inspector is the one that SEQUITUR_INSPECTOR_<SOURCE> names, if it is set.
+
+    Args:
+        topology: the object, which is in a module that Spark's Python workers can import, or its
+            'module:name'.
+        settings: how it runs.
+        spark: the session, in classic mode.
+        sink: a read store that row changes go straight into; it is the caller's to close.
+
+    Returns:
+        The query that runs.
+
+    Raises:
+        DeclarationError: something of the topology does not run on Spark.
+        CannotRun: a topic or the checkpoint does not fit.
     """
     reference, topology = _named(topology)
     check_supported(topology)
@@ -131,9 +152,18 @@ def run(
     stop: Event,
     sink: Sink | None = None,
 ) -> None:
-    """Run a topology until `stop` is set; the batch in hand ends then. See `start`.
+    """Run a topology until `stop` is set; the batch in hand ends then.
 
-    Raises what ended the query: one of Spark's errors, aiokafka's, or the sink's StoreError.
+    Args:
+        topology: see `start`.
+        settings: how it runs.
+        spark: the session, in classic mode.
+        stop: is set by a signal handler or another thread.
+        sink: see `start`.
+
+    Raises:
+        Exception: what ended the query: one of Spark's errors, aiokafka's, or the sink's
+            StoreError; or what `start` raises.
     """
     live = start(topology, settings, spark, sink)
     try:

@@ -6,7 +6,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from topology.engine.output_chain import START, Chain, chained
+from topology.engine.output_chain import START, OutputChain, chained
 from topology.view_rebuild import limit_of
 
 _SCHEMA = "of_view string, chain binary"
@@ -24,7 +24,7 @@ def hashes(frame: DataFrame) -> dict[str, bytes]:
 
 def _chains(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     lasts: dict[str, int] = {}
-    made: dict[str, Chain] = {}
+    made: dict[str, OutputChain] = {}
     current: str | None = None
     for batch in batches:
         names = ("stream", "view", "of_view", "row", "value")
@@ -48,7 +48,7 @@ def _chains(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield _batch(made)
 
 
-def _batch(made: dict[str, Chain]) -> pa.RecordBatch:
+def _batch(made: dict[str, OutputChain]) -> pa.RecordBatch:
     arrays = [
         pa.array(list(made), pa.string()),
         pa.array([chain.hash for chain in made.values()], pa.binary()),

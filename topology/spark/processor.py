@@ -41,7 +41,7 @@ class StreamProcessor(StatefulProcessor):
         self._cells = _Cells(handle.getMapState("more", "key binary", "value binary"))
         context = TaskContext.get()
         watermark = None if context is None else context.getLocalProperty(WATERMARK)
-        self._horizon = int(watermark) if watermark else None
+        self._watermark = int(watermark) if watermark else None
         self._topology: Topology | None = None
 
     def handleInputRows(
@@ -84,7 +84,7 @@ class StreamProcessor(StatefulProcessor):
             return
         cells = StreamCells(self._value, self._cells)
         now = times.getCurrentProcessingTimeInMs()
-        step = StreamStep(topology, source, cells, now, self._horizon)
+        step = StreamStep(topology, source, cells, now, self._watermark)
         step.run(in_order(messages), _commands(topology, in_order(commands)))
         self._watch(cells, step.due, now, expired)
         cells.save()

@@ -21,7 +21,7 @@ from topology.declaration.lanes import split_lane
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.errors import Malformed
-from topology.model.event import Record
+from topology.spark.messages import messages_of
 from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import HistoryPart, Rebuild, Rebuilt, Tally
 
@@ -67,7 +67,7 @@ def inspected(messages: DataFrame, topology: Topology, source: str) -> DataFrame
         inspect = topology.sources[source].inspect
         for batch in batches:
             streams: list[str | None] = []
-            for message in _messages(batch):
+            for message in messages_of(batch):
                 try:
                     found = inspect(message)
                 except Malformed:
@@ -222,7 +222,7 @@ def _sent(rebuild: Rebuild) -> list[Emitted]:
 
 def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryPart]:
     for batch in batches:
-        messages = list(_messages(batch))
+        messages = list(messages_of(batch))
         # Rows that are no messages have no topic, and come first.
         rows = [batch.column(name) for name in ("view", "of_view", "row")]
         runs = pc.run_end_encode(batch.column("stream"))
@@ -234,29 +234,3 @@ def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryPart]:
             limits = [tuple(row[n].as_py() for row in rows) for n in range(at, first)]
             yield HistoryPart(stream, limits, messages[first:end])
             at = end
-
-
-def _messages(batch: pa.RecordBatch) -> Iterator[Record]:
-    """The messages of a batch; of a row that is none, one without anything."""
-    names = ("topic", "partition", "offset", "key", "value")
-    columns = [batch.column(name).to_pylist() for name in names]
-    columns.append(_headers(batch.column("headers")))
-    columns.append(batch.column("timestamp").to_pylist())
-    return map(Record, *columns)
-
-
-def _headers(column: pa.ListArray) -> list[Any]:
-    """The headers of each row; far faster than row by row, as most of the time would go here."""
-    flat = column.flatten()
-    names, values = flat.field(0).to_pylist(), flat.field(1).to_pylist()
-    pairs = list(zip(names, values, strict=True))
-    sizes = column.value_lengths().to_pylist()
-    found: list[Any] = []
-    at = 0
-    for size in sizes:
-        if not size:
-            found.append(())
-        else:
-            found.append(tuple(pairs[at : at + size]))
-            at += size
-    return found

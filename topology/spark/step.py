@@ -20,7 +20,7 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.engine.commands.execute import Command, aexecute
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.rows import decode_message, encode_message
 from topology.engine.view_task import ViewTask
 from topology.model.counts import Counts
@@ -97,7 +97,7 @@ class StreamStep:
         table = self._cells.view(view.name)
         task = ViewTask(view, table, self.now)
         away = _read(task, table, self.now)
-        task.counts.redelivering = before = len(away)
+        task.state.counts.redelivering = before = len(away)
         if commands:
             self._obey(task, table, commands)
         task.foresee(events, lanes)
@@ -105,17 +105,17 @@ class StreamStep:
         # What went away in this very step may fit by now.
         while task.unfinished or (away := _read(task, table, self.now)).next(self.now) <= self.now:
             self._step(task, table, [], self._back(task, table, away))
-        task.counts.redelivering -= before
-        counts = {what: n for what in _COUNTS if (n := getattr(task.counts, what))}
+        task.state.counts.redelivering -= before
+        counts = {what: n for what in _COUNTS if (n := getattr(task.state.counts, what))}
         if counts:
             self.outcome.count(view.name, counts)
         self.due = min(self.due, task.due, away.next(self.now))
 
-    def _back(self, task: ViewTask, table: ViewCells, away: Away) -> list[Event]:
+    def _back(self, task: ViewTask, table: ViewCells, away: RedeliveryQueue) -> list[Event]:
         """The events that come again now; their rows go."""
         again = away.take(self.now)
         table.write((_away_key(record.offset), None) for record in again)
-        return task.take_back(again, self.now)
+        return task.take_redeliveries(again, self.now)
 
     def _step(
         self, task: ViewTask, table: ViewCells, events: list[Event], back: Sequence[Event]
@@ -156,10 +156,10 @@ def _kept(rows: Iterable[Row]) -> Iterable[Row]:
     return (row for row in rows if row[0] != b"c")
 
 
-def _read(task: ViewTask, table: ViewCells, now: int) -> Away:
+def _read(task: ViewTask, table: ViewCells, now: int) -> RedeliveryQueue:
     """What is away, as its rows have it; the row of what came again is gone, its number free."""
-    task.positions.redelivered = task.positions.ahead = 0
-    away = Away(task)
+    task.state.positions.redelivered = task.state.positions.ahead = 0
+    away = RedeliveryQueue(task)
     away.read((decode_message(row)[0] for _, row in table.scan(*AWAY)), now)
     return away
 

@@ -7,7 +7,14 @@ from topology.model.errors import DeclarationError
 
 
 def check_supported(topology: Topology) -> None:
-    """Raises DeclarationError for the first thing that Spark cannot run as Faust does."""
+    """Check that Spark runs a topology as Faust does.
+
+    Args:
+        topology: to be run.
+
+    Raises:
+        DeclarationError: the first thing that it cannot run, and what to do instead.
+    """
     if not topology.views:
         raise DeclarationError(
             f"topology {topology.name!r} has no views: there is nothing to run; declare one"

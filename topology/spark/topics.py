@@ -6,10 +6,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from topology.declaration.topology import Topology
+from topology.model.large import TOPIC_BYTES
+from topology.model.retention import retention
 from topology.spark.settings import CannotRun
-
-MESSAGE_BYTES = 8 << 20
-"""max.message.bytes of the topics that are made, as with Faust."""
 
 
 def wanted(topology: Topology) -> dict[str, int]:
@@ -23,14 +22,19 @@ def wanted(topology: Topology) -> dict[str, int]:
 class Topics:
     """Partition counts by topic. A topic that a handler names first is made."""
 
-    def __init__(self, admin: AIOKafkaAdminClient, replication: int) -> None:
+    def __init__(
+        self, admin: AIOKafkaAdminClient, replication: int, side_retention_days: float
+    ) -> None:
         self._admin = admin
         self._replication = replication
+        self._side_retention = retention(side_retention_days)
+        self._side_topics: frozenset[str] = frozenset()
         self._counts: dict[str, int] = {}
 
     async def prepare(self, topology: Topology) -> None:
         """Make what is missing. Raises CannotRun for a source topic that is not there, and for a
         topic of another shape than the topology says."""
+        self._side_topics = frozenset(topology.side_topics)
         there = await self._look()
         for source in topology.sources.values():
             for topic in source.topics:
@@ -67,7 +71,7 @@ class Topics:
     async def _make(self, new: Mapping[str, int]) -> None:
         topics = []
         for name, partitions in new.items():
-            topic = NewTopic(name, partitions, 1, topic_configs=_CONFIG)
+            topic = NewTopic(name, partitions, 1, topic_configs=self._config(name))
             # -1 asks for the broker's default; the constructor refuses it, the protocol does not.
             topic.replication_factor = self._replication
             topics.append(topic)
@@ -79,5 +83,8 @@ class Topics:
                 detail = rest[0] if rest and rest[0] else for_code(code).__name__
                 raise CannotRun(f"cannot create topic {name!r}: {detail}")
 
-
-_CONFIG = {"max.message.bytes": str(MESSAGE_BYTES), "cleanup.policy": "delete"}
+    def _config(self, topic: str) -> dict[str, str]:
+        config = {"max.message.bytes": str(TOPIC_BYTES), "cleanup.policy": "delete"}
+        return config | (
+            {"retention.ms": self._side_retention} if topic in self._side_topics else {}
+        )

@@ -90,7 +90,9 @@ class OutputWriter:
             max_request_size=REQUEST_BYTES,
             retry_backoff_ms=10,
         )
-        self._topics = Topics(self._admin, self._settings.replication)
+        self._topics = Topics(
+            self._admin, self._settings.replication, self._settings.side_retention_days
+        )
         await self._admin.start()
         await self._topics.prepare(self._topology)
         # Committed offsets are asked for only when no earlier writer can change them any more.

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Any
 
 from topology.testing.simulation.messages import numbered
-from topology.testing.simulation.simulator import Report, SimulationError, Simulator, told
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.simulator import Report, SimulationError, Simulator, trace_text
+from topology.testing.simulation.world import Guarantee
 
 CHUNK = 250
 """Seeds that a process runs at a time."""
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if chosen.replay is not None:
             report = _simulator(*options).replay(chosen.replay)
-            print(told(report.trace))
+            print(trace_text(report.trace))
         else:
             report = _run(options, chosen.seeds, chosen.jobs)
         print(report)

@@ -75,14 +75,14 @@ class History:
             return self._refused
         if len(progress.failed) >= FAILED_KEPT:
             return f"{FAILED_KEPT} of its events failed: which were handled is not known any more"
-        forgetful, counts = len(progress.skipped) >= SKIPPED_KEPT, task.counts
+        forgetful, counts = len(progress.skipped) >= SKIPPED_KEPT, task.state.counts
         late = counts.late - sum(map(len, task.late_events.streams.values()))
         if forgetful and (late or counts.dead or counts.redriven or counts.redelivering):
             return (
                 f"it gave up {SKIPPED_KEPT} ranges and more, and events of the view were dead, "
                 "late or away: which of its own were handled is not known any more"
             )
-        counted = task.ordering.kind == "contiguous"
+        counted = task.state.ordering.kind == "contiguous"
         if self.shortened and not (counted and not forgetful and self._whole(task, progress)):
             return "its history is no longer all there: retention has taken messages of the input"
         if not self.anew:
@@ -100,11 +100,11 @@ class History:
     def _whole(self, task: ViewTask, progress: Progress) -> bool:
         """Whether every number up to where the stream is has come, or was given up."""
         known = [*progress.skipped, *((n, n) for n in self.events)]
-        expected = task.ordering.start
+        expected = task.state.ordering.start
         for first, last in sorted(known):
             if first > expected:
                 return False
-            expected = max(expected, last + task.ordering.step)
+            expected = max(expected, last + task.state.ordering.step)
         return expected > progress.last
 
 
@@ -120,7 +120,7 @@ class Histories:
         limit = late.limit if isinstance(late, RebuildStream) else RebuildStream().limit
         self.streams = {
             stream: History(last_of(progress), limit, _anew(progress))
-            for stream, progress in ((each, task.progress(each)) for each in streams)
+            for stream, progress in ((each, task.state.progress(each)) for each in streams)
         }
         self._room = max(limit, ROOM)
         own = self.streams if task.view.split is None else {split_lane(s)[0] for s in self.streams}

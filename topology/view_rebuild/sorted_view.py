@@ -65,12 +65,12 @@ class SortedView(ViewTask):
 
     def __init__(self, view: View, listen: Listen) -> None:
         super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
-        self.ordering = at_once(self.ordering)
+        self.state.ordering = at_once(self.state.ordering)
         self.gaps: list[Gap] = []
         self._listen = listen
 
     def new_handling(self, unit: CommitUnit) -> Handling:
-        return _Listening(self.view, unit, self.state, self._retried, self._listen)
+        return _Listening(self.view, unit, self.state.stream_state, self._retried, self._listen)
 
     def order(
         self,
@@ -86,7 +86,7 @@ class SortedView(ViewTask):
     @property
     def can_fire(self) -> bool:
         """Whether a gap or a retry is to be seen to."""
-        return self.timers.next <= LAST or self.retry_due <= LAST or bool(self.unfinished)
+        return self.state.timers.next <= LAST or self.retry_due <= LAST or bool(self.unfinished)
 
 
 def at_once(ordering: Ordering) -> Ordering:

@@ -8,7 +8,7 @@ for the first time: the late ones, and those that had failed.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
@@ -18,10 +18,10 @@ from topology.declaration.policies.error import Advance
 from topology.declaration.view import View
 from topology.engine.commands.stream_commands import moved
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.failure import Failure, Outcome, log_failure, log_healed
+from topology.engine.failure import Failure, FailureAction, log_failure, log_healed
 from topology.engine.handling import Handling
 from topology.engine.record_formatter import EPOCH, OUTPUT_LIMIT, RecordFormatter, own_stream
-from topology.engine.side_outputs import tell_late
+from topology.engine.side_outputs import send_late
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
@@ -58,6 +58,15 @@ async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUn
     made.finish()
 
 
+async def rebuild_all(task: ViewTask, histories: Mapping[str, History], unit: CommitUnit) -> None:
+    """Rebuild several of `task.rebuilds` into one unit, with either kind of handler."""
+    for stream, history in histories.items():
+        if task.view.is_async:
+            await arebuild(task, stream, history, unit)
+        else:
+            rebuild(task, stream, history, unit)
+
+
 class _Again(Handling):
     """A stream's events handled again, in epoch `number`.
 
@@ -92,7 +101,7 @@ class _Again(Handling):
         if isinstance(self.view.error, Advance):
             return super().fail(event, error)
         # Its stream may not go on without it: then it stays as it was before.
-        done = Outcome("rebuild", held=True)
+        done = FailureAction("rebuild", held=True)
         self.held[event.stream] = Failure(event, done, described(error))
         return True
 
@@ -114,9 +123,10 @@ class _Rebuild:
         self.before: set[int] = set()
         """Sequences that failed before."""
         self.asked = [
-            task.revive(stream, sequence, row) for sequence, row in task.late_events.rows(stream)
+            task.state.revive(stream, sequence, row)
+            for sequence, row in task.late_events.rows(stream)
         ]
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         self.progress = Progress(progress) if isinstance(progress, int) else progress.copy()
         for event in self.asked:
             history.event(event)
@@ -130,7 +140,7 @@ class _Rebuild:
         """Whether a late event was not handled before. Only an order that does not know what it
         gave up lets a copy come late of what was handled long ago."""
         sequence, history = event.sequence, self.history
-        if self.task.ordering.kind != "monotonic" or self.progress.has_skipped(sequence):
+        if self.task.state.ordering.kind != "monotonic" or self.progress.has_skipped(sequence):
             return True
         # Where the history is not to be had nobody knows, and it is late.
         first = history.events.get(sequence)
@@ -144,7 +154,7 @@ class _Rebuild:
             for sequence, event in self.history.events.items()
             if sequence in new or not progress.has_skipped(sequence) or self._was_copy(sequence)
         ]
-        self.ready = replayed(task.ordering, handled)
+        self.ready = replayed(task.state.ordering, handled)
         self.before = set(progress.failed)
         first = new | self.before.difference(progress.sent)
         self.handling = _Again(
@@ -157,12 +167,12 @@ class _Rebuild:
 
     def _was_copy(self, sequence: int) -> bool:
         """Whether what is recorded as passed was a copy of what had been handled."""
-        monotonic = self.task.ordering.kind == "monotonic"
+        monotonic = self.task.state.ordering.kind == "monotonic"
         return monotonic and sequence in self.history.written.sequences
 
     def finish(self) -> None:
         """Take what came of it over into memory, and its rows and outputs into the unit."""
-        handling, counts, progress = self.handling, self.task.counts, self.progress
+        handling, counts, progress = self.handling, self.task.state.counts, self.progress
         outputs = self._outputs() if handling is not None and not self.reason else []
         progress.rebuild = ()
         copies = len(self.asked) - len(self.new)
@@ -170,8 +180,8 @@ class _Rebuild:
         counts.duplicate += copies
         if self.reason:
             # Whatever comes of them again has another try.
-            progress.restore_skipped((e.sequence for e in self.new), self.task.ordering.step)
-            tell_late(self.task.view, self.new, self.unit, self.reason)
+            progress.restore_skipped((e.sequence for e in self.new), self.task.state.ordering.step)
+            send_late(self.task.view, self.new, self.unit, self.reason)
             self._report(f"is not rebuilt: {self.reason}; its late events are in the late topic")
         else:
             counts.late -= len(self.new)
@@ -182,9 +192,9 @@ class _Rebuild:
                 self.task.rebuilt(self.stream, handling.states.get(self.stream))
                 self._hand_over(outputs)
         # The counts come first, too: from them it is known that there are epochs.
-        self.task.note(self.unit, [])
+        self.task.state.note(self.unit, [])
         moved(self.task, self.stream, progress, [], self.unit)
-        self.task.note(self.unit, self.task.late_events.forget(self.stream))
+        self.task.state.note(self.unit, self.task.late_events.forget(self.stream))
 
     def _outputs(self) -> list[Out]:
         """The records of the new epoch; sets the reason if there can be none."""
@@ -238,7 +248,7 @@ class _Rebuild:
     def _place(self, handling: _Again) -> None:
         """Count each event where it is now. Late ones are where they would have been in their time;
         the others stay, but for those that failed and do not any more, and the other way round."""
-        progress, counts, accepts = self.progress, self.task.counts, self.task.view.accepts
+        progress, counts, accepts = self.progress, self.task.state.counts, self.task.view.accepts
         new = {event.sequence for event in self.new}
         healed = [
             event
@@ -258,8 +268,11 @@ class _Rebuild:
         for event in healed:
             log_healed(self.task.view, event, self.own)
         for sequence in new:
-            progress.strike_skipped(sequence, self.task.ordering.step)
-        if self.task.ordering.kind == "contiguous" and self.task.ordering.open_after is None:
+            progress.strike_skipped(sequence, self.task.state.ordering.step)
+        if (
+            self.task.state.ordering.kind == "contiguous"
+            and self.task.state.ordering.open_after is None
+        ):
             # They were given up one by one, and are in their place now.
             counts.skipped -= len(new)
 

@@ -11,7 +11,7 @@ import orjson
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.output_chain import START, Chain, chained
+from topology.engine.output_chain import START, OutputChain, chained
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of
@@ -40,7 +40,7 @@ class Rebuilt(NamedTuple):
     stream: str
     sequence: int
     value: bytes
-    chain: Chain | None = None
+    chain: OutputChain | None = None
 
 
 class ViewRebuild:
@@ -60,7 +60,7 @@ class ViewRebuild:
         self._fold = fold
         self._unfolded: list[Rebuilt] = []
         self._tables: set[str] = set()
-        self._chain: dict[str, Chain] = {}
+        self._chain: dict[str, OutputChain] = {}
         self._task = SortedView(view, self._listen)
         self._limits: dict[str, Limit] = {}
         self._lasts: dict[str, int] = {}
@@ -144,7 +144,7 @@ class ViewRebuild:
             sequence, due = self._closed.get(stream, (LAST, LAST))
             if event.sequence > sequence and event.arrived > due:
                 yield life
-                self._task.forget(stream)
+                self._task.state.forget(stream)
                 del self._closed[stream]
                 life = []
             life.append(event)
@@ -178,15 +178,15 @@ class ViewRebuild:
         # In front of a stream that goes on there may be something yet.
         waits = [] if going_on is None else self._waiting_of(going_on)
         for stream in waits:
-            task.timers.discard(stream)
+            task.state.timers.discard(stream)
         while task.can_fire:
             self._step([], LAST)
         for stream in waits:
-            task.watch(stream, task.waiting[stream])
+            task.state.watch(stream, task.state.waiting[stream])
         if task.halted:
             raise CannotRebuild(
                 f"view {view.name} cannot be rebuilt: {task.halted}, and its error policy is halt; "
-                f"mend the handler: {' '.join(self.tally.reports[:1])}"
+                f"correct the handler: {' '.join(self.tally.reports[:1])}"
             )
         for gap in task.gaps:
             limit = self._limits[gap.stream]
@@ -197,7 +197,7 @@ class ViewRebuild:
         task.gaps.clear()
 
     def _waiting_of(self, source: str) -> list[str]:
-        return [stream for stream in self._of.get(source, ()) if stream in self._task.waiting]
+        return [stream for stream in self._of.get(source, ()) if stream in self._task.state.waiting]
 
     def _step(self, events: list[Event], horizon: int | None) -> None:
         task, view = self._task, self.view
@@ -244,9 +244,9 @@ class ViewRebuild:
         del self._lasts[stream]
         self._forgotten.discard(stream)
         self._closed.pop(stream, None)
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         last = last_of(progress)
-        first = task.ordering.first
+        first = task.state.ordering.first
         parked = isinstance(progress, Progress) and progress.held
         if limit.last > first:
             tally.streams += 1
@@ -260,8 +260,8 @@ class ViewRebuild:
                     limit.lost(last + order.step, limit.last, order.step) if counts else 1
                 )
         if isinstance(progress, Progress) and progress.waiting:
-            task.forget(stream)
-        task.drop_cached(stream)
+            task.state.forget(stream)
+        task.state.drop_cached(stream)
         chain = self._chain.pop(stream, None)
         if stream in self._folds:
             # What the live view says of it from now on is beyond its limit.
@@ -281,7 +281,7 @@ class ViewRebuild:
         if self._loop is not None:
             self._loop.close()
             self._loop = None
-        counts, tally = self._task.counts, self.tally
+        counts, tally = self._task.state.counts, self.tally
         tally.processed, tally.passed, tally.failed = counts.processed, counts.passed, counts.failed
         tally.duplicate, tally.skipped, tally.late = counts.duplicate, counts.skipped, counts.late
         tally.tables = sorted(self._tables)

@@ -74,7 +74,7 @@ def _start(run: Run, subject: str, size: int) -> None:
     commands: dict[str, Callable[[], Sequence[str]]] = {
         "faust": lambda: worker(TOPOLOGY),
         "spark": lambda: [
-            *(sys.executable, "-m", "sequitur.live", "--topology", f"{TOPOLOGY}:topology"),
+            *(sys.executable, "-m", "sequitur", "live", "--topology", f"{TOPOLOGY}:topology"),
             *("--broker", run.job.broker, "--checkpoint", str(run.job.datadir / "checkpoint")),
             *("--max-records-per-trigger", str(size), "--trigger-interval", "0.1"),
         ],

@@ -50,7 +50,7 @@ class Flights:
 
     def live(self) -> dict[str, float]:
         """Everything through a worker and a materializer, which wait for it, to the last row."""
-        command = [sys.executable, "-m", "sequitur.materialize.command"]
+        command = [sys.executable, "-m", "sequitur", "materialize"]
         command += ["--topology", "sequitur.flights.topology:topology", "--store", self.url]
         command += ["--broker", self.bench.cluster.broker]
         command += ["--checkpoint", str(self.folder / "checkpoint")]
@@ -71,7 +71,8 @@ class Flights:
         command = [
             sys.executable,
             "-m",
-            "sequitur.rebuild.command",
+            "sequitur",
+            "rebuild",
             "run",
             "--app",
             "sequitur.flights",

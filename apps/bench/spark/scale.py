@@ -56,7 +56,7 @@ def _rebuilt(bench: Bench, count: int) -> dict[str, float]:
         live.stop()
         run.programs.remove(live)
         store = run.job.datadir / "read.db"
-        command = [sys.executable, "-m", "sequitur.rebuild.command", "run", "--app", TOPOLOGY]
+        command = [sys.executable, "-m", "sequitur", "rebuild", "run", "--app", TOPOLOGY]
         command += ["--view", "orders", "--store", f"sqlite:///{store}", "--cores", "2"]
         command += ["--work", str(run.job.datadir / "work")]
         job = run.start(command, "rebuild", **names)

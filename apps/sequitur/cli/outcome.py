@@ -1,15 +1,17 @@
-"""How the processes end: their exit statuses, and errors as one line."""
+"""How the processes end: errors as one line, and the status that goes with them."""
 
-import argparse
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
+from sequitur.cli.statuses import CANNOT, DONE
 from sequitur.kafka.options import OptionError, kafka_options
 from sequitur.kafka.options import without_secrets as without_options
+from sequitur.local.home import LocalError
 from stores.db.urls import UrlError, said, without_secrets
 from stores.inbox.message import InboxError
 from stores.locks.lease import LeaseLost
@@ -19,18 +21,12 @@ from stores.two_phase.log import TwoPhaseError
 from topology.model.dotted import extra_of
 from topology.model.errors import DeclarationError
 
-DONE = 0
-"""What was asked for is done; a process that was told to stop has stopped in order."""
-BAD_NEWS = 1
-"""It was looked, and something is not as it should be."""
-CANNOT = 2
-"""It could not be looked or done: a mistake in what was asked for, or something out of reach."""
-
 _NONE: Mapping[str, str] = {}
 
 MISTAKES = (
     *(OptionError, UrlError, DeclarationError, StoreError, MessageLogError, InboxError),
     *(TwoPhaseError, LeaseLost, SQLAlchemyError, KafkaError, OSError, ModuleNotFoundError),
+    LocalError,
 )
 """Errors whose text is for whoever runs a process; any other one is a fault of ours."""
 
@@ -43,8 +39,8 @@ def cannot(error: BaseException, log: logging.Logger, *urls: str | None) -> int:
 
 
 def outcome_of(
-    run: Callable[[argparse.Namespace, Mapping[str, str]], int],
-    options: argparse.Namespace,
+    run: Callable[[SimpleNamespace, Mapping[str, str]], int],
+    options: SimpleNamespace,
     log: logging.Logger,
 ) -> int:
     """Run a job of Spark, which is given its options and those of Kafka; return the status."""

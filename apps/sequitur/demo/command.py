@@ -1,12 +1,16 @@
-"""`python -m sequitur.demo.command`, which scripts/demo runs after set-up."""
+"""`sequitur demo`: every part on this machine, over the flights of a year."""
 
-import argparse
 import signal
 import sys
 from pathlib import Path
 from types import FrameType
 
+import click
+
+from sequitur.cli.group import Command
+from sequitur.cli.options import COUNT, FILE
 from sequitur.cli.signals import interrupted_by
+from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.demo.display import Display
 from sequitur.demo.processes import ChildFailed
 from sequitur.demo.run import Demo, Options, Outcome, Stuck
@@ -16,68 +20,61 @@ from sequitur.local.home import HOME, LocalError, locked
 
 _DIFFERENCES_SHOWN = 20
 _LOCK = "sequitur-demo.lock"
+_DEFAULT = Network()
 
 
-def _part(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("a part of the whole is between 0 and 1")
-    return value
+@click.command("demo", cls=Command)
+@click.option("--events", type=COUNT, default=200_000, show_default=True, help="Movements to send.")
+@click.option("--all", "everything", is_flag=True, help="Send all 655,867 movements of the year.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=_DEFAULT.seed,
+    show_default=True,
+    help="Of the network.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=_DEFAULT.rate,
+    show_default=True,
+    help="Movements a second.",
+)
+@click.option("--store", type=FILE, help="An SQLite file (in the folder).")
+@click.option("--folder", type=FILE, default=HOME / "demo", help="For logs and data.")
+@click.option("--keep", is_flag=True, help="Keep the data of Kafka and the worker.")
+@click.option(
+    "--kill-worker-at",
+    type=click.FloatRange(0, 1),
+    metavar="PART",
+    help="Kill the worker and delete its data after this part (0 to 1) of the messages.",
+)
+def command(
+    events: int,
+    everything: bool,
+    seed: int,
+    rate: float,
+    store: Path | None,
+    folder: Path,
+    keep: bool,
+    kill_worker_at: float | None,
+) -> int:
+    """Run everything on this machine over the flights out of New York of 2013.
 
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError("it must be above 0")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text.replace("_", "").replace(",", ""))
-    if value < 1:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return value
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("it must be at least 0")
-    return value
-
-
-def options(arguments: list[str] | None = None) -> Options:
-    """Read the command line; it exits with usage where that is wrong."""
-    default = Network()
-    parser = argparse.ArgumentParser(
-        prog="scripts/demo",
-        description="Run all of Sequitur on this machine over the flights out of New York of 2013, "
-        "sent by a simulated network, and compare the read store with the source table.",
-    )
-    add = parser.add_argument
-    add("--events", type=_count, default=200_000, help="movements to send (default: %(default)s)")
-    add("--all", action="store_true", help="send the whole year's 655,867 movements")
-    add("--seed", type=_seed, default=default.seed, help="of the network (default: %(default)s)")
-    add("--rate", type=_positive, default=default.rate, help="movements a second (%(default)s)")
-    add("--store", type=Path, help="the read store, an SQLite file (in the folder, if not given)")
-    add("--folder", type=Path, default=HOME / "demo", help="for logs and data (.sequitur/demo)")
-    add("--keep", action="store_true", help="keep Kafka's and the worker's data in the folder")
-    add(
-        "--kill-worker-at",
-        type=_part,
-        metavar="PART",
-        help="kill the worker after this part of the messages (0 to 1), delete its data folder and "
-        "start another",
-    )
-    given = parser.parse_args(arguments)
-    folder = given.folder.absolute()
-    return Options(
-        folder=folder,
-        store=(given.store or folder / "flights.sqlite").absolute(),
-        network=Network(seed=given.seed, rate=given.rate),
-        events=None if given.all else given.events,
-        kill_worker_at=given.kill_worker_at,
-        keep=given.keep,
+    A simulated network sends them late, twice or not at all; the read store is
+    compared with the source table at the end. Status 1: they differ. Ctrl-C stops
+    all that was started.
+    """
+    folder = folder.absolute()
+    return run(
+        Options(
+            folder=folder,
+            store=(store or folder / "flights.sqlite").absolute(),
+            network=Network(seed=seed, rate=rate),
+            events=None if everything else events,
+            kill_worker_at=kill_worker_at,
+            keep=keep,
+        )
     )
 
 
@@ -108,19 +105,18 @@ def _report(outcome: Outcome, chosen: Options, display: Display) -> int:
         display.say(f"  … and {len(differences) - _DIFFERENCES_SHOWN:,} more")
     display.say(summary(outcome, chosen.store))
     display.say(str(outcome.verification))
-    return 1 if differences else 0
+    return BAD_NEWS if differences else DONE
 
 
-def main(arguments: list[str] | None = None) -> int:
+def run(chosen: Options) -> int:
     """Run the demo; return the exit status: 0 only where the read store is right."""
-    chosen = options(arguments)
     if (refusal := _refusal(chosen)) is not None:
         print(refusal, file=sys.stderr)
-        return 1
+        return CANNOT
     with Display() as display, locked(chosen.folder / _LOCK, wait=False) as ours:
         if not ours:
             display.say(f"another demo is running in {chosen.folder}; choose another --folder")
-            return 1
+            return CANNOT
         interrupted_by()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _terminated)
@@ -128,11 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
             return _report(Demo(chosen, display).run(), chosen, display)
         except KeyboardInterrupt:
             display.say("stopped; nothing that was started is running any more")
-            return 130
+            return STOPPED
         except (ChildFailed, LocalError, Stuck) as error:
             display.say(f"the demo failed: {error}")
-            return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            return CANNOT

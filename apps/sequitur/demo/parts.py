@@ -26,7 +26,7 @@ def worker(broker: str, folder: Path) -> Child:
 
 
 def materializer(broker: str, folder: Path, store: Path) -> Child:
-    """Start `python -m sequitur.materialize.command` into the SQLite file `store`."""
+    """Start `sequitur materialize` into the SQLite file `store`."""
     options = {
         "--topology": "sequitur.flights.topology:topology",
         "--broker": broker,
@@ -35,5 +35,5 @@ def materializer(broker: str, folder: Path, store: Path) -> Child:
         "--max-rows-per-trigger": "50000",  # the first rows sooner, not many at once
     }
     arguments = [word for option in options.items() for word in option]
-    command = [sys.executable, "-m", "sequitur.materialize.command", *arguments]
+    command = [sys.executable, "-m", "sequitur", "materialize", *arguments]
     return Child("materializer", command, folder / "materializer.log")

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from stores.sinks.columns import kind_of
-from stores.sinks.sql.sqlite_database import yielded
+from stores.sinks.sql.sqlite_values import yielded
 from topology import Table
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]

@@ -1,21 +1,18 @@
 """A Kafka broker of one's own: a single KRaft node in a folder, reachable from this machine only.
 
-`python -m sequitur.local.broker [--port 9092] [--data DIR]` runs one until Ctrl-C or SIGTERM.
+`sequitur broker` runs one.
 """
 
-import argparse
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
 
 from sequitur.local.broker_config import configure, is_broker_of
-from sequitur.local.home import HOME, LocalError, lock
+from sequitur.local.home import LocalError, lock
 from sequitur.local.kafka_probe import answers
 from sequitur.local.ports import HOST, free_port, reason_not_to_listen
 from sequitur.local.process import command_of, spawn, tail
@@ -157,34 +154,3 @@ class Broker:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run a broker until Ctrl-C or SIGTERM; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m sequitur.local.broker", description=__doc__)
-    parser.add_argument("--port", type=int, default=9092, help="default: %(default)s")
-    parser.add_argument("--data", type=Path, default=HOME / "broker", help="its folder")
-    options = parser.parse_args(arguments)
-    ended = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    try:
-        with Broker(options.data, options.port) as broker:
-            print(
-                f"Kafka broker at {broker.address}, log: {broker.log}; Ctrl-C ends it", flush=True
-            )
-            while not ended.wait(0.5):
-                if not broker.running:
-                    raise LocalError(
-                        f"Kafka broker at {broker.address}",
-                        f"it ended by itself; the end of {broker.log}:\n{tail(broker.log)}",
-                        "read the log and start it again",
-                    )
-    except LocalError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

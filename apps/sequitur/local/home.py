@@ -1,4 +1,4 @@
-"""Where things lie: the checkout and its ignored `.sequitur/` folder."""
+"""Where things lie: in the checkout's ignored `.sequitur/`, or in the user's cache."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-HOME = ROOT / ".sequitur"
+"""The checkout, where this is one."""
+IS_CHECKOUT = (ROOT / "scripts" / "setup").is_file()
+
+
+def home() -> Path:
+    """Return the folder of what is fetched or made: SEQUITUR_HOME, or the one that fits."""
+    if given := os.environ.get("SEQUITUR_HOME"):
+        return Path(given).absolute()
+    if IS_CHECKOUT:
+        return ROOT / ".sequitur"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sequitur"
+
+
+HOME = home()
 
 VENV = HOME / "venv"
 JVM = HOME / "jvm"

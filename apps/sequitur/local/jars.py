@@ -123,7 +123,7 @@ def install(bundle: Bundle, jars: Path = JARS) -> None:
                 raise LocalError(
                     f"jars of {bundle.name}",
                     f"not the pinned files: {', '.join(wrong)}",
-                    "run scripts/setup again; if it stays so, the registry or a proxy alters files",
+                    "run it again; if it stays so, the registry or a proxy alters files",
                 )
             shutil.rmtree(jars / bundle.name, ignore_errors=True)
             target.rename(jars / bundle.name)
@@ -168,5 +168,5 @@ def _retrieve(bundle: Bundle, cache: Path, target: Path) -> None:
     raise LocalError(
         f"jars of {bundle.name}",
         f"Ivy could not fetch them; the end of {output_log}:\n{tail(output_log)}",
-        "check the network (HTTPS_PROXY is honoured) and run scripts/setup again: it goes on",
+        "check the network (HTTPS_PROXY is honoured) and run it again: it goes on",
     )

@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from sequitur.local.home import JVM, LocalError
+from sequitur.local.home import IS_CHECKOUT, JVM, LocalError
 
 _WRAPPER = """\
 #!/bin/sh
@@ -78,6 +78,10 @@ def _package(name: str) -> Path:
         raise LocalError(
             f"package {name}",
             f"not installed for {sys.executable}",
-            "run scripts/setup, then use .sequitur/venv/bin/python",
+            (
+                "run scripts/setup, then use .sequitur/venv/bin/python"
+                if IS_CHECKOUT
+                else "pip install 'sequitur[spark]'"
+            ),
         )
     return Path(spec.origin).parent

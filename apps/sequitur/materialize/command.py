@@ -1,99 +1,82 @@
-"""Turn output topics into read-store tables, with Spark Structured Streaming.
+"""`sequitur materialize`: turn output topics into read-store tables, with Spark."""
 
-    python -m sequitur.materialize.command --topology shop:shop --checkpoint DIR
-    spark-submit … apps/sequitur/materialize/command.py --topology shop:shop --checkpoint DIR
-
-A batch of records is one transaction of the read store. The checkpoint only says where to go on
-reading: if it is lost, topics are read from the start, and the store ignores what it has already.
-SIGTERM and Ctrl-C finish the batch in hand and end with status 0, or 1 if records could not be
-applied or there is a problem; an error, one line of the log, ends with status 2.
-"""
-
-import argparse
 import logging
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
-from sequitur.cli.arguments import (
-    URL_HELP,
-    Parser,
-    add_broker,
-    add_kafka,
+import click
+
+from sequitur.cli.group import Command
+from sequitur.cli.options import (
+    COUNT,
+    DEFAULT_STORE,
+    FILE,
+    SECONDS,
+    Reads,
+    broker_option,
     checkpoint,
-    count,
-    seconds,
-    url,
+    kafka_options,
+    store_option,
+    topology_option,
 )
-from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, outcome_of
+from sequitur.cli.outcome import outcome_of
 from sequitur.cli.signals import take_signals
+from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.materialize.open_sink import OpenSink
 from sequitur.materialize.outputs import Deployed, named
 from sequitur.spark.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks import KINDS, needs_spark
+from stores.sinks import needs_spark
 
 log = logging.getLogger("materializer")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM, Ctrl-C or an error; return the exit status."""
-    return outcome_of(_run, _parser().parse_args(arguments), log)
+@click.command("materialize", cls=Command)
+@topology_option(help="Take its views' output topics; or --topics.")
+@click.option("--topics", metavar="A,B", help="Output topics; their tables are inferred.")
+@broker_option
+@store_option("Read store", default=DEFAULT_STORE, show_default=True)
+@click.option(
+    "--checkpoint",
+    type=Reads("DIR", checkpoint),
+    required=True,
+    help="Where Spark notes how far it read.",
+)
+@click.option(
+    "--max-rows-per-trigger",
+    type=COUNT,
+    metavar="N",
+    default=100_000,
+    show_default=True,
+    help="Records of a batch.",
+)
+@click.option(
+    "--trigger-interval",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=0.1,
+    show_default=True,
+    help="Between batches.",
+)
+@click.option("--dead-topic", metavar="NAME", help="For what cannot be applied; '' for none.")
+@click.option("--status", type=FILE, metavar="FILE", help="JSON that says how far it is.")
+@kafka_options
+def command(**given: Any) -> int:
+    """Turn output topics into read-store tables, until it is stopped.
+
+    A batch is one transaction of the store. If the checkpoint is lost, topics are
+    read from the start, and the store ignores what it has. Status 1: some records
+    could not be applied.
+    """
+    if (given["topology"] is None) == (given["topics"] is None):
+        raise click.UsageError("give --topology or --topics, one of the two")
+    return outcome_of(_run, SimpleNamespace(**given), log)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("materializer", description=__doc__.partition("\n")[0])
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--topology", metavar="MODULE:NAME", help="take its views' output topics")
-    what.add_argument("--topics", metavar="A,B", help="output topics, their tables are inferred")
-    add_broker(parser)
-    parser.add_argument(
-        "--store",
-        type=url,
-        default="sqlite:///read.db",
-        metavar="URL",
-        help=f"the read store (%(default)s): {KINDS}; {URL_HELP}",
-    )
-    parser.add_argument(
-        "--checkpoint",
-        type=checkpoint,
-        required=True,
-        metavar="DIR",
-        help="where Spark notes how far it read",
-    )
-    parser.add_argument(
-        "--max-rows-per-trigger",
-        type=count,
-        default=100_000,
-        metavar="N",
-        help="records of one batch, which are in memory together (%(default)s)",
-    )
-    parser.add_argument(
-        "--trigger-interval",
-        type=seconds,
-        default=0.1,
-        metavar="SECONDS",
-        help="between looks for records; 0 costs a quarter of a core when idle (%(default)s)",
-    )
-    parser.add_argument(
-        "--dead-topic",
-        metavar="NAME",
-        help="for records that cannot be applied, besides the table _dead (with --topology: "
-        "<topology>.dead-rows; '' for none)",
-    )
-    parser.add_argument(
-        "--status",
-        type=Path,
-        metavar="FILE",
-        help="a JSON file that says every second how far it is",
-    )
-    add_kafka(parser)
-    return parser
-
-
-def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
+def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
     stop = Event()
     take_signals(stop, log, "finishing the batch in hand")
     with ExitStack() as stack:
@@ -140,7 +123,3 @@ def _run(options: argparse.Namespace, kafka: Mapping[str, str]) -> int:
     left = report.left()
     log.log(logging.WARNING if left else logging.INFO, "stopped%s", f"; {left}" if left else "")
     return BAD_NEWS if left else DONE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,30 +1,21 @@
-"""Rebuild views from history: beside the live tables, which are then replaced at one stroke.
+"""`sequitur rebuild`: views from history, beside the live tables, which they then replace."""
 
-    python -m sequitur.rebuild.command run --app shop --view order_board --store sqlite:///shop.sqlite
-    python -m sequitur.rebuild.command drop --store sqlite:///shop.sqlite
-    spark-submit … apps/sequitur/rebuild/command.py run …
-
-Workers and materializers run on meanwhile. A rebuild that was stopped or killed goes on when the
-same command is given again.
-
-The exit status is 0 if it is done; 1 if the history is not enough, if records could not be applied,
-or if the tables differ and so were not switched; 2, with one line, if something could not be had or
-reached; 130 after SIGTERM and Ctrl-C.
-"""
-
-import argparse
 import logging
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from sequitur.cli.arguments import URL_HELP, Parser, add_broker, add_kafka, url
-from sequitur.cli.outcome import BAD_NEWS, CANNOT, DONE, MISTAKES, cannot, log_to_stderr
+import click
+
+from sequitur.cli import options as opts
+from sequitur.cli.group import Group
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.signals import interrupted_by, take_signals
+from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
 from sequitur.spark.submitted import stopped_in_order
@@ -36,27 +27,105 @@ from topology.view_rebuild import CannotRebuild
 if TYPE_CHECKING:
     from sequitur.rebuild.job import Job
 
-STOPPED = 130
-
 log = logging.getLogger("rebuild")
 
+_store = opts.store_option("Read store", default=opts.DEFAULT_STORE, show_default=True)
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says; return the exit status."""
-    options = _parser().parse_args(arguments)
-    place = getattr(options, "store", None)
+
+def _time(text: str) -> int:
+    """Return a time as milliseconds; UTC unless it says otherwise."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return round(found.timestamp() * 1000)
+
+
+_TIME = opts.Reads("TIME", _time)
+
+
+@click.group("rebuild", cls=Group)
+def command() -> None:
+    """Rebuild views from history, and put them in the live tables' place.
+
+    \b
+    sequitur rebuild run --app shop --view order_board --store sqlite:///s.db
+    sequitur rebuild drop --store sqlite:///s.db
+
+    Workers and materializers run on meanwhile. A rebuild that was stopped or killed
+    goes on when the same command is given again. Status 1: the history is not
+    enough, records could not be applied, or the tables differ.
+    """
+
+
+@command.command()
+@click.option("--app", required=True, metavar="MODULE", help="Of the worker, as in faust -A.")
+@click.option("--view", multiple=True, required=True, help="Repeatable: all in one pass.")
+@_store
+@click.option("--work", type=opts.FILE, metavar="DIR", default=Path("rebuild"), show_default=True)
+@click.option(
+    "--history", multiple=True, metavar="WHAT", help="by-stream, sources, parquet:DIR, json:DIR."
+)
+@click.option("--stream", multiple=True, help="Only this stream; repeatable.")
+@click.option("--since", type=_TIME, help="Only streams with a message after it.")
+@click.option("--until", type=_TIME, help="Only streams with a message before it.")
+@click.option(
+    "--switch",
+    type=click.Choice(("yes", "same", "no")),
+    default="yes",
+    show_default=True,
+    help="same: if equal.",
+)
+@click.option("--incomplete", is_flag=True, help="Even if the history lacks events.")
+@click.option("--emit", is_flag=True, help="Send what handlers emit once more.")
+@click.option("--hashes", is_flag=True, help="Compare streams with the output topic.")
+@click.option("--fresh", is_flag=True, help="Do not go on with what was begun.")
+@click.option("--slices", type=int, default=0, metavar="N", help="Tasks (8 a core).")
+@click.option("--cores", type=int, metavar="N", help="Of this machine (all).")
+@opts.kafka_options
+def run(**given: Any) -> int:
+    """Rebuild views, and put them in the live tables' place."""
+    return _outcome(_run, **given)
+
+
+@command.command()
+@_store
+@click.option("--shadow", default=OLD, show_default=True, help="Which of them.")
+def drop(**given: Any) -> int:
+    """Delete the tables that were replaced."""
+    return _outcome(_drop, **given)
+
+
+@command.command()
+@_store
+def shadows(**given: Any) -> int:
+    """List the sets of shadow tables beside the live ones."""
+    return _outcome(_shadows, **given)
+
+
+@command.command()
+@opts.broker_option
+@click.option("--topic", required=True, multiple=True, help="Repeatable.")
+@click.option("--to", required=True, metavar="FOLDER", help="One that is not there yet.")
+@click.option(
+    "--format", type=click.Choice(("parquet", "json")), default="parquet", show_default=True
+)
+@opts.kafka_options
+def export(**given: Any) -> int:
+    """Write a topic's messages to files."""
+    return _outcome(_export, **given)
+
+
+def _outcome(work: Callable[[SimpleNamespace], int], /, **given: Any) -> int:
+    place = given.get("store")
     with suppress(OptionError):
-        kafka = kafka_options(
-            getattr(options, "kafka_option", ()), getattr(options, "kafka_properties", None)
-        )
+        kafka = kafka_options(given.get("kafka_option", ()), given.get("kafka_properties"))
         log_to_stderr([place], kafka)
     log_to_stderr([place])
     for loud, level in (("aiokafka", "CRITICAL"), ("faust", "WARNING"), ("kafka", "WARNING")):
         logging.getLogger(loud).setLevel(level)  # what ends it is told by itself
     interrupted_by()
-    commands = {"run": _run, "drop": _drop, "shadows": _shadows, "export": _export}
     try:
-        return commands[options.command](options)
+        return work(SimpleNamespace(**given))
     except KeyboardInterrupt:
         return STOPPED
     except CannotRebuild as error:
@@ -66,64 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return cannot(error, log, place)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("rebuild", description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-
-    run = commands.add_parser("run", help="rebuild views, and put them in the live tables' place")
-    add = run.add_argument
-    add("--app", required=True, metavar="MODULE", help="of the worker, as in faust -A")
-    add("--view", action="append", required=True, help="may be repeated: all in one pass")
-    _store(run)
-    add("--work", type=Path, default=Path("rebuild"), metavar="DIR", help="(%(default)s)")
-    add(
-        "--history",
-        action="append",
-        metavar="WHAT",
-        help="by-stream (the default), sources, parquet:FOLDER or json:FOLDER; may be repeated",
-    )
-    add("--stream", action="append", default=[], help="only this stream; may be repeated")
-    add("--since", type=_time, help="only streams with a message from this time on (ISO 8601)")
-    add("--until", type=_time, help="only streams with a message before this time")
-    add("--switch", choices=("yes", "same", "no"), default="yes", help="(%(default)s)")
-    add("--incomplete", action="store_true", help="even if the history lacks events")
-    add("--emit", action="store_true", help="send what handlers emit once more")
-    add("--hashes", action="store_true", help="compare what each stream said with the output topic")
-    add("--fresh", action="store_true", help="do not go on with what was begun")
-    add("--slices", type=int, default=0, metavar="N", help="tasks (8 a core)")
-    add("--cores", type=int, metavar="N", help="of this machine (all), unless under spark-submit")
-    add_kafka(run)
-
-    drop = commands.add_parser("drop", help="delete the tables that were replaced")
-    _store(drop)
-    drop.add_argument("--shadow", default=OLD, help="(%(default)s)")
-
-    shadows = commands.add_parser(
-        "shadows", help="list the sets of shadow tables beside the live ones"
-    )
-    _store(shadows)
-
-    export = commands.add_parser("export", help="write a topic's messages to files")
-    add = export.add_argument
-    add_broker(export)
-    add("--topic", required=True, action="append", help="may be repeated")
-    add("--to", required=True, metavar="FOLDER", help="which is not there yet")
-    add("--format", choices=("parquet", "json"), default="parquet", help="(%(default)s)")
-    add_kafka(export)
-    return parser
-
-
-def _store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--store",
-        type=url,
-        default="sqlite:///read.db",
-        metavar="URL",
-        help=f"the read store (%(default)s); {URL_HELP}",
-    )
-
-
-def _run(options: argparse.Namespace) -> int:
+def _run(options: SimpleNamespace) -> int:
     from sequitur.rebuild.build import BY_STREAM, Stopped, check_history
     from sequitur.rebuild.job import Job
     from sequitur.rebuild.plan import Request, WorkFolder, code_of
@@ -193,7 +205,7 @@ def _stopping(spark: Any, stop: Event) -> Iterator[None]:
         yield
 
 
-def _drop(options: argparse.Namespace) -> int:
+def _drop(options: SimpleNamespace) -> int:
     with opened(options.store) as sink:
         if options.shadow not in (there := sink.shadows()):
             log.info(
@@ -202,17 +214,17 @@ def _drop(options: argparse.Namespace) -> int:
                 ", ".join(there) or "none",
             )
         sink.drop(options.shadow)
-    return 0
+    return DONE
 
 
-def _shadows(options: argparse.Namespace) -> int:
+def _shadows(options: SimpleNamespace) -> int:
     with opened(options.store) as sink:
         for shadow in sink.shadows():
             print(shadow)
-    return 0
+    return DONE
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: SimpleNamespace) -> int:
     from sequitur.rebuild.export import export
     from sequitur.spark.exceptions import SPARK_ERRORS
     from sequitur.spark.session import spark_session
@@ -225,15 +237,7 @@ def _export(options: argparse.Namespace) -> int:
     except SPARK_ERRORS as error:
         return _failed(error, kafka)
     log.info("%s messages are in %s", f"{number:,}", options.to)
-    return 0
-
-
-def _time(text: str) -> int:
-    """A time as milliseconds; UTC unless it says otherwise."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1000)
+    return DONE
 
 
 def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
@@ -248,7 +252,3 @@ def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
     retention = "messages were deleted by retention since this was begun; give --fresh"
     log.error("%s", told(error, kafka, {**REMEDIES, "failOnDataLoss": retention}))
     return CANNOT
-
-
-if __name__ == "__main__":
-    sys.exit(main())

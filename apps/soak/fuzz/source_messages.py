@@ -109,14 +109,14 @@ class Path:
         self.sent += 1
         unit = self.rekey.process([record], 2_000)
         out = [
-            Record(self.source.by_stream, 0, self.task.taken.read + at, key, value, headers, now)
+            Record(self.source.by_stream, 0, self.task.intake.read + at, key, value, headers, now)
             for at, (key, value, now, headers) in enumerate(unit.keyed[self.source.by_stream])
         ]
-        taken = self.rekey.taken
+        taken = self.rekey.intake
         assert (
             taken.read
             == self.sent
-            == taken.malformed + taken.unknown + self.task.taken.read + (len(out))
+            == taken.malformed + taken.unknown + self.task.intake.read + (len(out))
         ), taken
         for name in (self.topology.malformed_topic, self.topology.unknown_topic):
             for _, _, _, said in unit.keyed[name]:
@@ -125,9 +125,9 @@ class Path:
         for name, rows in self.task.process(out, now, now - 700).rows.items():
             self.tables[name].write(rows)
         for name, view in self.task.views.items():
-            counts = view.counts
+            counts = view.state.counts
             assert counts.received == counts.accounted, (name, counts)
-            assert counts.received == self.task.taken.events, (name, counts)
+            assert counts.received == self.task.intake.events, (name, counts)
 
 
 class SourceMessages:

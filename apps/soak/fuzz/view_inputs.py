@@ -9,7 +9,7 @@ from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, redeliver, skip, spill
 from topology.engine.commands.execute import decode_command, execute
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.stream_task import StreamTask
 from topology.model.origin import ORIGIN, ORIGIN_KEY
@@ -52,7 +52,7 @@ class Partition:
     def check(self) -> None:
         """Every event is in one place."""
         for name, view in self.task.views.items():
-            counts = view.counts
+            counts = view.state.counts
             assert counts.received == counts.accounted, (name, counts)
 
 
@@ -77,7 +77,7 @@ class ByStreamRecords:
     def run(self, input: list[Written]) -> None:
         """Each is malformed, unknown, or an event of both views."""
         partition = Partition()
-        topic, taken = partition.task.source.by_stream, partition.task.taken
+        topic, taken = partition.task.source.by_stream, partition.task.intake
         for at, written in enumerate(input):
             partition.now += 700
             horizon = partition.now - 700
@@ -87,7 +87,7 @@ class ByStreamRecords:
             events = at + 1 - taken.malformed - taken.unknown
             assert taken.read == at + 1
             for view in partition.task.views.values():
-                assert view.counts.received == events
+                assert view.state.counts.received == events
         partition.check()
 
 
@@ -111,7 +111,7 @@ class RedeliveryRecords:
         """Each comes back as an event, in its time, or is set aside as malformed; none stays."""
         partition = Partition()
         view = partition.task.views["again"]
-        away = Away(view)
+        away = RedeliveryQueue(view)
         topic = view.view.redeliver_topic
         records = [partition.record(topic, at, written) for at, written in enumerate(input)]
         away.read(records, partition.now)
@@ -120,14 +120,14 @@ class RedeliveryRecords:
         malformed = came = 0
         for _ in range(len(input) + 2):
             again = away.take(partition.now)
-            back = view.take_back(again, partition.now) if again else []
+            back = view.take_redeliveries(again, partition.now) if again else []
             unit = CommitUnit(partition.task.source.by_stream, 0, now=partition.now)
             view.run([], unit, None, back)
             malformed += len(unit.keyed[partition.topology.malformed_topic])
             came += len(back)
             partition.finish(unit)
         assert came + malformed == len(input), (came, malformed)
-        assert view.positions.redelivered == len(input)
+        assert view.state.positions.redelivered == len(input)
         partition.check()
 
 

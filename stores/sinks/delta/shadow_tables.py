@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from stores.sinks.delta.catalog import folder_name
 from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.journal import JournalEntry, StoreState, Switch
 from stores.sinks.delta.journal_files import JournalFiles
 from stores.sinks.delta.numbered_files import VersionConflict
-from stores.sinks.delta.tables import DeltaTables, folder_name
+from stores.sinks.delta.tables import DeltaTables
 from stores.sinks.errors import StoreError
 from stores.sinks.records import Position
 from stores.sinks.shadows import OLD, check_caught_up, not_caught_up, shadow_name

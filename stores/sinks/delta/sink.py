@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
+from stores.sinks._replacement import fold_replacement
 from stores.sinks.dead_limit import DeadCount, StoredDead
 from stores.sinks.delta import shadow_tables
 from stores.sinks.delta.batches import DeltaBatches
@@ -22,7 +23,6 @@ from stores.sinks.delta.merge import quoted, selected
 from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.rows import read_cell
 from stores.sinks.errors import NotYet, StoreError
-from stores.sinks.fold_replacement import fold_replacement
 from stores.sinks.records import (
     Applied,
     Batch,

@@ -10,16 +10,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stores.sinks.dead_limit import keep_from
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.delta import shadow_tables
+from stores.sinks.delta.catalog import folder_name, table_name, table_state
 from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.journal import JournalEntry, StoreState
 from stores.sinks.delta.journal_files import JournalFiles
-from stores.sinks.delta.tables import DeltaTables, folder_name, state, table_name
+from stores.sinks.delta.tables import DeltaTables
 from stores.sinks.errors import NotYet, StoreError
-from stores.sinks.reduction import Mark, Stream
+from stores.sinks.limits import DELTA_LIMITS
 from stores.sinks.removed_offsets import Span
-from stores.sinks.schema import DELTA_LIMITS, Schema, TableState
+from stores.sinks.schema import Schema, TableState
 from stores.sinks.shadows import checked_shadow, name_bytes, no_such_table, shadow_name
 
 PROGRESS = TableState(
@@ -97,7 +99,7 @@ class DeltaStore:
             found = self._tables.look(folder) if mine and view else None
             if found is not None:
                 name = table_name(base or folder)
-                self._schema[name] = state(name, found.schema)
+                self._schema[name] = table_state(name, found.schema)
         versions = self._notes.versions()
         if versions:
             self._entry = self._notes.read(versions[-1])

@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -14,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, noted, noted_kind, sql_type
+from stores.sinks.columns import Kind
+from stores.sinks.delta.catalog import declared, is_plain
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.merge import APP, THERE, insert_sql, merge_sql, quoted
 from stores.sinks.delta.rows import UPSERT, MergePlan, source
@@ -22,37 +21,12 @@ from stores.sinks.delta.sessions import Sessions
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import TableState
 
-_SQL_TYPES: dict[Kind, str] = {
-    int: "BIGINT",
-    float: "DOUBLE",
-    str: "STRING",
-    bool: "BOOLEAN",
-    Number: "DOUBLE",
-    Decimal: "DECIMAL({}, {})",
-    datetime: "TIMESTAMP",
-    date: "DATE",
-    bytes: "BINARY",
-    JsonObject: "STRING",
-    JsonArray: "STRING",
-}
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("long", "integer", "short", "byte"), int),
-    **dict.fromkeys(("double", "float"), float),
-    "string": str,
-    "boolean": bool,
-}
-_NUMBER = "number"
-_COMMENT = re.compile(r"(?:primary key (\d+))?(?:(?:^|: )(.*))?", re.DOTALL)
-"""Comments of columns, by which they are known again: `primary key 1` is the key's first one,
-`datetime` one that is declared so, and `primary key 1: datetime` both."""
 _COMMIT = re.compile(r"\d{20}\.json")
 _FIRST = f"{0:020}.json"
 _LOOKED_THROUGH = 5
 """Commits that are looked through for one of ours; others may compact or alter a table."""
 _MERGES = 10
 """How many batches of a table have to find no row that is there before an INSERT is tried again."""
-_PLAIN = re.compile(r"[^ ,;{}()\n\t=]*")
-"""Names that a Parquet file takes; others need names of their own in the files."""
 
 
 class FoundTable(NamedTuple):
@@ -119,12 +93,12 @@ class DeltaTables:
     def create(self, name: str, table: TableState) -> None:
         """Make a table with all its columns."""
         key = [
-            _declared(column, kind, number)
+            declared(column, kind, number)
             for number, (column, kind) in enumerate(table.key.items(), 1)
         ]
-        columns = [_declared(column, kind) for column, kind in table.columns.items()]
+        columns = [declared(column, kind) for column, kind in table.columns.items()]
         names = (*table.key, *table.columns)
-        options = "" if all(map(_PLAIN.fullmatch, names)) else f"TBLPROPERTIES ({_MAPPED})"
+        options = "" if all(map(is_plain, names)) else f"TBLPROPERTIES ({_MAPPED})"
         if not self.exists(name):
             self._files.delete_drafts(name)
         self._spark.sql(
@@ -134,9 +108,9 @@ class DeltaTables:
 
     def add_columns(self, name: str, columns: Mapping[str, Kind]) -> None:
         """Add columns to a table."""
-        if not all(map(_PLAIN.fullmatch, columns)):
+        if not all(map(is_plain, columns)):
             self._map_names(name)
-        added = ", ".join(_declared(column, kind) for column, kind in columns.items())
+        added = ", ".join(declared(column, kind) for column, kind in columns.items())
         self._spark.sql(f"ALTER TABLE {self.at(name)} ADD COLUMNS ({added})")
 
     def merge(self, name: str, table: TableState, rows: TableChanges, version: int) -> None:
@@ -285,46 +259,3 @@ _MAPPED = "'delta.columnMapping.mode' = 'name'"
 def _commit(version: int) -> dict[str, str]:
     """The options of a write in one commit that carries a version."""
     return {"txnAppId": APP, "txnVersion": str(version)}
-
-
-def state(name: str, schema: StructType) -> TableState:
-    """A table with the name that views give it."""
-    key: dict[int, tuple[str, Kind]] = {}
-    columns: dict[str, Kind] = {}
-    for column in schema:
-        kind = _KINDS.get(column.dataType.typeName(), object)
-        found = _COMMENT.fullmatch(str(column.metadata.get("comment") or ""))
-        number, said = found.groups() if found is not None else (None, None)
-        kind = Number if said == _NUMBER else noted_kind(said or "") or kind
-        if number is not None:
-            key[int(number)] = column.name, kind
-        else:
-            columns[column.name] = kind
-    return TableState(name, dict(key[number] for number in sorted(key)), columns)
-
-
-def folder_name(table: str) -> str:
-    """The folder of a table. Two `_` are only before a shadow's name."""
-    plain = table.replace("__", "_\x01")
-    return re.sub(r"[^A-Za-z0-9_]", lambda found: _hexadecimal(found[0]), plain)
-
-
-def table_name(folder: str) -> str:
-    """The table of a folder, see `folder_name`."""
-    found = re.sub(
-        "(@[0-9a-f]{2})+", lambda run: bytes.fromhex(run[0].replace("@", "")).decode(), folder
-    )
-    return found.replace("_\x01", "__")
-
-
-def _hexadecimal(character: str) -> str:
-    return "".join(f"@{byte:02x}" for byte in character.encode())
-
-
-def _declared(column: str, kind: Kind, number: int | None = None) -> str:
-    """A column in a statement. number: its place in the primary key."""
-    said = _NUMBER if kind is Number else noted(kind)
-    comment = ": ".join(filter(None, (f"primary key {number}" if number else "", said)))
-    rule = " NOT NULL" if number else ""
-    told = f" COMMENT '{comment}'" if comment else ""
-    return f"{quoted(column)} {sql_type(kind, _SQL_TYPES)}{rule}{told}"

@@ -5,9 +5,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from stores.sinks.columns import Kind
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import StoreError
-from stores.sinks.reduction import Mark, Stream
-from stores.sinks.schema import StoreLimits, TableState
+from stores.sinks.limits import StoreLimits
+from stores.sinks.schema import TableState
 
 
 class DataRefused(StoreError):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
@@ -32,10 +32,12 @@ from stores.sinks.columns import (
     noted,
     noted_kind,
 )
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import StoreError
-from stores.sinks.reduction import Mark, Stream
-from stores.sinks.schema import POSTGRES_LIMITS, TableState
+from stores.sinks.limits import POSTGRES_LIMITS
+from stores.sinks.schema import TableState
 from stores.sinks.sql.database import DataRefused, listed, quoted
+from stores.sinks.sql.postgres_values import read_text, with_points, written_text
 
 FEW = 50
 """Up to so many rows are written one by one, which is quicker for them than by COPY."""
@@ -53,8 +55,6 @@ _KINDS: dict[str, Kind] = {
 }
 _MARK = "sequitur: "
 """How the comment of a column begins whose kind is noted."""
-_NUL, _ESCAPE = "\ue0000", "\ue000e"
-"""What stands for NUL and for the private character U+E000 itself."""
 
 
 class PostgresDatabase:
@@ -137,7 +137,7 @@ class PostgresDatabase:
         cursor = self._connection.execute(made, parameters or None)
         if cursor.description is None:
             return []
-        return [tuple(map(_read, row)) for row in cursor]
+        return [tuple(map(read_text, row)) for row in cursor]
 
     def run(self, sql: str) -> None:
         self._connection.execute(_statement(sql))
@@ -165,14 +165,14 @@ class PostgresDatabase:
     def read_marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
         by_view: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for topic, view, stream in streams:
-            by_view[topic, view][_written(stream)] = stream
+            by_view[topic, view][written_text(stream)] = stream
         sql = _statement(
             f"SELECT stream, epoch, sequence FROM {quoted(table)} "
             "WHERE topic = %s AND view = %s AND stream = ANY(%s)"
         )
         found: dict[Stream, Mark] = {}
         for (topic, view), names in by_view.items():
-            rows = self._connection.execute(sql, (topic, _written(view), list(names)))
+            rows = self._connection.execute(sql, (topic, written_text(view), list(names)))
             for stream, epoch, sequence in rows:
                 found[topic, view, names[stream]] = epoch, sequence
         return found
@@ -183,7 +183,7 @@ class PostgresDatabase:
         if not rows:
             return
         if table.startswith("_"):
-            rows = [tuple(map(_written, row)) for row in rows]
+            rows = [tuple(map(written_text, row)) for row in rows]
         names = (*key, *columns)
         sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
         conflict = f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}"
@@ -243,7 +243,7 @@ class PostgresDatabase:
                 yield cursor.execute(_statement(sql))
 
     def encoder(self, kind: Kind) -> Callable[[Any], Any] | None:
-        return _with_points if kind in JSON else None
+        return with_points if kind in JSON else None
 
     def note_kinds(self, table: str, columns: Mapping[str, Kind]) -> None:
         for column, kind in columns.items():
@@ -288,31 +288,6 @@ WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
 """
 
 
-_EXPONENT = re.compile(r"\de")
-
-
-def _with_points(text: str) -> str:
-    """JSON whose large floating-point numbers have a point, and no exponent.
-
-    JSONB keeps the point, by which a number is known to be one; of 1e16 it would make an integer,
-    whose digits are not those of the floating-point number.
-    """
-    if not _EXPONENT.search(text):
-        return text
-    return orjson.dumps(_pointed(orjson.loads(text))).decode()
-
-
-def _pointed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _pointed(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return list(map(_pointed, value))
-    if value.__class__ is float and value.is_integer():
-        return orjson.Fragment(f"{Decimal(repr(value)).quantize(0, context=_WIDE):f}.0")
-    return value
-
-
-_WIDE = Context(prec=400)
 _PARAMETER = re.compile(r""" "(?:[^"]|"")*" | '(?:[^']|'')*' | \? | % """, re.VERBOSE)
 
 
@@ -329,20 +304,6 @@ def _marked(comment: str) -> Kind | None:
 def _statement(sql: str) -> psycopg.sql.SQL:
     """Text that was made here, with every name quoted, as the driver's types want it."""
     return psycopg.sql.SQL(sql)
-
-
-def _written(value: Any) -> Any:
-    """A value of an own table as PostgreSQL takes it."""
-    if value.__class__ is str and ("\0" in value or "\ue000" in value):
-        return value.replace("\ue000", _ESCAPE).replace("\0", _NUL)
-    return value
-
-
-def _read(value: Any) -> Any:
-    """A value of an own table as it was written."""
-    if value.__class__ is str and "\ue000" in value:
-        return value.replace(_NUL, "\0").replace(_ESCAPE, "\ue000")
-    return value
 
 
 def _said(error: psycopg.Error) -> str:

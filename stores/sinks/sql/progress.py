@@ -3,8 +3,9 @@
 import time
 from collections.abc import Iterable, Mapping
 
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.records import Batch, Position
-from stores.sinks.reduction import FEW, Mark, Reduction, Stream
+from stores.sinks.reduction import FEW, Reduction
 from stores.sinks.shadows import shadow_name
 from stores.sinks.sql.database import Database, quoted
 from stores.sinks.sql.dead_rows import SqlDeadRecords

@@ -5,21 +5,28 @@ FULL, so that a batch that is committed survives a power loss: Spark's checkpoin
 would otherwise go on behind rows that are gone. That is one sync of the disk per batch.
 """
 
-import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from stores.sinks.columns import JsonArray, JsonObject, Kind, Number, read
+from stores.sinks.columns import Kind
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import StoreError
-from stores.sinks.reduction import Mark, Stream
-from stores.sinks.schema import NO_LIMITS, StoreLimits, TableState
+from stores.sinks.limits import NO_LIMITS, StoreLimits
+from stores.sinks.schema import TableState
 from stores.sinks.sql.database import DataRefused, listed, quoted
+from stores.sinks.sql.sqlite_values import (
+    BY_NUMBER,
+    TYPES,
+    by_number,
+    kind_of_type,
+    plain_text,
+    yielded,
+)
 from topology.model.column_types import Digits, as_text
 
 BUSY_SECONDS = 30.0
@@ -32,20 +39,7 @@ _LOOKED_UP = 500
 class SqliteDatabase:
     """A `Database` in the file at `path`, which is made with its folder where it is not there."""
 
-    types: Mapping[Kind, str] = {
-        int: "INTEGER",
-        float: "REAL",
-        str: "TEXT",
-        bool: "BOOLEAN",
-        Number: "NUMERIC",
-        # SQLite keeps as text what a type says that has TEXT in it.
-        Decimal: "DECIMAL_TEXT({}, {})",
-        datetime: "DATETIME_TEXT",
-        date: "DATE_TEXT",
-        JsonObject: "JSON_OBJECT_TEXT",
-        JsonArray: "JSON_ARRAY_TEXT",
-        bytes: "BYTES_BLOB",
-    }
+    types: Mapping[Kind, str] = TYPES
     limits: StoreLimits = NO_LIMITS
     integer = "INTEGER"
     blob = "BLOB"
@@ -126,7 +120,7 @@ class SqliteDatabase:
         key: dict[str, Kind] = {}
         columns: dict[str, Kind] = {}
         for pk, column, sql_type in self.query(sql, (name,)):
-            kind = _kind(sql_type)
+            kind = kind_of_type(sql_type)
             if pk:
                 key[column] = str if kind is object else kind
             else:
@@ -167,19 +161,19 @@ class SqliteDatabase:
 
     def order_by(self, column: str, kind: Kind) -> str:
         if isinstance(kind, Digits):
-            return f"{quoted(column)} COLLATE {_BY_NUMBER}"
+            return f"{quoted(column)} COLLATE {BY_NUMBER}"
         return quoted(column) + (" COLLATE BINARY" if kind is str else "")
 
     @contextmanager
     def stream_rows(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
         # A connection of its own, which sees one moment whatever is written meanwhile.
         with closing(self._connect()) as connection:
-            connection.create_collation(_BY_NUMBER, _by_number)
+            connection.create_collation(BY_NUMBER, by_number)
             yield connection.execute(sql)
 
     def encoder(self, kind: Kind) -> Callable[[Any], Any] | None:
         if isinstance(kind, Digits):
-            return _plain
+            return plain_text
         return as_text if kind is datetime or kind is date else None
 
     def decoded(self, value: Any, kind: Kind) -> Any:
@@ -195,49 +189,6 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._connection.close()
-
-
-_BY_NUMBER = "sequitur_by_number"
-_DIGITS = re.compile(r"DECIMAL_TEXT\((\d+), *(\d+)\)")
-_OWN: dict[str, Kind] = {
-    SqliteDatabase.types[kind]: kind for kind in (datetime, date, JsonObject, JsonArray, bytes)
-}
-
-
-def yielded(value: Any, kind: Kind) -> Any:
-    """A value that SQLite has in a column of a kind, as a handler yielded it."""
-    if kind is bool:
-        return bool(value)
-    if isinstance(kind, Digits):
-        return Decimal(value)
-    if kind is datetime:
-        return datetime.fromisoformat(value).astimezone(UTC)
-    return date.fromisoformat(value) if kind is date else read(value, kind)
-
-
-def _by_number(one: str, other: str) -> int:
-    here, there = Decimal(one), Decimal(other)
-    return (here > there) - (here < there)
-
-
-def _plain(number: Decimal) -> str:
-    return format(number, "f")
-
-
-def _kind(sql_type: str) -> Kind:
-    """The kind of a column by its type, as SQLite reads types: by what the name contains."""
-    name = sql_type.upper()
-    if name in _OWN:
-        return _OWN[name]
-    if digits := _DIGITS.fullmatch(name):
-        return Digits(int(digits[1]), int(digits[2]))
-    for part, kind in (
-        *(("INT", int), ("CHAR", str), ("CLOB", str), ("TEXT", str), ("REAL", float)),
-        *(("FLOA", float), ("DOUB", float), ("BOOL", bool), ("NUMERIC", Number)),
-    ):
-        if part in name:
-            return kind
-    return object
 
 
 def _marks(count: int) -> str:

@@ -5,14 +5,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
 
-from sequitur.two_phase import main
+from sequitur.cli.main import main
 from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.prepared import gid, prepared
@@ -49,7 +48,7 @@ class Two:
     def run(self, *words: str) -> int:
         shop, log = self.urls
         decisions = [] if words[0] == "force" else ["--decisions", shop]
-        return main([*words, "--participant", f"log={log}", *decisions])
+        return main(["two-phase", *words, "--participant", f"log={log}", *decisions])
 
     def rows(self) -> int:
         with self.log.connect() as connection:
@@ -117,8 +116,7 @@ def test_a_wrong_participant_is_a_mistake(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     decisions = f"sqlite:///{tmp_path}/shop.sqlite"
-    with suppress(SystemExit):  # of the command line
-        assert main(["list", "--decisions", decisions, "--participant", participant]) == 2
+    assert main(["two-phase", "list", "--decisions", decisions, "--participant", participant]) == 2
     said = caplog.text + capsys.readouterr().err
     assert said
     assert "hush" not in said
@@ -126,7 +124,7 @@ def test_a_wrong_participant_is_a_mistake(
 
 def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> None:
     shop, log = two.urls
-    command = [sys.executable, "-m", "sequitur.two_phase", "resolve", "--every", "0.05"]
+    command = [sys.executable, "-m", "sequitur", "two-phase", "resolve", "--every", "0.05"]
     process = subprocess.Popen(
         [*command, "--decisions", shop, "--participant", f"log={log}"], cwd=ROOT
     )

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from stores.sinks import OutputRecord
 from stores.sinks import fast_path as fast_path
 from stores.sinks.columns import JsonArray, JsonObject, Kind, Number
-from stores.sinks.reduction import FEW, Mark, Reduction, Stream
+from stores.sinks.decoding import Mark, Stream
+from stores.sinks.limits import NO_LIMITS, StoreLimits
+from stores.sinks.reduction import FEW, Reduction
 from stores.sinks.row_changes import TableChanges
-from stores.sinks.schema import NO_LIMITS, Schema, StoreLimits, TableState
+from stores.sinks.schema import Schema, TableState
 from topology.model.column_types import Digits
 
 Folded = dict[str, Any]

@@ -22,11 +22,11 @@ class TestSqlite(ViewStoreContract):
     def spoil(self) -> Callable[[], None]:
         (self.folder / "state.sqlite").write_bytes(b"\xa5" * 9999)
 
-        def mend() -> None:
+        def recover() -> None:
             for path in self.folder.iterdir():
                 path.unlink()
 
-        return mend
+        return recover
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///"])

@@ -52,7 +52,7 @@ def test_crashes_change_neither_rows_nor_outputs(
     assert crashing.durable() == calm.durable()
     for topic in ("shop.board", "log", "shop.errors", "shop.late"):
         assert crashing.by_key(topic) == calm.by_key(topic)
-    assert crashing.view().counts == calm.view().counts
+    assert crashing.view().state.counts == calm.view().state.counts
 
 
 @given(arrivals=deliveries(streams="ab"), sizes=cuts(), fates=FATES, drain=st.integers(1, 4))
@@ -64,11 +64,11 @@ def test_a_crash_in_the_middle_of_a_drain_does_not_stop_it(
     run(calm, arrivals, sizes, ["goes well"])
     run(crashing, arrivals, sizes, fates)
 
-    assert crashing.view().counts == calm.view().counts
+    assert crashing.view().state.counts == calm.view().state.counts
     for stream in "ab":
         assert crashing.handled().get(stream) == calm.handled().get(stream)
         assert crashing.waiting(stream) == calm.waiting(stream)
-        assert crashing.view().state(stream) == calm.view().state(stream)
+        assert crashing.view().state.stream_state(stream) == calm.view().state.stream_state(stream)
 
 
 @pytest.mark.parametrize("size", [1, 2, 64])

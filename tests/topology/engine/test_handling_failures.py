@@ -44,9 +44,9 @@ def test_state_is_rolled_back_also_within_a_batch() -> None:
     partition = Partition(shop(handler=midway))
     partition.feed(records(Arrival("a", index, 0) for index in range(5)))
 
-    assert partition.view().state("a") == b'{"n":3,"seen":[1,3,5]}'
+    assert partition.view().state.stream_state("a") == b'{"n":3,"seen":[1,3,5]}'
     partition.crash()
-    assert partition.view().state("a") == b'{"n":3,"seen":[1,3,5]}'
+    assert partition.view().state.stream_state("a") == b'{"n":3,"seen":[1,3,5]}'
 
 
 def test_a_stream_whose_first_event_fails_has_no_state() -> None:

@@ -131,9 +131,9 @@ def test_any_stream_and_lane_are_found_by_all_their_names(stream: str, lane: str
     task = driver._view("board")
     if not driver.counts("board").processed:  # no id is made of blanks or nothing
         return
-    (id,) = [key[1:].decode() for key, _ in task.table.scan(b"p", b"q")]
+    (id,) = [key[1:].decode() for key, _ in task.state.table.scan(b"p", b"q")]
     own, its = split_lane(id)
     for name in (id, own, f"{own}|{its}"):
-        assert ids_of(task, name) == [id]
+        assert ids_of(task.state, name) == [id]
         # A command goes by one of the readings: to the stream's partition.
         assert own in {split_lane(each)[0] for each in readings(view, name)}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from topology import Inspector, Record, Topology
-from topology.engine.intake import ENOUGH, Alarm, Taken
+from topology.engine.intake import ENOUGH, IntakeCounts, MalformedAlarm
 from topology.engine.stream_task import RekeyTask, StreamTask
-from topology.testing.driver.kept import Kept
+from topology.testing.driver.storage import DriverStorage
 
 WRONG, RIGHT = '{"id":"a\u202e","number":1}'.encode(), b'{"id":"a","n":1}'
 
@@ -18,7 +18,7 @@ def task_of(keyed: bool) -> Any:
     source = topology.source("orders", inspector=inspector, keyed=keyed)
     topology.view("v", of=source, handler=lambda event: None)
     if keyed:
-        return StreamTask(topology, source, 0, Kept(topology).stores)
+        return StreamTask(topology, source, 0, DriverStorage(topology).stores)
     return RekeyTask(topology, source)
 
 
@@ -41,7 +41,7 @@ def test_a_source_that_is_not_understood_is_told_of_after_the_first_hundred(keye
     assert r'"a\u202e"' in report
     assert "\u202e" not in report
     assert "shop.malformed" in report
-    assert task.taken.is_loud
+    assert task.intake.is_loud
 
 
 def test_it_is_told_again_and_again_but_less_and_less_often() -> None:
@@ -60,23 +60,23 @@ def test_it_is_told_also_by_a_batch_in_which_all_is_well() -> None:
 def test_a_few_malformed_messages_are_not_told_of() -> None:
     task = task_of(keyed=True)
     assert told(task, *[WRONG, RIGHT] * 500) == []
-    assert not task.taken.is_loud
+    assert not task.intake.is_loud
 
 
 def test_a_source_that_goes_wrong_after_it_was_right_is_told_of() -> None:
     task = task_of(keyed=True)
     assert told(task, *[RIGHT] * 5000) == []
     assert len(told(task, *[WRONG] * ENOUGH)) == 1
-    assert not task.taken.is_loud
+    assert not task.intake.is_loud
 
 
 def test_what_was_right_for_a_while_is_told_of_at_once_when_it_goes_wrong_again() -> None:
-    alarm = Alarm()
+    alarm = MalformedAlarm()
     assert alarm.note(ENOUGH, ENOUGH)
     assert not alarm.note(2 * ENOUGH, 0)
-    assert alarm.note(ENOUGH, ENOUGH) == Taken(ENOUGH, ENOUGH)
+    assert alarm.note(ENOUGH, ENOUGH) == IntakeCounts(ENOUGH, ENOUGH)
 
 
 def test_nothing_is_no_share_of_nothing() -> None:
-    assert Taken().malformed_share == 0.0
-    assert not Taken().is_loud
+    assert IntakeCounts().malformed_share == 0.0
+    assert not IntakeCounts().is_loud

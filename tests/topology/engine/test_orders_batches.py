@@ -87,7 +87,7 @@ def rows(partition: Partition, size: int) -> dict[bytes, Any]:
 
 def counted(partition: Partition) -> Counts:
     """A copy of what will be late, once a drain has come to the closing event, is a duplicate."""
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     return replace(counts, late=counts.late + counts.duplicate, duplicate=0)
 
 
@@ -137,10 +137,10 @@ def test_batches_crashes_and_drains_change_nothing(
 
     assert rows(cut, size) == rows(plain, size)
     assert outputs(cut) == outputs(plain)
-    counts = cut.view().counts
+    counts = cut.view().state.counts
     assert counted(cut) == counted(plain)
     if "closes" not in ORDERS[name][1]:
-        assert counts == plain.view().counts
+        assert counts == plain.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     for stream, handled in cut.handled().items():
         assert handled == sorted(set(handled)) or "closes" in ORDERS[name][1], stream

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology, contiguous, redeliver
-from topology.engine.pending_redelivery import Away
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import StreamTask
 
 EVENTS = [(stream, number) for stream in "abcdef" for number in range(1, 7)]
@@ -30,7 +30,7 @@ class Shop:
         self.table = MemoryTable()
         self.task = StreamTask(topology, self.source, 0, {"board": self.table})
         self.view = self.task.views["board"]
-        self.away = Away(self.view)
+        self.away = RedeliveryQueue(self.view)
         self.sent = self.written = 0
 
     def step(self, events: list[tuple[str, int]], now: int) -> None:
@@ -41,7 +41,7 @@ class Shop:
             records.append(Record("orders", 0, self.sent, b"k", body, (), 0))
             self.sent += 1
         unit, found = self.task.begin(records, now)
-        back = self.view.take_back(self.away.take(now), now)
+        back = self.view.take_redeliveries(self.away.take(now), now)
         self.view.run(found, unit, now, back)
         self.task.finish(unit)
         for rows in unit.rows.values():

@@ -10,7 +10,7 @@ from topology import Inspector, Topology, monotonic, park, retry, skip
 from topology.engine.plausible import bound
 from topology.engine.stream_task import StreamTask
 from topology.model.event import Record
-from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.progress import PendingRetry, Progress
 
 NOW = 1_700_000_000_000
 AFTER = 120
@@ -22,7 +22,9 @@ def test_no_stored_time_is_further_away_than_the_policy_itself(
     since: int, rejected: int, due: int, attempts: int, now: int
 ) -> None:
     policy = retry(1000, backoff=1.0, limit=60.0) if attempts < 1000 else park()
-    progress = Progress(3, since=since, rejected=rejected, held=True, retry=Retry(attempts, due))
+    progress = Progress(
+        3, since=since, rejected=rejected, held=True, retry=PendingRetry(attempts, due)
+    )
     before = progress.copy()
     changed = bound(progress, now, policy)
     assert progress.since == min(since, now)
@@ -66,7 +68,7 @@ class Machines:
 
     @property
     def counts(self) -> Any:
-        return self.task.views["v"].counts
+        return self.task.views["v"].state.counts
 
 
 @given(ahead=st.integers(-100_000_000_000, 100_000_000_000), waited=st.integers(0, AFTER * 1000))

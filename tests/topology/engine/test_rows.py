@@ -18,11 +18,11 @@ from topology.engine.rows import (
     split_buffer_key,
 )
 from topology.model.counts import decode_counts, encode_counts
-from topology.sequencer.progress import Progress, Retry, last_of
+from topology.sequencer.progress import PendingRetry, Progress, last_of
 
 SEQUENCES = st.integers(-(2**63), 2**63 - 1)
 STREAMS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-RETRIES = st.none() | st.builds(Retry, st.integers(1, 99), st.integers(0, 2**50))
+RETRIES = st.none() | st.builds(PendingRetry, st.integers(1, 99), st.integers(0, 2**50))
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -107,7 +107,7 @@ def test_progress_remembers_what_settled_and_that_it_is_closed(
 
 @given(last=SEQUENCES, held=st.booleans(), retry=RETRIES)
 def test_progress_that_is_held_says_so_and_when_it_is_tried_again(
-    last: int, held: bool, retry: Retry | None
+    last: int, held: bool, retry: PendingRetry | None
 ) -> None:
     row = encode_progress(Progress(last, held=held, retry=retry), None)
     found, _ = decode_progress(row)

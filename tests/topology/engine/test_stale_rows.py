@@ -27,7 +27,7 @@ def test_a_row_of_an_event_that_was_processed_is_not_handled_again(size: int) ->
     partition.feed(records([Arrival("a", nth, 0) for nth in (4, 3, 5, 6)]))
 
     assert partition.handled() == {"a": [1, 2, 3, 4, 5, 6, 7]}
-    assert partition.view().progress("a") == 7
+    assert partition.view().state.progress("a") == 7
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -49,4 +49,4 @@ def test_of_a_unit_s_rows_any_first_part_loses_no_event(size: int) -> None:
             partition.feed([])
         partition.feed(second)
         partition.feed(records([Arrival("a", 3, 0)]))
-        assert partition.view().progress("a") == 4
+        assert partition.view().state.progress("a") == 4

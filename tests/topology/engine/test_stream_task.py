@@ -9,7 +9,7 @@ from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import INSPECTOR, Partition, Written, shop
 from topology import Event, Record, Topology, contiguous
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.origin import original
 
@@ -71,7 +71,7 @@ def test_a_malformed_message_goes_aside_with_the_reason_and_its_origin(keyed: bo
         partition = Partition(topology)
         partition.now = NOW
         unit = partition.process([message])
-        assert partition.view().counts.received == 0
+        assert partition.view().state.counts.received == 0
     else:
         unit = rekeyed(topology, message)
 
@@ -105,7 +105,7 @@ def test_a_sequence_that_the_source_cannot_have_is_malformed(
     partition.feed([Record("orders", 0, 0, b"a", body("a", sequence))])
 
     assert partition.malformed == (not good)
-    assert partition.view().counts.received == good
+    assert partition.view().state.counts.received == good
     if not good:
         reason = dict(partition.written["shop.malformed"][0].headers)["sequitur-reason"]
         assert f"the sequence {sequence} is not one of {start}" in reason.decode()
@@ -182,12 +182,12 @@ def test_a_view_that_began_later_knows_how_many_events_it_missed() -> None:
     table = MemoryTable()
     apart = StreamTask(topology, source, 0, {"board": table}, apart=True)
     view = apart.views["board"]
-    view.positions.began = 7
+    view.state.positions.began = 7
     apart.process([Record("orders", 0, at, b"a", body("a", at)) for at in (7, 8, 9)], NOW)
-    together = StreamTask(topology, source, 0, {}, position=10, taken=Taken(10, 1))
+    together = StreamTask(topology, source, 0, {}, position=10, intake=IntakeCounts(10, 1))
     together.admit("board", view)
-    assert (view.positions.missed, view.positions.input) == (6, None)
+    assert (view.state.positions.missed, view.state.positions.input) == (6, None)
     table.write(together.process([], NOW).rows["board"])
-    again = StreamTask(topology, source, 0, {"board": table}, taken=Taken(50))
+    again = StreamTask(topology, source, 0, {"board": table}, intake=IntakeCounts(50))
     again.admit("board", again.views["board"])
-    assert again.views["board"].positions == view.positions
+    assert again.views["board"].state.positions == view.state.positions

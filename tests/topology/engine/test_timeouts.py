@@ -23,7 +23,7 @@ from topology.declaration.view import View
 from topology.engine.stream_task import StreamTask
 from topology.faust.worker.watch import Blocked, Watchdog
 from topology.model.event import Record
-from topology.testing.driver.kept import Kept
+from topology.testing.driver.storage import DriverStorage
 
 
 def plain(event: Event) -> list[Any]:
@@ -148,7 +148,7 @@ def test_a_handler_that_blocks_is_told_of_by_name_while_it_does(
     topology = Topology("shop")
     orders = topology.source("orders", inspector=Inspector("id", "n"), keyed=True)
     topology.view("board", of=orders, handler=sleeps_in_here, **policies)
-    task = StreamTask(topology, orders, 0, Kept(topology).stores)
+    task = StreamTask(topology, orders, 0, DriverStorage(topology).stores)
     watchdog = Watchdog("here/1", tell, period=0.001, long=0.002)
     watchdog.start()
     try:

@@ -39,7 +39,7 @@ def test_an_event_that_waited_is_handled_whatever_part_of_a_unit_s_rows_is_there
     again = StreamTask(topology, source, 0, {"v": table})
     table.write(again.process([record(2, 2)], 3).rows["v"])
     assert set(handled) == {1, 2, 3}
-    assert last_of(again.views["v"].progress("a")) == 3
+    assert last_of(again.views["v"].state.progress("a")) == 3
     assert list(table.scan(b"b", b"c")) == []
 
 

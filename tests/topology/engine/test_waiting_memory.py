@@ -34,7 +34,7 @@ from topology.model.event import Event
 from topology.sequencer.memory_budget import EVENT, Budget, size_of
 from topology.sequencer.progress import Progress
 from topology.testing import Delivery, Simulator, numbered
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.world import Guarantee
 
 
 class Small(Partition):
@@ -74,16 +74,16 @@ def test_many_stuck_streams_stay_within_the_budget(crash: bool) -> None:
     partition = Medium(shop(handler=lambda event: None))
     for first in range(0, 300, 50):
         partition.feed([body(f"s{n}", 2, 20_000) for n in range(first, first + 50)])
-        assert held(partition.view()) == partition.budget.used <= 1 << 20
+        assert held(partition.view().state) == partition.budget.used <= 1 << 20
     if crash:
         partition.crash()
         # The last one that fits may go a little beyond it.
-        assert held(partition.view()) == partition.budget.used <= (1 << 20) + 50_000
+        assert held(partition.view().state) == partition.budget.used <= (1 << 20) + 50_000
     assert partition.budget.used > (1 << 20) - 50_000
-    assert partition.view().counts.waiting == 300
+    assert partition.view().state.counts.waiting == 300
     partition.feed([body(f"s{n}", 1, 10) for n in range(300)])
-    assert partition.view().counts.processed == 600
-    assert (partition.budget.used, held(partition.view())) == (0, 0)
+    assert partition.view().state.counts.processed == 600
+    assert (partition.budget.used, held(partition.view().state)) == (0, 0)
 
 
 def test_a_step_brings_in_no_more_than_a_portion() -> None:
@@ -92,10 +92,10 @@ def test_a_step_brings_in_no_more_than_a_portion() -> None:
     for n in range(40):
         partition.feed([body(f"s{n}", at, 1_000_000) for at in (2, 3)])
     partition.commit(partition.process([body(f"s{n}", 1, 10) for n in range(40)]))
-    steps = [partition.view().counts.processed]
+    steps = [partition.view().state.counts.processed]
     while partition.task.unfinished:
         partition.commit(partition.process([]))
-        steps.append(partition.view().counts.processed)
+        steps.append(partition.view().state.counts.processed)
     assert steps[-1] == 120
     assert max(after - before for before, after in pairwise(steps)) <= 10
     assert steps[0] <= 40 + 10
@@ -107,9 +107,9 @@ def test_a_backlog_of_gaps_that_are_due_is_given_up_in_portions() -> None:
         partition.feed([body(f"s{n}", 2, 1_000_000)])
     partition.now = 5000
     partition.commit(partition.process([], horizon=5000))
-    assert partition.view().counts.processed <= 10
+    assert partition.view().state.counts.processed <= 10
     partition.advance(5000)
-    assert partition.view().counts.processed == 40
+    assert partition.view().state.counts.processed == 40
 
 
 def test_all_views_share_it() -> None:
@@ -124,7 +124,9 @@ def test_all_views_share_it() -> None:
     partition = Medium(topology)
     partition.feed(records(Arrival(f"s{n}", 1, 0) for n in range(30)))
     views = partition.task.views.values()
-    assert sum(held(view) for view in views) == partition.budget.used <= partition.budget.limit
+    assert (
+        sum(held(view.state) for view in views) == partition.budget.used <= partition.budget.limit
+    )
     partition.feed(records(Arrival(f"s{n}", 0, 0) for n in range(30)))
     assert all(partition.handled(n)[f"s{29}"] == [1, 2] for n in ("one", "two", "three"))
 
@@ -158,9 +160,9 @@ def test_rows_only_come_to_what_memory_comes_to(
             partition.crash()
         partition.advance(500_000)
     assert found.handled() == wanted.handled()
-    assert found.view().counts == wanted.view().counts
+    assert found.view().state.counts == wanted.view().state.counts
     assert found.durable() == wanted.durable()
-    assert held(found.view()) == 0
+    assert held(found.view().state) == 0
 
 
 SIMULATED: dict[str, tuple[Topology, dict[str, Any]]] = {
@@ -219,7 +221,7 @@ def link(sequence: int) -> Record:
 
 
 def test_what_a_stream_holds_is_counted_as_it_comes_and_goes() -> None:
-    ring = Partition(shop()).view().ordering
+    ring = Partition(shop()).view().state.ordering
     progress = Progress(0)
     from topology.sequencer.sequencer import ring_of
 

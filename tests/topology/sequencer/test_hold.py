@@ -4,7 +4,7 @@ import pytest
 
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
-from topology.sequencer.progress import Progress, Retry
+from topology.sequencer.progress import PendingRetry, Progress
 from topology.sequencer.sequencer import Gap, Ordering, Step, hold
 
 
@@ -28,7 +28,7 @@ TestPatient, TestSmall = Patient.TestCase, Small.TestCase
 TestSlow, TestHasty = Slow.TestCase, Hasty.TestCase
 
 
-def fail(held: Held, result: Step, sequence: int, retry: Retry | None = None) -> Step:
+def fail(held: Held, result: Step, sequence: int, retry: PendingRetry | None = None) -> Step:
     """The event of stream `a` with that sequence fails."""
     (failed,) = (one for one in result.ready if one.sequence == sequence)
     hold(held.ordering, held, held.timers, result, "a", failed, retry)
@@ -65,7 +65,7 @@ def test_a_gap_behind_the_failed_event_is_not_given_up() -> None:
 
 def test_a_retry_goes_on_by_itself_when_it_is_due_and_is_forgotten_when_it_succeeds() -> None:
     held = Held(Ordering())
-    fail(held, held.decide([event("a", 1), event("a", 2)]), 1, Retry(1, due=5000))
+    fail(held, held.decide([event("a", 1), event("a", 2)]), 1, PendingRetry(1, due=5000))
     held.take(event("a", 3, at=100), now=4999)
     assert held.handled == {}
     held.rebuild()
@@ -74,8 +74,8 @@ def test_a_retry_goes_on_by_itself_when_it_is_due_and_is_forgotten_when_it_succe
     again = held.decide([], now=5000)
     before = held.known["a"]
     assert isinstance(before, Progress)
-    assert before.retry == Retry(1, 5000)
-    fail(held, again, 1, Retry(2, due=9000))
+    assert before.retry == PendingRetry(1, 5000)
+    fail(held, again, 1, PendingRetry(2, due=9000))
     held.take(now=9000)
 
     assert held.handled == {"a": [1, 2, 3]}

@@ -150,7 +150,7 @@ def test_what_waited_before_there_was_a_bound_is_set_aside_when_its_gap_is_due()
     pipe(of, 1, 10**15, 10**15 + 1, 10**15 + 9)
     of.restart()
     task = of._tasks["orders"].views["v"]
-    task.ordering = replace(task.ordering, jump=10**12)
+    task.state.ordering = replace(task.state.ordering, jump=10**12)
     of.advance(61)
     assert of.last("v", "a") == 1
     assert (of.counts("v").dead, of.counts("v").waiting) == (3, 0)

@@ -86,7 +86,7 @@ class FakeSpark:
         done = len(self.outcomes)
         processor = StreamProcessor(self._reference)
         processor.init(self)  # type: ignore[arg-type]
-        processor._topology, processor._horizon = self.topology, watermark
+        processor._topology, processor._watermark = self.topology, watermark
         times: Any = SimpleNamespace(getCurrentProcessingTimeInMs=lambda: now)
         shuffled: dict[str, list[Any]] = defaultdict(list)
         cut = self._chance.randint(0, len(records))

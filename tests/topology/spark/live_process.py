@@ -39,7 +39,7 @@ class LiveProcess:
     launcher: what starts it.
     """
 
-    launcher: Sequence[str] = (sys.executable, "-m", "sequitur.live")
+    launcher: Sequence[str] = (sys.executable, "-m", "sequitur", "live")
 
     def __init__(self, folder: Path, broker: str, topology: str, **environment: str) -> None:
         self.broker, self.topology = broker, topology
@@ -54,7 +54,8 @@ class LiveProcess:
         self.launcher = [
             *(str(VENV / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"),
             *("--jars", jars.spark_jars(), *quick_spark.conf(_SUBMITTED)),
-            str(ROOT / "apps/sequitur/live.py"),
+            str(ROOT / "apps/sequitur/__main__.py"),
+            "live",
         ]
 
     def executors(self) -> list[int]:

@@ -53,7 +53,7 @@ def test_a_gap_that_is_due_waits_until_all_that_had_arrived_is_read(fake: FakeSp
     ]
 
 
-def test_a_gap_is_given_up_by_the_horizon_also_in_a_batch_that_brings_more(
+def test_a_gap_is_given_up_by_the_watermark_also_in_a_batch_that_brings_more(
     fake: FakeSpark,
 ) -> None:
     fake.batch([order(0, 1), order(1, 3)], NOW, watermark=None)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
 
@@ -77,28 +78,38 @@ def park() -> Park:
 
 
 def halt() -> Halt:
-    """Stop the view. As an error policy the failed event waits in front of its stream; as a full
-    policy the event that did not fit is kept on disk."""
+    """Stop the view until an operator resumes it.
+
+    As an error policy, the failed event waits in front of its stream. As a full policy, the event
+    that did not fit is kept on disk.
+    """
     return Halt()
 
 
 def retry(
     times: int, backoff: float, then: Advance | Park | None = None, *, limit: float | None = None
 ) -> Retry:
-    """Handle a failed event up to `times` more times.
+    """Handle a failed event again, while its stream waits.
 
-    backoff: seconds before the first retry; each next one waits twice as long, at most `limit`
-    seconds (a minute, or `backoff` if that is longer). then: `advance()` or `park()`.
+    Args:
+        times: the most retries, from 1 to 1000.
+        backoff: seconds before the first retry; each next delay is twice as long.
+        then: what happens when the last retry fails: `advance()` (unless given) or `park()`.
+        limit: the longest delay, in seconds; a minute, or `backoff` if that is longer, unless
+            given.
+
+    Raises:
+        DeclarationError: a value is out of its range.
     """
     call = f"retry(times={times!r}, backoff={backoff!r})"
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= RETRIES:
         raise DeclarationError(f"{call}: times must be an int from 1 to {RETRIES}")
-    if not _seconds(backoff):
+    if not is_seconds(backoff, BACKOFF_LIMIT):
         raise DeclarationError(
             f"{call}: backoff must be a number of seconds above 0, {BACKOFF_LIMIT:.0f} at most"
         )
     limit = max(60.0, float(backoff)) if limit is None else limit
-    if not _seconds(limit) or limit < backoff:
+    if not is_seconds(limit, BACKOFF_LIMIT) or limit < backoff:
         raise DeclarationError(
             f"{call}: limit={limit!r} must be a number of seconds, backoff at least and "
             f"{BACKOFF_LIMIT:.0f} at most"
@@ -107,11 +118,3 @@ def retry(
     if not isinstance(then, Advance | Park):
         raise DeclarationError(f"{call}: then={then!r}; use advance() or park()")
     return Retry(times, float(backoff), then, float(limit))
-
-
-def _seconds(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and 0 < value <= BACKOFF_LIMIT
-    )

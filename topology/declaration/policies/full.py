@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from topology.declaration.policies.error import Halt
 from topology.declaration.policies.gap import Gap, Skip
+from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
 
 DELAYS_IN_A_GAP = 4
@@ -70,8 +71,7 @@ def redeliver(
         DeclarationError: a value is out of its range.
     """
     call = f"redeliver(delay={delay!r}, limit={limit!r})"
-    number = isinstance(delay, int | float) and not isinstance(delay, bool)
-    if not number or not 0.001 <= delay <= 86_400:
+    if not is_seconds(delay, 86_400) or delay < 0.001:
         raise DeclarationError(
             f"{call}: delay must be a number of seconds, 0.001 at least and 86400 at most"
         )

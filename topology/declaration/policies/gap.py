@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from topology.declaration.policies.gap_time import GapTime, check_bounds, seconds
+from topology.declaration.policies.gap_time import GapTime, check_bounds
+from topology.declaration.seconds import is_seconds
 from topology.declaration.sequences import Contiguous, Sequence
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
@@ -72,7 +73,7 @@ def skip(after: float | GapTime) -> Skip:
     if isinstance(after, GapTime):
         check_bounds(f"skip(after={printable(repr(after))})", after)
         return Skip(after)
-    if not seconds(after):
+    if not is_seconds(after):
         raise DeclarationError(
             f"skip(after={after!r}): after must be a number of seconds above 0, or adaptive(…); "
             "to wait for ever, use wait()"
@@ -81,17 +82,23 @@ def skip(after: float | GapTime) -> Skip:
 
 
 def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
-    """Ask where missing events come from, and skip only what is known never to come.
+    """Ask the source of a gap to send again, and skip only what it declares void.
 
-    source: the topic that a relay fills from its message log. It sends again what it still has; a
-    number that is declared void in the log it skips by a command, which the audit topic has.
-    after: seconds from when the first event behind the gap arrived. every: seconds until it is
-    asked again.
+    The relay of the topic sends what its message log still has. A number that the log has as void
+    is skipped by a command, which the audit topic records.
+
+    Args:
+        source: the topic that a relay fills from its message log.
+        after: seconds from when the first event behind the gap arrived until the relay is asked.
+        every: seconds until the relay is asked again.
+
+    Raises:
+        DeclarationError: a value is wrong.
     """
     call = f"ask({source!r}, after={after!r}, every={every!r})"
     if not isinstance(source, str) or not source:
         raise DeclarationError(f"{call}: name the topic that is filled by a relay")
-    if not seconds(after) or not seconds(every):
+    if not is_seconds(after) or not is_seconds(every):
         raise DeclarationError(f"{call}: after and every must be numbers of seconds above 0")
     return Ask(source, float(after), float(every))
 

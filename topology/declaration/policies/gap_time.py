@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
 
 _DOUBT = 1.65
@@ -17,7 +18,11 @@ class Latenesses(Protocol):
     """How many late events were seen."""
 
     def all_but(self, count: float) -> float:
-        """The seconds within which all of them came but `count`."""
+        """Return the seconds within which all late events came, except some.
+
+        Args:
+            count: how many may have been later.
+        """
 
 
 @runtime_checkable
@@ -99,18 +104,13 @@ def check_bounds(call: str, policy: GapTime) -> None:
     """Whether a policy's bounds are seconds, and in order. Raises DeclarationError."""
     start, at_least, at_most = policy.start, policy.at_least, policy.at_most
     for name, value in (("start", start), ("at_least", at_least), ("at_most", at_most)):
-        if not seconds(value):
+        if not is_seconds(value):
             raise DeclarationError(f"{call}: {name}={value!r} must be a number of seconds above 0")
     if not at_least <= start <= at_most:
         raise DeclarationError(
             f"{call}: start={start:g} must lie between at_least={at_least:g} and "
             f"at_most={at_most:g}"
         )
-
-
-def seconds(value: object) -> bool:
-    """Whether a value is a number of seconds above 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e10
 
 
 def _allowed(expected: float) -> float | None:

@@ -14,9 +14,9 @@ from topology.diagnostics.audit.finding import UNREADABLE, Findings
 from topology.diagnostics.audit.received import Received
 from topology.diagnostics.audit.repartition_check import RepartitionCheck
 from topology.diagnostics.audit.report import AuditReport
-from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
 from topology.diagnostics.audit.side_topics import SideTopics, header
 from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
+from topology.diagnostics.audit.sums import source_report, view_report
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.model.errors import Malformed
 from topology.model.event import Message
@@ -163,8 +163,13 @@ class Audit:
         findings = self.findings
         return AuditReport(
             self.topology.name,
-            [self._source_report(source) for source in self.sources],
-            [self._view_report(view) for view in self.views],
+            [source_report(source, self.snapshot, self._partitions) for source in self.sources],
+            [
+                view_report(
+                    view.name, [part for _, part in self.partitions_of(view)], self.snapshot
+                )
+                for view in self.views
+            ],
             findings.violations,
             findings.number,
             findings.remarks,
@@ -225,42 +230,6 @@ class Audit:
                 )
 
         return feed
-
-    # -- reports
-
-    def _source_report(self, source: Source) -> SourceReport:
-        report = SourceReport(source.name)
-        for topic in source.topics:
-            for number in range(self._partitions.get(topic, 0)):
-                place = topic, number
-                taken, position = self.snapshot.taken(place), self.snapshot.position(place)
-                report.read += taken.read
-                report.malformed += taken.malformed
-                report.unknown += taken.unknown
-                report.behind += max(0, self.snapshot.ends.get(place, position) - position)
-        if not source.keyed:
-            for number in range(self._partitions.get(source.by_stream, 0)):
-                taken = self.snapshot.taken((source.by_stream, number))
-                report.malformed += taken.malformed
-                report.unknown += taken.unknown
-        report.events = report.read - report.malformed - report.unknown
-        return report
-
-    def _view_report(self, view: View) -> ViewReport:
-        report = ViewReport(view.name)
-        for number in range(self._partitions.get(view.of.by_stream, 0)):
-            part = self._views[view.name, number]
-            tally, end = part.tally, self.snapshot.ends.get(part.place, part.end)
-            report.counted += tally.counted
-            report.found += tally.found
-            report.streams += len(part.rows.streams)
-            report.behind += max(0, end - part.end)
-            report.halted = report.halted or part.rows.positions.halted
-            report.silent += tally.silent
-            report.repeats += part.outputs.repeats
-            report.unsure |= tally.unsure
-            report.hashes.update(part.outputs.chains)
-        return report
 
 
 def _origin(record: Message) -> tuple[Partition, int] | None:

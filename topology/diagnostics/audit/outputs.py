@@ -11,7 +11,7 @@ from topology.declaration.policies import Skip
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Place, Violation
 from topology.diagnostics.audit.side_topics import header
-from topology.engine.output_chain import START, Chain, chained
+from topology.engine.output_chain import START, OutputChain, chained
 from topology.model.event import Message
 from topology.view_rebuild.stream_rebuild import CLEARED
 
@@ -28,7 +28,7 @@ class Outputs:
     def __init__(self, view: View, findings: Findings) -> None:
         self.view = view
         self.findings = findings
-        self.chains: dict[str, Chain] = {}
+        self.chains: dict[str, OutputChain] = {}
         self.backward: dict[str, list[Violation]] = {}
         self.repeats = 0
         self._recent: OrderedDict[tuple[str, tuple[int, int]], bytes] = OrderedDict()
@@ -65,10 +65,10 @@ class Outputs:
             )
             self.backward.setdefault(stream, []).append(wrong)
         if epoch > chain.epoch:
-            chain = Chain(0, START.last, START.hash, epoch)
+            chain = OutputChain(0, START.last, START.hash, epoch)
         said_alone = alone(body, record) if epoch else value
         if said_alone is None:
-            self.chains[stream] = Chain(chain.records, sequence, chain.hash, epoch)
+            self.chains[stream] = OutputChain(chain.records, sequence, chain.hash, epoch)
             return True
         self.chains[stream] = chained(chain, sequence, said_alone)._replace(epoch=epoch)
         return True

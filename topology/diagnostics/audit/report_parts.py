@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from topology.engine.output_chain import Chain
+from topology.engine.output_chain import OutputChain
 from topology.model.counts import Counts
 
 PLACES = {
@@ -58,7 +58,7 @@ class ViewReport:
     silent: int = 0
     repeats: int = 0
     unsure: bool = False
-    hashes: dict[str, Chain] = field(default_factory=dict)
+    hashes: dict[str, OutputChain] = field(default_factory=dict)
 
     def __str__(self) -> str:
         state = f"halted: {self.halted}" if self.halted else "at the end of its input"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 
 Partition = tuple[str, int]
 """(topic, number)."""
@@ -18,7 +18,7 @@ class AuditSnapshot:
     nothing moved while all of this was noted.
     """
 
-    committed: Mapping[Partition, tuple[int, Taken]]
+    committed: Mapping[Partition, tuple[int, IntakeCounts]]
     firsts: Mapping[Partition, int] = field(default_factory=dict)
     ends: Mapping[Partition, int] = field(default_factory=dict)
     once: bool = True
@@ -29,10 +29,10 @@ class AuditSnapshot:
         found = self.committed.get(partition)
         return self.first(partition) if found is None else found[0]
 
-    def taken(self, partition: Partition) -> Taken:
+    def taken(self, partition: Partition) -> IntakeCounts:
         """What became of the messages before the group's offset."""
         found = self.committed.get(partition)
-        return Taken() if found is None else found[1]
+        return IntakeCounts() if found is None else found[1]
 
     def first(self, partition: Partition) -> int:
         return self.firsts.get(partition, 0)

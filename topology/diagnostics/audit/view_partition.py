@@ -28,6 +28,7 @@ _PROOFS: dict[str, Proof] = {
     "contiguous": "counted",
     "linked": "linked",
     "monotonic": "settled",
+    "followed": "followed",
 }
 
 

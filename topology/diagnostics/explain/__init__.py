@@ -3,7 +3,7 @@
 Pure: `topology/faust/inspection` reads the changelogs, offsets and topics.
 """
 
-from topology.diagnostics.explain.account import Account, StreamPlace, account
+from topology.diagnostics.explain.account import Account, account
 from topology.diagnostics.explain.account_text import account_text
 from topology.diagnostics.explain.fold import (
     Fold,
@@ -18,19 +18,19 @@ from topology.diagnostics.explain.gaps import Ledger, OpenGap, open_gaps
 from topology.diagnostics.explain.ledger_text import ledger_text, tally_text
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.remedies import Remedy
+from topology.diagnostics.explain.source_totals import SourceTotals, source_totals
 from topology.diagnostics.explain.stream_context import (
     Arrival,
     PendingRedelivery,
     SetAside,
     StreamContext,
 )
+from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.tally import (
     PartitionTally,
-    SourceTotals,
     ViewTally,
     came_apart,
     came_since,
-    source_totals,
     tally,
 )
 

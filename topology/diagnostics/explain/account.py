@@ -1,6 +1,5 @@
 """The causal account of one stream in one view, from what is durable."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -8,50 +7,21 @@ from topology.declaration.lanes import split_lane
 from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
 from topology.diagnostics.explain.forecast import NextAction, forecast
-from topology.diagnostics.explain.missing import Missing, missing
+from topology.diagnostics.explain.missing import missing
 from topology.diagnostics.explain.passed import Passed, passed
 from topology.diagnostics.explain.remedies import Remedy, remedies
 from topology.diagnostics.explain.stream_context import (
     Arrival,
     StreamContext,
 )
+from topology.diagnostics.explain.stream_place import StreamPlace, waits_of
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
 from topology.engine.view_task import ViewTask
-from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import can_go_on
 
 SHOWN, LATE = 20, 5
 """Sequences, and late events, which are told one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlace:
-    """How far the view is in a stream, as its rows say.
-
-    Attributes:
-        last: the last processed sequence, None if the view has seen nothing of the stream.
-        waits: the first sequences that wait, of `ring` in the ring of `slots` slots and `spilled`
-            on disk beyond it; `parked` of them are set aside.
-        missing: the first ranges of `ranges`, noticed at `since` (ms; None if nothing waits).
-        attempts: of the retry that the stream is held for, the next one at `due` (ms).
-        epoch: how often the stream was rebuilt.
-        rebuilt_with: the first late events that the stream is to be rebuilt with.
-    """
-
-    last: int | None
-    ring: int
-    slots: int
-    spilled: int
-    parked: int
-    waits: tuple[int, ...]
-    missing: tuple[Missing, ...]
-    ranges: int
-    since: int | None
-    attempts: int | None
-    due: int | None
-    epoch: int
-    rebuilt_with: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +84,23 @@ def fields_of(part: Any) -> dict[str, Any]:
 
 def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     """Explain a stream of a view. task: made of the view's rows, as they are durable."""
-    known = task.known(stream)
-    progress = task.progress(stream)
+    known = task.state.known(stream)
+    progress = task.state.progress(stream)
     last, waiting = last_of(progress), 0
     some: list[int] = []
     newest: Arrival | None = None
     if isinstance(progress, Progress):
         waiting = progress.waiting
-        some, newest = _waits(task.waits(stream))
+        some, newest = waits_of(task.state.waits(stream))
     goes_on = (
-        isinstance(progress, Progress) and bool(waiting) and can_go_on(task.ordering, progress)
+        isinstance(progress, Progress)
+        and bool(waiting)
+        and can_go_on(task.state.ordering, progress)
     )
     here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
-    apart = passed(progress, last, here, context, task.ordering)
+    apart = passed(progress, last, here, context, task.state.ordering)
     there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
-    gaps, ranges = missing(task.ordering, last, there, can_go_on=goes_on)
+    gaps, ranges = missing(task.state.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))
     status = StreamStatus(
         task, stream, "unknown", progress, last, here[0] if here else None, waiting,
@@ -186,7 +158,7 @@ def _situation(
             return "released"
         if status.dead_first:
             return "dead"
-        return "settling" if task.ordering.kind == "monotonic" else "waiting"
+        return "settling" if task.state.ordering.kind == "monotonic" else "waiting"
     if apart.ahead:
         return "dead"
     if context.redelivering:
@@ -206,19 +178,3 @@ def _well(situation: Situation, apart: Passed, context: StreamContext, halted: s
     fine = situation in ("in order", "settling", "released", "unread")
     whole = not (apart or apart.ahead or context.malformed or context.blocked)
     return fine and whole and not halted and context.owner is not None
-
-
-def _waits(events: Iterable[Event]) -> tuple[list[int], Arrival | None]:
-    """(the sequences that wait, the one of them that arrived last)."""
-    sequences: list[int] = []
-    newest: Event | None = None
-    for event in events:
-        sequences.append(event.sequence)
-        if newest is None or event.arrived >= newest.arrived:
-            newest = event
-    if newest is None:
-        return sequences, None
-    message = newest.message
-    return sequences, Arrival(
-        newest.sequence, message.topic, message.partition, message.offset, newest.arrived
-    )

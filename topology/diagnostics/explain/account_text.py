@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from topology.declaration.lanes import split_lane
-from topology.diagnostics.explain.account import LATE, Account, StreamPlace
+from topology.diagnostics.explain.account import LATE, Account
 from topology.diagnostics.explain.command_log import pending_text
 from topology.diagnostics.explain.formatting import numbered, pair, ranges
 from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Arrival, SetAside
+from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.times import since
 from topology.model.printable import printable
 
@@ -15,10 +16,17 @@ _WIDTH = 16
 
 
 def account_text(found: Account) -> str:
-    """An account: one line that says it, then what is known, what comes next, what would help."""
+    """Write an account: its cause in a line, then what is known, comes next and would help.
+
+    Args:
+        found: as `explain` gives it.
+    """
     what = found.causes[0] if found.causes else found.situation
     if not found.causes and found.situation == "unknown":
         what = "the view has seen nothing of it"
+        if found.context.similar:
+            names = " or ".join(printable(repr(each)) for each in found.context.similar)
+            what += f" (did you mean {names}?)"
     if found.context.unseen and found.situation in ("in order", "unknown"):
         what += ", as far as was looked"
     whose = f"stream {printable(found.stream)}"

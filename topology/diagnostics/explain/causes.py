@@ -44,7 +44,7 @@ def _blocked(blocked: Blocked, now: int) -> str:
 
 def without(status: StreamStatus) -> list[str]:
     """What the stream went on without, in words."""
-    apart, view, add = status.passed, status.task.view, status.task.ordering.step
+    apart, view, add = status.passed, status.task.view, status.task.state.ordering.step
     found = []
     if apart.lost:
         lost = _which(apart.lost, add)
@@ -63,7 +63,7 @@ def without(status: StreamStatus) -> list[str]:
 
 def _dead(status: StreamStatus) -> str:
     ahead, view = status.passed.ahead, status.task.view
-    which = _which(ahead, status.task.ordering.step)
+    which = _which(ahead, status.task.state.ordering.step)
     return f"{which} of it lie in {view.dead_topic}: {_why(ahead)}"
 
 

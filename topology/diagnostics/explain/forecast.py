@@ -68,8 +68,8 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
     if isinstance(status.progress, Progress) and status.progress.waiting:
         found += _by_timer(status, status.progress, context)
     if not found:
-        expected = f"sequence {status.last + task.ordering.step}"
-        if task.ordering.kind != "contiguous":
+        expected = f"sequence {status.last + task.state.ordering.step}"
+        if task.state.ordering.kind != "contiguous":
             expected = "what follows"
         found.append(NextAction(f"{expected} is handled when it comes"))
     return found
@@ -102,7 +102,7 @@ def _delays(view: View, policy: Redeliver, attempt: int, limit: int) -> int:
 
 
 def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) -> list[NextAction]:
-    due = deadline(status.task.ordering, progress)
+    due = deadline(status.task.state.ordering, progress)
     if status.situation == "retrying":
         return [NextAction(f"sequence {status.head} is tried again", due)]
     if status.situation == "settling":
@@ -110,7 +110,7 @@ def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) 
     if status.situation == "released" or not status.blocked or status.missing is None:
         return []
     comes = f"the stream goes on as soon as sequence {status.missing.first} comes"
-    if status.task.ordering.kind != "contiguous":
+    if status.task.state.ordering.kind != "contiguous":
         comes = "the stream goes on as soon as what is missing comes"
     if due is None and isinstance(gap := status.task.view.gap, Ask):
         asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"

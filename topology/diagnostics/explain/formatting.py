@@ -24,14 +24,17 @@ def numbered(ranges: Sequence[tuple[int, int]], count: int | None = None, shown:
 
 
 def messages(number: int) -> str:
+    """Say how many messages."""
     return f"{number} message" if number == 1 else f"{number} messages"
 
 
 def not_read(number: int) -> str:
+    """Say how many messages of the stream are not read yet."""
     return f"{messages(number)} of the stream {'is' if number == 1 else 'are'} not read yet"
 
 
 def events(number: int) -> str:
+    """Say how many events."""
     return f"{number} event" if number == 1 else f"{number} events"
 
 
@@ -49,4 +52,5 @@ def ranges(missing: Sequence[Missing], number: int, shown: int = 5) -> str:
 
 
 def pair(first: int, last: int) -> str:
+    """Say a range of sequences."""
     return str(first) if first == last else f"{first} to {last}"

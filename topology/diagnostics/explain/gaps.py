@@ -51,23 +51,23 @@ def open_gaps(
     task: made of the rows that `of_waiting` keeps. away, dead: stream → sequences in redelivery,
     and in the dead topic: they are not missing. A stream that waits for a dead one has a gap, too.
     """
-    for stream, progress in task.waiting.items():
+    for stream, progress in task.state.waiting.items():
         last = progress.last
-        here: Iterator[int] = (event.sequence for event in task.waits(stream))
+        here: Iterator[int] = (event.sequence for event in task.state.waits(stream))
         gone = {sequence for sequence in away.get(stream, ()) if sequence > last}
         died = {sequence for sequence in dead.get(stream, ()) if sequence > last} - gone
         if gone or died:
             there = set(here)
             gone, died = gone - there, died - there
             here = iter(sorted(there | gone | died))
-        goes_on = progress.aside or can_go_on(task.ordering, progress)
+        goes_on = progress.suspended or can_go_on(task.state.ordering, progress)
         counted = _Counted(here)
-        found, ranges = missing(task.ordering, last, counted, can_go_on=goes_on)
+        found, ranges = missing(task.state.ordering, last, counted, can_go_on=goes_on)
         if not (found or died):
             continue
         count: int | None = None
-        if task.ordering.kind == "contiguous":
-            count = (counted.highest - last) // task.ordering.step - counted.number
+        if task.state.ordering.kind == "contiguous":
+            count = (counted.highest - last) // task.state.ordering.step - counted.number
         yield OpenGap(
             task.view.name,
             partition,
@@ -79,7 +79,7 @@ def open_gaps(
             progress.since,
             progress.waiting,
             progress.held,
-            None if progress.aside else deadline(task.ordering, progress),
+            None if progress.suspended else deadline(task.state.ordering, progress),
             len(gone),
             len(died),
         )

@@ -6,14 +6,19 @@ from dataclasses import fields
 from topology.diagnostics.explain.columns import columns
 from topology.diagnostics.explain.formatting import ranges
 from topology.diagnostics.explain.gaps import Ledger, OpenGap
-from topology.diagnostics.explain.tally import SHARE, SourceTotals, ViewTally
+from topology.diagnostics.explain.source_totals import SHARE, SourceTotals
+from topology.diagnostics.explain.tally import ViewTally
 from topology.diagnostics.explain.times import lasting
 from topology.model.counts import Counts
 from topology.model.printable import printable
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """A gap per line, the oldest first, how many there are in all, and what else is not well."""
+    """Write a gap per line, the oldest first, and what else is not well.
+
+    Args:
+        ledger: as `gaps` gives it.
+    """
     rest = [*map(str, ledger.troubles), *ledger.unseen]
     if ledger.unread:
         there = ": what is missing may lie there, so give nothing up yet" if ledger.streams else ""

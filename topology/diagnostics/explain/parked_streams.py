@@ -66,10 +66,10 @@ def parked_of(task: ViewTask, partition: int) -> Iterator[ParkedStream]:
     task: made of the rows that `of_waiting` keeps.
     """
     name = task.view.name
-    for stream, waiting in task.parked.items():
-        progress = task.progress(stream)
+    for stream, waiting in task.state.parked.items():
+        progress = task.state.progress(stream)
         assert isinstance(progress, Progress)
-        head = next((event.sequence for event in task.waits(stream)), progress.last)
+        head = next((event.sequence for event in task.state.waits(stream)), progress.last)
         yield ParkedStream(name, partition, stream, progress.since, head, waiting, None)
 
 

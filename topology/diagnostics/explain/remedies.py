@@ -45,14 +45,18 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
                 f"puts {dead} from {view.dead_topic} back in their places",
             )
         )
-    elif status.situation == "waiting" and task.ordering.kind == "contiguous" and status.blocked:
+    elif (
+        status.situation == "waiting"
+        and task.state.ordering.kind == "contiguous"
+        and status.blocked
+    ):
         gap = status.missing
         assert gap is not None
         if context.may_come:
             return [*found, say.command("explain", what=_again(context))]
         force = ("--force",) if gap.count != 1 else ()
         effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
-        if task.counts.dead and any(view.dead_topic in each for each in context.unseen):
+        if task.state.counts.dead and any(view.dead_topic in each for each in context.unseen):
             effect += f". It may lie in {view.dead_topic}: look further first, with --scan"
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
     if status.passed and status.situation != "parked":

@@ -1,13 +1,12 @@
 """What the side topics have of a stream: their records, read for what they say."""
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
-from topology.declaration.lanes import LANE, joined_lane, split_lane
+from topology.declaration.lanes import LANE, split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain.stream_context import Arrival, Blocked, Request, SetAside
 from topology.engine.failure import HEALED
@@ -40,14 +39,14 @@ class SideRecords:
 
         task: of the view; its rows say which dead events were put back. now: ms.
         """
-        mine, rows = _BelongsTo(task.view, stream), task.table
+        mine, rows = _BelongsTo(task.view, stream), task.state.table
         dead = [
             replace(each, again=rows.get(redriven_key(record.offset)) is not None)
             for record in filter(mine, self.dead)
             for each in _dead(record)
         ]
         failed = [each for record in filter(mine, self.errors) for each in _failed(record)]
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         # Another copy of one that no rebuild took in may have led to one since.
         late = [
             each
@@ -79,44 +78,6 @@ class StreamSideRecords:
     failures: dict[int, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
     blocked: Blocked | None = None
-
-
-def wanted(stream: str) -> dict[str, Callable[[Message], bool]]:
-    """Side topic → whether a record of it may be of the stream. `Sides` has them by field."""
-    keys = stream.encode(), joined_lane(stream, "").encode(), split_lane(stream)[0].encode()
-
-    def keyed(record: Message) -> bool:
-        key = record.key
-        return key is not None and (key in keys or key.startswith(keys[1]))
-
-    return {
-        "dead": keyed,
-        "errors": keyed,
-        "late": keyed,
-        "audit": keyed,
-        "malformed": mentions(stream),
-    }
-
-
-def mentions(stream: str) -> Callable[[Message], bool]:
-    """Whether a message has the stream's id in it, as a word of its own."""
-    ids = {stream, split_lane(stream)[0]} if "|" in stream else {stream}
-    bare = {each.replace("-", "") for each in ids if re.fullmatch("[0-9a-f-]{36}", each)}
-    text = b"|".join(re.escape(each.encode()) for each in sorted({*ids, *bare}, key=len)[::-1])
-    word = re.compile(b"(?<![0-9A-Za-z])(?:" + text + b")(?![0-9A-Za-z])", re.IGNORECASE)
-
-    def found(record: Message) -> bool:
-        return bool(
-            (record.value and word.search(record.value))
-            or (record.key and word.search(record.key))
-            or any(
-                value and word.search(value)
-                for name, value in record.headers
-                if not name.startswith("sequitur-")
-            )
-        )
-
-    return found
 
 
 class _BelongsTo:

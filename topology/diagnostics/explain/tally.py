@@ -3,13 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.trouble import MALFORMED, PLACES, Trouble, troubles
-from topology.engine.intake import Taken
+from topology.diagnostics.explain.trouble import PLACES, Trouble, troubles
 from topology.model.counts import Counts
-from topology.model.printable import printable
-
-SHARE = 0.01
-"""The share of malformed messages from which on a source is not well, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,43 +28,6 @@ class PartitionTally:
     high: int | None
     owner: str | None
     still: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SourceTotals:
-    """What a source brought.
-
-    taken: of the source's topics, None where they are the views' input themselves. read: of the
-    views' input, by the views that read together. unkeyed, unread: offsets that are left in the
-    one and the other. wrong: what does not add up, None if all does. sample: why a message of it
-    was malformed lately, None where that is not known.
-    """
-
-    source: str
-    taken: Taken | None
-    read: Taken
-    unkeyed: int
-    unread: int
-    wrong: str | None
-    sample: str | None = None
-
-    @property
-    def malformed(self) -> int:
-        """Messages that no event could be made of."""
-        return self.read.malformed + (self.taken.malformed if self.taken else 0)
-
-    @property
-    def share(self) -> float:
-        """The malformed ones' share of the messages, 0 to 1."""
-        return self.malformed / max(1, (self.taken or self.read).read)
-
-    def trouble(self, share: float = SHARE) -> Trouble | None:
-        """What is said of malformed messages, if their share is as large as this one."""
-        if not self.malformed or self.share < share:
-            return None
-        sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""
-        what = f"{self.share:.2%} of the messages ({self.malformed}) are malformed{sample}"
-        return Trouble(f"source {self.source}", MALFORMED, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +72,6 @@ class ViewTally:
         bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
         named = f"; but {', '.join(bad)}" if bad else ""
         return f"view {self.view} adds up: {places}{named}"
-
-
-def source_totals(
-    source: str,
-    taken: Taken | None,
-    read: Taken,
-    unkeyed: int,
-    unread: int,
-    *,
-    exactly_once: bool = True,
-) -> SourceTotals:
-    """Compare what was re-keyed with what was read of it."""
-    wrong = None
-    if taken is not None and exactly_once and not 0 <= taken.events - read.read <= unread:
-        wrong = (
-            f"source {source}: {taken.events} events were re-keyed, {read.read} of them are read "
-            f"and {unread} at most are unread"
-        )
-    return SourceTotals(source, taken, read, unkeyed, unread, wrong)
 
 
 def tally(

@@ -95,7 +95,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CommandResult:
     """done: whether it was done. message: for who gave the command. facts: the same, as JSON.
 
     outcome: "carried out", "refused", "expired" or "cancelled".
@@ -111,5 +111,13 @@ class Result:
             object.__setattr__(self, "outcome", "carried out" if self.done else "refused")
 
 
-class Refused(Exception):
-    """Why a command is not done, and what to do instead."""
+UNKNOWN_STREAM = "unknown_stream"
+"""The fact of a result that the partition does not have the command's stream."""
+
+
+class CommandRefused(Exception):
+    """Why a command is not done, and what to do instead; facts: what of it programs look at."""
+
+    def __init__(self, message: str, **facts: bool) -> None:
+        super().__init__(message)
+        self.facts = facts

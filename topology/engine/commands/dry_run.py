@@ -14,7 +14,7 @@ from topology.sequencer.timers import Timers
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class DryRun:
     """released: events that would be handled. fails: the sequence that fails next, None if none
     does. error: how. waits: events that would wait behind another gap, or that were not tried.
     """
@@ -25,52 +25,52 @@ class Rehearsal:
     waits: int
 
 
-def rehearse(task: ViewState, stream: str) -> Rehearsal:
+def dry_run(state: ViewState, stream: str) -> DryRun:
     """Run the handler over copies of what would be released; nothing of it takes effect.
 
     Only what the handler itself does elsewhere is done.
     """
-    ready, handling = _prepared(task, stream)
+    ready, handling = _prepared(state, stream)
     handling.run(ready)
-    return _found(task, stream, handling)
+    return _found(state, stream, handling)
 
 
-async def arehearse(task: ViewState, stream: str) -> Rehearsal:
+async def adry_run(state: ViewState, stream: str) -> DryRun:
     """The same with a handler that has to be awaited."""
-    ready, handling = _prepared(task, stream)
+    ready, handling = _prepared(state, stream)
     await handling.arun(ready)
-    return _found(task, stream, handling)
+    return _found(state, stream, handling)
 
 
 class _Released:
     """The sequencer's State of one stream, as if it were held no longer."""
 
-    def __init__(self, task: ViewState, progress: Progress) -> None:
-        self._task = task
+    def __init__(self, state: ViewState, progress: Progress) -> None:
+        self._state = state
         self._progress = progress
 
     def progress(self, stream: str) -> int | Progress:
         return self._progress
 
     def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
-        return self._task.spilled(stream, first, last)
+        return self._state.spilled(stream, first, last)
 
 
-def _prepared(task: ViewState, stream: str) -> tuple[list[Event], Handling]:
-    found = task.progress(stream)
+def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling]:
+    found = state.progress(stream)
     progress = Progress(found) if isinstance(found, int) else found.copy()
     progress.held, progress.retry = False, None
-    result = step(task.ordering, _Released(task, progress), Timers(), (), resume=[stream])
+    result = step(state.ordering, _Released(state, progress), Timers(), (), resume=[stream])
     # Whatever the view does about a failure, here the first one is where it ends.
-    view = replace(task.view, error=Park())
-    return result.ready, Handling(view, CommitUnit("", 0), task.state)
+    view = replace(state.view, error=Park())
+    return result.ready, Handling(view, CommitUnit("", 0), state.stream_state)
 
 
-def _found(task: ViewState, stream: str, handling: Handling) -> Rehearsal:
-    progress = task.progress(stream)
+def _found(state: ViewState, stream: str, handling: Handling) -> DryRun:
+    progress = state.progress(stream)
     waiting = progress.waiting if isinstance(progress, Progress) else 0
     released = handling.processed + handling.passed
     failure = handling.held.get(stream)
     if failure is None:
-        return Rehearsal(released, None, None, waiting - released)
-    return Rehearsal(released, failure.event.sequence, failure.error, waiting - released - 1)
+        return DryRun(released, None, None, waiting - released)
+    return DryRun(released, failure.event.sequence, failure.error, waiting - released - 1)

@@ -14,17 +14,17 @@ import orjson
 from topology.declaration.policies.error import Halt
 from topology.engine.commands.command import (
     Command,
-    Refused,
-    Result,
+    CommandRefused,
+    CommandResult,
     decode_command,
     encode_command,
 )
-from topology.engine.commands.dry_run import Rehearsal, arehearse
+from topology.engine.commands.dry_run import DryRun, adry_run
 from topology.engine.commands.stream_commands import (
     drop,
     moved,
     redrive,
-    rehearsed,
+    redrive_dry_run,
     released,
     skip,
     unpark,
@@ -37,8 +37,8 @@ from topology.model.printable import printable
 
 __all__ = [
     "Command",
-    "Refused",
-    "Result",
+    "CommandRefused",
+    "CommandResult",
     "aexecute",
     "decode_command",
     "drop",
@@ -52,57 +52,57 @@ __all__ = [
     "unpark",
 ]
 
-Do = Callable[[ViewTask, Command, CommitUnit], Result]
+Do = Callable[[ViewTask, Command, CommitUnit], CommandResult]
 
 
 def execute(
-    task: ViewTask, command: Command, unit: CommitUnit, rehearsal: Rehearsal | None = None
-) -> Result:
+    task: ViewTask, command: Command, unit: CommitUnit, tried: DryRun | None = None
+) -> CommandResult:
     """Carry a command out, and audit it; `unit.now` is when.
 
-    rehearsal: for a dry run, of a view whose handler has to be awaited; see `aexecute`.
+    tried: for a dry run, of a view whose handler has to be awaited; see `aexecute`.
     """
     command = _to_stream(task, command)
     try:
-        result = _done(task, command, unit, rehearsal)
-    except Refused as reason:
-        result = Result(False, str(reason), {})
+        result = _done(task, command, unit, tried)
+    except CommandRefused as reason:
+        result = CommandResult(False, str(reason), reason.facts)
     _note(task, command, result, unit)
     return result
 
 
 def _done(
-    task: ViewTask, command: Command, unit: CommitUnit, rehearsal: Rehearsal | None
-) -> Result:
-    """What comes of a command. Raises Refused."""
+    task: ViewTask, command: Command, unit: CommitUnit, tried: DryRun | None
+) -> CommandResult:
+    """What comes of a command. Raises CommandRefused."""
     name = command.name
     if command.expires and unit.now > command.expires:
         age = (unit.now - command.given) // 1000 if command.given else 0
         told = f"{name} was given {age} s ago, and is too old; give it again if it is still meant"
-        return Result(False, told, {}, "expired")
+        return CommandResult(False, told, {}, "expired")
     if name == "cancel":
-        raise Refused(
+        raise CommandRefused(
             f"command {printable(command.cancels)} does not wait any more: it was carried out, or "
             "another one cancelled it; list the commands to see"
         )
     if command.view != task.view.name:
-        raise Refused(f"it is for view {printable(command.view)}, not for {task.view.name}")
+        raise CommandRefused(f"it is for view {printable(command.view)}, not for {task.view.name}")
     do = _COMMANDS.get(name)
     if do is None:
         known = ", ".join(_COMMANDS)
-        raise Refused(f"there is no command {printable(repr(name))}; there are {known}")
+        raise CommandRefused(f"there is no command {printable(repr(name))}; there are {known}")
     if not command.stream and do not in (halt, resume):
-        raise Refused(f"{name} needs a stream")
+        raise CommandRefused(f"{name} needs a stream")
     if not command.dry_run:
         return do(task, command, unit)
     if do is redrive:
-        return rehearsed(task, command, rehearsal)
+        return redrive_dry_run(task, command, tried)
     if do in (skip, unpark, drop):
         return do(task, command, unit)
-    raise Refused(f"{name} has no dry run; skip, redrive, unpark and drop have")
+    raise CommandRefused(f"{name} has no dry run; skip, redrive, unpark and drop have")
 
 
-def _note(task: ViewTask, command: Command, result: Result, unit: CommitUnit) -> None:
+def _note(task: ViewTask, command: Command, result: CommandResult, unit: CommitUnit) -> None:
     """Audit what came of a command."""
     record = {"when": unit.now, **asdict(command), **asdict(result)}
     headers = [("view", command.view.encode())]
@@ -111,13 +111,13 @@ def _note(task: ViewTask, command: Command, result: Result, unit: CommitUnit) ->
     unit.reports.append(printable(f"{command.name} by {command.who}: {result.message}", 1000))
 
 
-async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+async def aexecute(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """The same for any view: the handler is awaited where it has to be."""
     command = _to_stream(task, command)
-    rehearsal, stream = None, command.stream
+    tried, stream = None, command.stream
     if task.view.is_async and command.name == "redrive" and command.dry_run and stream:
-        rehearsal = await arehearse(task, stream)
-    return execute(task, command, unit, rehearsal)
+        tried = await adry_run(task.state, stream)
+    return execute(task, command, unit, tried)
 
 
 async def obey(task: ViewTask, records: Iterable[Message], unit: CommitUnit) -> None:
@@ -132,19 +132,19 @@ async def obey(task: ViewTask, records: Iterable[Message], unit: CommitUnit) -> 
             found.append((decode_command(record.value), ""))
         except ValueError as error:
             found.append((None, f"{record.topic} at {record.offset}: {error}"))
-        task.positions.commands = record.offset + 1
+        task.state.positions.commands = record.offset + 1
     cancels = {c.cancels: c for c, _ in found if c is not None and c.name == "cancel"}
     waited = {c.id for c, _ in found if c is not None and c.name != "cancel"}
     for command, wrong in found:
         if command is None:
             unread = Command("unreadable", task.view.name)
-            _note(task, unread, Result(False, wrong, {}), unit)
+            _note(task, unread, CommandResult(False, wrong, {}), unit)
         elif command.name == "cancel" and command.cancels in waited:
             told = f"command {printable(command.cancels)} is cancelled"
-            _note(task, command, Result(True, told, {}), unit)
+            _note(task, command, CommandResult(True, told, {}), unit)
         elif command.id and command.name != "cancel" and command.id in cancels:
             told = f"{cancels[command.id].who} cancelled it before it was carried out"
-            _note(task, command, Result(False, told, {}, "cancelled"), unit)
+            _note(task, command, CommandResult(False, told, {}, "cancelled"), unit)
         else:
             await aexecute(task, command, unit)
 
@@ -157,34 +157,36 @@ def _to_stream(task: ViewTask, command: Command) -> Command:
     stream = command.stream
     if not stream:
         return command
-    known = ids_of(task, stream)
+    known = ids_of(task.state, stream)
     if len(known) > 1:
         return command
     return replace(command, stream=known[0] if known else task.view.stream_id(stream))
 
 
-def halt(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+def halt(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Take no more steps with the view until it is resumed."""
     if task.halted:
         told = f"view {task.view.name} is halted already: {task.halted}"
-        return Result(True, told, {"already": True})
+        return CommandResult(True, told, {"already": True})
     task.halt(f"by {command.who}", unit)
-    task.note(unit, [])
-    return Result(True, f"view {task.view.name} is halted", {})
+    task.state.note(unit, [])
+    return CommandResult(True, f"view {task.view.name} is halted", {})
 
 
-def resume(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+def resume(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Go on with a halted view; streams that its error policy halted it for are tried again."""
     reason = task.halted
     if not reason:
-        return Result(True, f"view {task.view.name} is not halted: it goes on", {"already": True})
-    task.positions.halted = None
-    streams = list(task.parked) if isinstance(task.view.error, Halt) else []
+        return CommandResult(
+            True, f"view {task.view.name} is not halted: it goes on", {"already": True}
+        )
+    task.state.positions.halted = None
+    streams = list(task.state.parked) if isinstance(task.view.error, Halt) else []
     for stream in streams:
         released(task, stream)
-        moved(task, stream, task.waiting[stream], [], unit)
-    task.note(unit, [])
-    return Result(
+        moved(task, stream, task.state.waiting[stream], [], unit)
+    task.state.note(unit, [])
+    return CommandResult(
         True,
         f"view {task.view.name} goes on; it was halted: {reason}",
         {"released": len(streams)},

@@ -3,13 +3,13 @@
 from dataclasses import asdict
 
 from topology.declaration.policies.late import RebuildStream
-from topology.engine.commands.command import Command, Refused, Result
-from topology.engine.commands.dry_run import Rehearsal, rehearse
+from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
+from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.lane_names import ids_of
 from topology.engine.redelivery import bury
 from topology.engine.rows import progress_key
-from topology.engine.view_state import gone
+from topology.engine.view_state import delete_rows
 from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
 from topology.model.event import Event
@@ -21,50 +21,56 @@ NAMED = 10
 """Streams that are named where a command may mean any of them."""
 
 
-def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+def skip(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Give up the sequence that a stream waits for. What comes of it later is late.
 
     Forced, everything up to the sequence is given up; events of it that wait go to the dead topic.
     """
     stream, progress = _stream(task, command)
-    sequence, view, ordering = command.sequence, task.view, task.ordering
-    last, add = last_of(progress), task.ordering.step
+    sequence, view, ordering = command.sequence, task.view, task.state.ordering
+    last, add = last_of(progress), task.state.ordering.step
     where = _of(task, stream)
     if ordering.kind != "contiguous":
-        raise Refused(f"{where} is not ordered by counting numbers: none of them can be missing")
+        raise CommandRefused(
+            f"{where} is not ordered by counting numbers: none of them can be missing"
+        )
     if sequence is None:
-        raise Refused(f"{where}: skip needs the sequence; the next one is {last + add}")
+        raise CommandRefused(f"{where}: skip needs the sequence; the next one is {last + add}")
     _not_rebuilding(task, stream)
     if isinstance(progress, Progress) and progress.held:
-        raise Refused(f"{where} is parked at {last + add}; use unpark to pass it, or redrive")
+        raise CommandRefused(
+            f"{where} is parked at {last + add}; use unpark to pass it, or redrive"
+        )
     if sequence <= last:
-        raise Refused(f"{where} is at {last}: {sequence} is passed already, nothing waits for it")
+        raise CommandRefused(
+            f"{where} is at {last}: {sequence} is passed already, nothing waits for it"
+        )
     if (sequence - last) % add:
-        raise Refused(
+        raise CommandRefused(
             f"{where} counts {last + add}, {last + 2 * add}, …: {sequence} is none of them"
         )
     if sequence - last > ordering.jump:
-        raise Refused(
+        raise CommandRefused(
             f"{where} is at {last}: {sequence} is {(sequence - last) // add} sequences ahead; "
             f"contiguous(…, jump={ordering.jump // add}) lets a stream be so many ahead at most"
         )
-    lost = [event for event in task.waits(stream) if event.sequence <= sequence]
+    lost = [event for event in task.state.waits(stream) if event.sequence <= sequence]
     missing = (sequence - last) // add - len(lost)
     if not command.force:
         if lost:
-            raise Refused(
+            raise CommandRefused(
                 f"{where} has {len(lost)} events up to {sequence} that wait, and would lose them "
                 f"to {view.dead_topic}; the missing one is {last + add}; force it if that is meant"
             )
         if missing > 1:
-            raise Refused(
+            raise CommandRefused(
                 f"{where} waits for {last + add}; to skip {sequence} gives {missing} sequences up; "
                 "skip them one by one, or force it"
             )
     facts = {"last": sequence, "skipped": missing, "dead": len(lost)}
     if command.dry_run:
         told = f"{where} would go on behind {sequence}; {missing} skipped, {len(lost)} lost"
-        return Result(True, told, facts)
+        return CommandResult(True, told, facts)
     progress = Progress(last) if isinstance(progress, int) else progress.copy()
     for event in lost:
         bury(view, event, f"{command.who} skipped up to {sequence}", unit)
@@ -72,52 +78,52 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     progress.add_skipped(last + add, sequence)
     progress.last = sequence
     _take_out(progress, lost)
-    task.counts.skipped = saturated(task.counts.skipped + missing + len(lost))
-    task.counts.dead += len(lost)
-    task.counts.waiting -= len(lost)
+    task.state.counts.skipped = saturated(task.state.counts.skipped + missing + len(lost))
+    task.state.counts.dead += len(lost)
+    task.state.counts.waiting -= len(lost)
     moved(task, stream, progress, lost, unit)
-    return Result(
+    return CommandResult(
         True,
         f"{where} goes on behind {sequence}; {missing} skipped, {len(lost)} lost",
         facts,
     )
 
 
-def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Handle a parked stream's events again, from the failed one on."""
     stream, progress = _held(task, command)
     number = progress.waiting
     released(task, stream)
-    moved(task, stream, task.waiting[stream], [], unit)
-    return Result(
+    moved(task, stream, task.state.waiting[stream], [], unit)
+    return CommandResult(
         True,
         f"{_of(task, stream)} is released, with {number} events that wait" + _but_halted(task),
         {"released": number},
     )
 
 
-def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Release a parked stream without its failed event, which goes to the dead topic."""
     stream, held = _held(task, command)
-    failed = next(task.waits(stream))
+    failed = next(task.state.waits(stream))
     if command.dry_run:
         told = (
             f"{_of(task, stream)} would go on behind "
             f"{failed.sequence}, which would go to {task.view.dead_topic}"
         )
         facts = {"dead": 1, "last": failed.sequence, "released": held.waiting - 1}
-        return Result(True, told, facts)
+        return CommandResult(True, told, facts)
     released(task, stream)
-    progress = task.waiting[stream]
+    progress = task.state.waiting[stream]
     bury(task.view, failed, f"{command.who} unparked its stream without it", unit)
     progress.last, progress.retry = failed.sequence, None
     progress.add_skipped(failed.sequence, failed.sequence)
     _take_out(progress, [failed])
-    task.counts.skipped = saturated(task.counts.skipped + 1)
-    task.counts.waiting -= 1
-    task.counts.dead += 1
+    task.state.counts.skipped = saturated(task.state.counts.skipped + 1)
+    task.state.counts.waiting -= 1
+    task.state.counts.dead += 1
     moved(task, stream, progress, [failed], unit)
-    return Result(
+    return CommandResult(
         True,
         f"{_of(task, stream)} goes on behind {failed.sequence}, which is in "
         f"{task.view.dead_topic}" + _but_halted(task),
@@ -125,52 +131,52 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
     )
 
 
-def drop(task: ViewTask, command: Command, unit: CommitUnit) -> Result:
+def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Forget a stream: its progress, its state, and, forced, the events that wait."""
     stream, progress = _stream(task, command)
     where = _of(task, stream)
-    lost = list(task.waits(stream))
-    late = [task.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
+    lost = list(task.state.waits(stream))
+    late = [task.state.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
     if (lost or late) and not command.force:
-        raise Refused(
+        raise CommandRefused(
             f"{where} has {len(lost) + len(late)} events that wait, and would lose them to "
             f"{task.view.dead_topic}; force it if that is meant"
         )
     if command.dry_run:
         gone_too = len(lost) + len(late)
         told = f"{where} would be forgotten, it is at {last_of(progress)}; {gone_too} events lost"
-        return Result(True, told, {"dead": gone_too, "last": last_of(progress)})
+        return CommandResult(True, told, {"dead": gone_too, "last": last_of(progress)})
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
-    counts, parked = task.counts, task.parked.get(stream, 0)
+    counts, parked = task.state.counts, task.state.parked.get(stream, 0)
     counts.parked -= parked
     counts.waiting -= len(lost) - parked
     counts.late -= len(late)
     counts.dead += len(lost) + len(late)
-    task.forget(stream)
+    task.state.forget(stream)
     rows: list[Row] = [(progress_key(stream), None)]
-    anew = Progress(task.ordering.first)
+    anew = Progress(task.state.ordering.first)
     if isinstance(progress, Progress):
         # A read store would take what comes without it for what it had before.
         anew.epoch = progress.epoch
     if isinstance(task.view.late, RebuildStream):
         # What came before is no history of the stream that begins now.
-        anew.anew = task.position
+        anew.anew = task.state.position
     if anew.epoch or anew.anew:
-        rows = task.keep({stream: anew}, {})
-    task.note(unit, [*rows, *gone(lost), *task.late_events.forget(stream)])
+        rows = task.state.keep({stream: anew}, {})
+    task.state.note(unit, [*rows, *delete_rows(lost), *task.late_events.forget(stream)])
     lost += late
-    return Result(
+    return CommandResult(
         True,
         f"{where} is forgotten, it was at {last_of(progress)}; {len(lost)} events lost",
         {"dead": len(lost), "last": last_of(progress)},
     )
 
 
-def rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) -> Result:
+def redrive_dry_run(task: ViewTask, command: Command, tried: DryRun | None) -> CommandResult:
     """A dry run of `redrive`."""
     stream, _ = _held(task, command)
-    found = rehearsal or rehearse(task, stream)
+    found = tried or dry_run(task.state, stream)
     where = f"{_of(task, stream)}: {found.released} events would be released"
     if found.fails is None:
         told = f"{where}, and {found.waits} would wait"
@@ -179,7 +185,7 @@ def rehearsed(task: ViewTask, command: Command, rehearsal: Rehearsal | None) -> 
             f"{where}; sequence {found.fails} would fail, with {found.waits} behind it: "
             f"{found.error}"
         )
-    return Result(True, told, asdict(found))
+    return CommandResult(True, told, asdict(found))
 
 
 def _of(task: ViewTask, stream: str) -> str:
@@ -189,31 +195,32 @@ def _of(task: ViewTask, stream: str) -> str:
 def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
     stream = command.stream
     assert stream
-    if not task.known(stream) and len(known := ids_of(task, stream)) > 1:
+    if not task.state.known(stream) and len(known := ids_of(task.state, stream)) > 1:
         several = ", ".join(printable(each) for each in known[:NAMED])
-        raise Refused(
+        raise CommandRefused(
             f"view {task.view.name} has {len(known)} streams that {printable(repr(stream))} may "
             f"mean: {several}{', …' if len(known) > NAMED else ''}; name one of them"
         )
-    if not task.known(stream) and (command.everywhere or not command.force):
-        raise Refused(
+    if not task.state.known(stream) and (command.everywhere or not command.force):
+        raise CommandRefused(
             f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "
-            "as the inspector writes it"
+            "as the inspector writes it",
+            **{UNKNOWN_STREAM: True},
         )
-    return stream, task.progress(stream)
+    return stream, task.state.progress(stream)
 
 
 def _held(task: ViewTask, command: Command) -> tuple[str, Progress]:
     stream, progress = _stream(task, command)
     if not isinstance(progress, Progress) or not progress.held:
-        raise Refused(f"{_of(task, stream)} is not parked, it is at {last_of(progress)}")
+        raise CommandRefused(f"{_of(task, stream)} is not parked, it is at {last_of(progress)}")
     _not_rebuilding(task, stream)
     return stream, progress
 
 
 def _not_rebuilding(task: ViewTask, stream: str) -> None:
     if stream in task.late_events.streams:
-        raise Refused(
+        raise CommandRefused(
             f"{_of(task, stream)} is about to be rebuilt, as a late event came; "
             "give the command again when that is done"
         )
@@ -221,25 +228,25 @@ def _not_rebuilding(task: ViewTask, stream: str) -> None:
 
 def released(task: ViewTask, stream: str) -> None:
     """Set a stream aside no longer; its retries count from the start."""
-    task.release(stream, anew=True)
-    task.timers.discard(stream)
-    task.retries.discard(stream)
-    parked = task.parked.pop(stream, 0)
-    task.counts.parked -= parked
-    task.counts.waiting += parked
+    task.state.release(stream, anew=True)
+    task.state.timers.discard(stream)
+    task.state.retries.discard(stream)
+    parked = task.state.parked.pop(stream, 0)
+    task.state.counts.parked -= parked
+    task.state.counts.waiting += parked
 
 
 def moved(
     task: ViewTask, stream: str, progress: Progress, lost: list[Event], unit: CommitUnit
 ) -> None:
     """Take a stream's new progress over; its drain goes on in the next step."""
-    task.note(unit, task.keep({stream: progress.plain()}, {}) + gone(lost))
+    task.state.note(unit, task.state.keep({stream: progress.plain()}, {}) + delete_rows(lost))
     if not progress.waiting:
-        task.timers.discard(stream)
+        task.state.timers.discard(stream)
         return
-    task.watch(stream, progress)
-    if task.can_go_on(stream, progress) and stream not in task.drains:
-        task.drains.append(stream)
+    task.state.watch(stream, progress)
+    if task.state.can_go_on(stream, progress) and stream not in task.state.unfinished_streams:
+        task.state.unfinished_streams.append(stream)
 
 
 def _take_out(progress: Progress, lost: list[Event]) -> None:

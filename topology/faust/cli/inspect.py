@@ -11,7 +11,7 @@ from faust.cli import argument, option
 from topology.diagnostics.explain import account_text, ledger_text, tally_text
 from topology.diagnostics.explain.command_log import commands_text
 from topology.diagnostics.explain.parked_streams import parked_text
-from topology.diagnostics.explain.tally import SHARE
+from topology.diagnostics.explain.source_totals import SHARE
 from topology.diagnostics.explain.times import seconds_of
 from topology.diagnostics.explain.trouble import (
     HALTED,

@@ -9,7 +9,7 @@ from faust.cli import argument, option
 from topology.diagnostics.explain.command_log import WAITS
 from topology.diagnostics.explain.times import seconds_of
 from topology.engine.commands.command import Command
-from topology.engine.dead_events import Choice as DeadChoice
+from topology.engine.dead_events import DeadEventFilter
 from topology.faust.cli.answering import BAD_NEWS, AnsweringCommand
 from topology.faust.cli.options import (
     DRY_RUN,
@@ -144,7 +144,7 @@ def _register_of_streams(app: Any) -> None:
     ) -> None:  # fmt: skip
         """Put events of the dead topic back into their view, in order, each once."""
         until = wall() - round(seconds_of(older_than) * 1000)
-        choice = DeadChoice(stream, reason or None, until)
+        choice = DeadEventFilter(stream, reason or None, until)
         done = await put_back(self.app, view_of(self.app, view), choice, dry_run=dry_run)
         self.answer(str(done), done.as_dict())
 

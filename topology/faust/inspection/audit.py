@@ -1,9 +1,6 @@
 """Audit what is in Kafka: note the ends, read all topics of a topology up to them, and add up."""
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -19,27 +16,19 @@ from topology.diagnostics.audit import (
     Violation,
 )
 from topology.diagnostics.audit.received import event_of
-from topology.faust.inspection.cannot_answer import CannotAnswer
+from topology.faust.inspection.audit_snapshot import CannotAudit, SnapshotTaker
 from topology.faust.inspection.named import named
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import (
     connected_consumer,
-    missing_topics,
     partitions_of,
     read_range,
 )
-from topology.faust.kafka.offsets import Committed, Offsets
 
 PATIENCE = 20.0
 """Seconds to wait for a moment in which nothing is committed; then something may move."""
-PAUSE = 0.25
-"""Seconds between two looks."""
 CHUNK = 10_000
 """Records of a partition that are taken before it is another one's turn."""
-
-
-class CannotAudit(CannotAnswer):
-    """Why there is nothing to audit, or no way to."""
 
 
 async def audit(
@@ -60,7 +49,7 @@ async def audit(
             raise CannotAudit(error.args[0]) from None
     consumer = await connected_consumer(app, max_partition_fetch_bytes=1 << 20)
     try:
-        found = await _Positions.begin(app, consumer)
+        found = await SnapshotTaker.begin(app, consumer)
         snapshot, changelogs = await found.settle(patience)
         made = Audit(engine.topology, snapshot, found.partitions, views)
         ticker = Ticker("audit, states", sum(changelogs.values()))
@@ -88,116 +77,6 @@ async def audit(
         return report
     finally:
         await consumer.stop()
-
-
-class _Positions:
-    """Notes where everything is."""
-
-    def __init__(self, app: Any, consumer: AIOKafkaConsumer) -> None:
-        self._app = app
-        self._consumer = consumer
-        self.partitions: dict[str, int] = {}
-        """Topic → how many partitions it has."""
-
-    @classmethod
-    async def begin(cls, app: Any, consumer: AIOKafkaConsumer) -> "_Positions":
-        look, engine = cls(app, consumer), app.engine
-        topology: Topology = engine.topology
-        changelogs = set(engine.changelogs.values())
-        missing = set(await missing_topics(app, [*_topics(topology), *changelogs]))
-        for source in topology.sources.values():
-            for topic in {*source.topics, source.by_stream} & missing:
-                raise CannotAudit(
-                    f"topic {topic!r} does not exist: no worker of this topology has run here yet"
-                )
-        if changelogs and changelogs <= missing:
-            raise CannotAudit(
-                f"topic {min(changelogs)!r} does not exist: no worker of this topology has run "
-                "here yet"
-            )
-        for topic in (*_topics(topology), *engine.changelogs.values()):
-            if topic not in missing:
-                look.partitions[topic] = len(await partitions_of(consumer, topic))
-        return look
-
-    async def settle(self, patience: float) -> tuple[AuditSnapshot, Mapping[TopicPartition, int]]:
-        """A cut at which the states and the group's offsets belong together, and the changelogs'
-        ends. It is exact if nothing moved at all while it was noted.
-
-        Raises CannotAudit where a partition is never at rest for a moment.
-        """
-        app, consumer, engine = self._app, self._consumer, self._app.engine
-        topology: Topology = engine.topology
-        sources = topology.sources.values()
-        inputs = self._all(t for source in sources for t in {*source.topics, source.by_stream})
-        others = self._all(_topics(topology))
-        # More may arrive: what is not read yet is not audited.
-        still = others - self._all(t for source in sources for t in source.topics)
-        still |= self._all(engine.changelogs.values())
-        offsets, until = Offsets(app, app.conf.id), time.monotonic() + patience
-        committed: dict[TopicPartition, Committed | None] = {}
-        rests: dict[TopicPartition, int] = {}
-        before: _Moment | None = None
-        while True:
-            now = _Moment(await offsets.committed(inputs), await consumer.end_offsets(list(still)))
-            # A partition is at rest if neither its offset nor its views' changelogs have moved.
-            for tp in inputs:
-                changelogs = self._changelogs(tp)
-                if now.same(before, tp, changelogs):
-                    committed[tp] = now.committed.get(tp)
-                    rests.update({each: now.ends[each] for each in changelogs})
-            settled = now == before
-            if settled or (time.monotonic() > until and committed.keys() == inputs):
-                break
-            if time.monotonic() > until + patience:
-                raise CannotAudit(
-                    "some partitions commit all the time, so that no state and offset of them "
-                    "belong together; audit when there is less traffic, or halt the views"
-                )
-            before = now
-            await asyncio.sleep(PAUSE)
-        firsts = await consumer.beginning_offsets(list(others))
-        ends = await consumer.end_offsets(list(others))
-        snapshot = AuditSnapshot(
-            {tp: (at.offset, at.taken) for tp, at in committed.items() if at is not None},
-            {tp: first for tp, first in firsts.items() if first},
-            ends,
-            once=engine.settings.guarantee == "exactly_once",
-            exact=settled and all(ends[tp] == end for tp, end in now.ends.items() if tp in ends),
-        )
-        return snapshot, rests
-
-    def _all(self, topics: Iterable[str]) -> set[TopicPartition]:
-        return {
-            TopicPartition(topic, number)
-            for topic in topics
-            for number in range(self.partitions.get(topic, 0))
-        }
-
-    def _changelogs(self, tp: TopicPartition) -> list[TopicPartition]:
-        engine = self._app.engine
-        return [
-            TopicPartition(engine.changelogs[view.name], tp.partition)
-            for view in engine.topology.views.values()
-            if view.of.by_stream == tp.topic
-            and tp.partition < self.partitions.get(engine.changelogs[view.name], 0)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """The group's offsets and the ends of topics, looked at one after the other."""
-
-    committed: Mapping[TopicPartition, Committed]
-    ends: Mapping[TopicPartition, int]
-
-    def same(
-        self, before: "_Moment | None", tp: TopicPartition, changelogs: Iterable[TopicPartition]
-    ) -> bool:
-        """Whether an input partition and its views' changelogs are as they were."""
-        if before is None or self.committed.get(tp) != before.committed.get(tp):
-            return False
-        return all(self.ends[each] == before.ends[each] for each in changelogs)
 
 
 async def _compare(consumer: AIOKafkaConsumer, made: Audit, snapshot: AuditSnapshot) -> None:
@@ -277,13 +156,3 @@ async def _located(
             if event_of(source, record, view) == (violation.stream, violation.sequence):
                 return violation.at(Place(tp.topic, tp.partition, record.offset))
     return violation
-
-
-def _topics(topology: Topology) -> list[str]:
-    """All topics of a topology but changelogs and commands."""
-    found = {*topology.side_topics}
-    for source in topology.sources.values():
-        found |= {*source.topics, source.by_stream}
-    for view in topology.views.values():
-        found |= {view.output, view.redeliver_topic}
-    return sorted(found)

@@ -32,10 +32,19 @@ class Commands(NamedTuple):
 
 
 async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
-    """The commands that wait, and the last ones that were answered, `limit` in all.
+    """List the commands that wait, and the last ones that were answered.
 
-    view: only this one's. Raises KeyError for a view that is not there, TopicMissing where no
-    worker has run yet.
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: only this one; all unless given.
+        limit: commands at most; those that wait are all there.
+
+    Returns:
+        The commands, the oldest first, and what was not looked at.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     names = {each.name for each in views}
@@ -69,7 +78,7 @@ async def pending(
     if span.end <= span.first:
         return []
     if read is None:
-        read = (await durable.task(view, partition, of_counts)).positions.commands
+        read = (await durable.task(view, partition, of_counts)).state.positions.commands
     found: list[CommandRecord] = []
     async for record in durable.records(topic, max(span.first, read), span.end):
         with suppress(ValueError):

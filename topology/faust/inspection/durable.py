@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
 from stores.view_state.memory import MemoryTable
 from topology.declaration.source import Source
@@ -21,7 +19,7 @@ from topology.engine.rows import COUNTS
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.ticker import Ticker
-from topology.faust.kafka.clients import connection, missing_topics, plain_consumer, read_range
+from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
 from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.kafka.worker_clock import wall
@@ -55,13 +53,6 @@ class Tail(NamedTuple):
     records: list[Message]
     looked: int
     cut: str | None
-
-
-class Group(NamedTuple):
-    """The consumer group. owners: partition → the member that it is assigned to."""
-
-    state: str
-    owners: Mapping[TopicPartition, str]
 
 
 class DurableState:
@@ -128,12 +119,8 @@ class DurableState:
         """The partitions of a source's topics. Raises TopicMissing."""
         for topic in await missing_topics(self.app, list(source.topics)):
             raise TopicMissing(f"source topic {topic!r} does not exist; create it")
-        admin = AIOKafkaAdminClient(**connection(self.app))
-        await admin.start()
-        try:
+        async with admin_client(self.app) as admin:
             found = await admin.describe_topics(list(source.topics))
-        finally:
-            await admin.close()
         return [
             TopicPartition(each["topic"], number)
             for each in found
@@ -214,8 +201,8 @@ class DurableState:
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
         table.write(sorted(rows.items()))
         task = ViewTask(view, table)
-        if group is not None and task.positions.input is None:
-            task.positions.input = left_behind(table.get(COUNTS), group.offset)
+        if group is not None and task.state.positions.input is None:
+            task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
         return task
 
     async def away(
@@ -227,14 +214,16 @@ class DurableState:
         stream: only those of this one.
         """
         view = task.view
-        if not task.counts.redelivering:
+        if not task.state.counts.redelivering:
             return [], []
         topic = TopicPartition(view.redeliver_topic, partition)
         wanted = None if stream is None else stream.encode()
         tail = await self.end_of(
             topic,
-            lambda record: wanted in (None, record.key) and not task.positions.took(record.offset),
-            least=task.positions.redelivered,
+            lambda record: (
+                wanted in (None, record.key) and not task.state.positions.took(record.offset)
+            ),
+            least=task.state.positions.redelivered,
         )
         found: dict[tuple[str, int], PendingRedelivery] = {}
         for record in tail.records:
@@ -245,20 +234,3 @@ class DurableState:
                     event.stream, event.sequence, event.attempt, not_before(record)
                 )
         return list(found.values()), [tail.cut] if tail.cut else []
-
-    async def group(self) -> Group:
-        """Who has which partition."""
-        admin = AIOKafkaAdminClient(**connection(self.app))
-        await admin.start()
-        try:
-            (answer,) = await admin.describe_consumer_groups([self._group])
-        finally:
-            await admin.close()
-        _, _, state, _, _, members, *_ = answer.groups[0]
-        owners: dict[TopicPartition, str] = {}
-        for name, _, host, _, assignment in members:
-            if assignment:
-                told = ConsumerProtocolMemberAssignment.decode(assignment)
-                mine = f"{name} on {host.lstrip('/')}"
-                owners.update(dict.fromkeys(told.partitions(), mine))
-        return Group(state, owners)

@@ -1,5 +1,6 @@
 """Explain a stream: its view's rows, and what the topics around it say."""
 
+from dataclasses import replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -9,15 +10,18 @@ from topology.declaration.lanes import split_lane
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
-from topology.diagnostics.explain.side_records import SideRecords, requested, wanted
+from topology.diagnostics.explain.side_filters import side_filters
+from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
 from topology.engine.lane_names import lanes_of, lanes_told, readings
 from topology.engine.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.commands import pending
-from topology.faust.inspection.durable import DurableState, Group
+from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
+from topology.faust.inspection.similar_streams import similar_streams
 from topology.faust.kafka.clients import partition_count
 from topology.sequencer.progress import Progress, last_of
 
@@ -29,16 +33,28 @@ async def explain(
     app: Any, stream: str, view: str = "", *, command: str = "faust -A app",
     scan: int | None = None,
 ) -> list[Account]:  # fmt: skip
-    """Why a stream is where it is, in one view or in all; nothing is stopped for it.
+    """Explain why a stream is where it is, in one view or in all.
 
-    A view with lanes has an account for each lane of the stream, or the one of a lane that is
-    named (`3|EUR`).
-    command: what the command lines that would help begin with. scan: as of DurableState. Raises
-    KeyError for a view that is not there, TopicMissing where no worker has run yet.
+    A view with lanes has an account for each lane of the stream, or the one of a lane that is named
+    (`3|EUR`).
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        stream: the id as the source writes it.
+        view: only this one; all unless given.
+        command: what the command lines that would help begin with.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        An account for each view, and each lane, that knows the stream; one if none does.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
-        group, found = await durable.group(), []
+        group, found = await consumer_group(app), []
         looks: dict[str, _StreamInspection] = {}
 
         def look_for(id: str) -> _StreamInspection:
@@ -57,13 +73,18 @@ async def explain(
                 if any(one.situation != "unknown" for one in accounts):
                     break
             found += accounts or await look_for(each.of.stream_id(stream)).at(each)
+        if all(account.situation == "unknown" for account in found):
+            similar = await similar_streams(durable, views, stream)
+            found = [replace(a, context=replace(a.context, similar=similar)) for a in found]
         return found
 
 
 class _StreamInspection:
     """Looks at one stream, at what is common to several views only once."""
 
-    def __init__(self, durable: DurableState, group: Group, stream: str, command: str) -> None:
+    def __init__(
+        self, durable: DurableState, group: ConsumerGroup, stream: str, command: str
+    ) -> None:
         self._durable = durable
         self._group = group
         self._stream = stream
@@ -89,7 +110,7 @@ class _StreamInspection:
         found = [await self._account(first, likely, self._stream)]
         for number in others:
             task = await self._task(view, number)
-            own = task.positions.input
+            own = task.state.positions.input
             if (await self._inputs.input(view, number, own, self._stream)).seen:
                 found.append(await self._account(task, number, self._stream))
         return [each for each in found if each.situation != "unknown"] or found[:1]
@@ -104,16 +125,16 @@ class _StreamInspection:
     async def _known(self, task: ViewTask) -> list[str]:
         """The stream as the view knows it: its lanes, where it has lanes."""
         if task.view.split is None:
-            return [self._stream] if task.known(self._stream) else []
+            return [self._stream] if task.state.known(self._stream) else []
         sides = await self._sides()
         told = lanes_told(task.view, self._stream, (*sides.dead, *sides.errors))
-        return sorted({*lanes_of(task.table, self._stream), *told})
+        return sorted({*lanes_of(task.state.table, self._stream), *told})
 
     async def _sides(self) -> SideRecords:
         """What the side topics have that may be of the stream."""
         if self._found is None:
             durable, found = self._durable, SideRecords()
-            for name, mine in wanted(self._stream).items():
+            for name, mine in side_filters(self._stream).items():
                 tail = await durable.end_of(getattr(durable.topology, f"{name}_topic"), mine)
                 getattr(found, name).extend(tail.records)
                 if tail.cut:
@@ -126,14 +147,14 @@ class _StreamInspection:
         inputs = self._inputs
         # In this order, what is re-keyed in between is seen twice, rather than not at all.
         unkeyed = await inputs.unkeyed(view, stream)
-        source = await inputs.input(view, partition, task.positions.input, stream)
-        position = source.position(task.positions.input)
+        source = await inputs.input(view, partition, task.state.positions.input, stream)
+        position = source.position(task.state.positions.input)
         away, cut = await durable.away(task, partition, stream)
-        told = await pending(durable, view, partition, task.positions.commands)
+        told = await pending(durable, view, partition, task.state.positions.commands)
         sides = (await self._sides()).of(task, stream, durable.now)
-        progress = task.progress(stream)
+        progress = task.state.progress(stream)
         held = isinstance(progress, Progress) and progress.held
-        head = next((event.sequence for event in task.waits(stream)), last_of(progress))
+        head = next((event.sequence for event in task.state.waits(stream)), last_of(progress))
         context = StreamContext(
             now=durable.now,
             partition=partition,

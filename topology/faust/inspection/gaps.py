@@ -10,6 +10,7 @@ from topology.diagnostics.explain.passed import by_hand
 from topology.diagnostics.explain.side_records import dead_of
 from topology.diagnostics.explain.trouble import troubles
 from topology.engine.view_task import ViewTask
+from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
 from topology.model.counts import Counts
@@ -20,33 +21,43 @@ LIMIT = 50
 
 
 async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None = None) -> Ledger:
-    """What is missing in all views, or in one, the oldest first; beyond `limit` it is counted only.
+    """List what is missing in all views, or in one, the oldest gap first.
 
-    scan: as of DurableState. Raises KeyError for a view that is not there, TopicMissing where no
-    worker has run yet.
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: only this one; all unless given.
+        limit: gaps to list at most; the rest is counted.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        The gaps, what else is not well with the views, and what was not looked at.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
-        ledger, group = Ledger(durable.now, limit), await durable.group()
+        ledger, group = Ledger(durable.now, limit), await consumer_group(app)
         dead: dict[str, dict[str, set[int]]] | None = None
         for each in views:
             counts, halted, unassigned = Counts(), {}, []
             for number in range(each.of.partitions):
                 task = await durable.task(each, number, of_waiting)
                 source = TopicPartition(each.of.by_stream, number)
-                counts += task.counts
+                counts += task.state.counts
                 if task.halted:
                     halted[number] = task.halted
                 if source not in group.owners:
                     unassigned.append(number)
                 ledger.unread += await _unread(durable, source, task)
-                if task.counts.dead and task.waiting and dead is None:
+                if task.state.counts.dead and task.state.waiting and dead is None:
                     dead = await _dead(durable, ledger.unseen)
                 away: defaultdict[str, list[int]] = defaultdict(list)
-                gone, cut = await durable.away(task, number) if task.waiting else ([], [])
+                gone, cut = await durable.away(task, number) if task.state.waiting else ([], [])
                 ledger.unseen += cut
                 for event in gone:
-                    if event.stream in task.waiting:
+                    if event.stream in task.state.waiting:
                         away[event.stream].append(event.sequence)
                 for gap in open_gaps(task, number, away, (dead or {}).get(each.name, {})):
                     ledger.enter(gap)
@@ -59,7 +70,7 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
 async def _unread(durable: DurableState, source: TopicPartition, task: ViewTask) -> int:
     """How many offsets of its input a view has before it."""
     span = (await durable.span([source]))[source]
-    position = task.positions.input
+    position = task.state.positions.input
     if position is None:
         committed = (await durable.committed([source])).get(source)
         position = span.first if committed is None else committed.offset

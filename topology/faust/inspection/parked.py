@@ -17,10 +17,19 @@ LIMIT = 50
 
 
 async def parked(app: Any, *, view: str = "", scan: int | None = None) -> ParkedStreams:
-    """What is parked in all views, or in one, the oldest first, each with the failure's reason.
+    """List the parked streams of all views, or of one, the oldest first, each with what failed.
 
-    scan: as of DurableState. Raises KeyError for a view that is not there, TopicMissing where no
-    worker has run yet.
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: only this one; all unless given.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        The streams, and what was not looked at.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
     """
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:

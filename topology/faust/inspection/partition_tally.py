@@ -14,8 +14,9 @@ from topology.diagnostics.explain import (
     of_counts,
     tally,
 )
-from topology.engine.intake import Taken
-from topology.faust.inspection.durable import DurableState, Group
+from topology.engine.intake import IntakeCounts
+from topology.faust.inspection.consumer_group import ConsumerGroup
+from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.origin import original
@@ -25,7 +26,7 @@ COUNTED = 100_000
 TRIES, PAUSE = 5, 1.0
 """How often a sum that is not right is taken again, and after how many seconds: a commit unit
 shows in one topic a moment before it does in another."""
-_NONE = Committed(0, Taken())
+_NONE = Committed(0, IntakeCounts())
 
 
 class _Between(NamedTuple):
@@ -34,7 +35,7 @@ class _Between(NamedTuple):
 
 
 async def partition_tally(
-    durable: DurableState, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: ConsumerGroup, view: View, number: int, exactly: bool
 ) -> PartitionTally:
     """A view's counts in one partition, taken again as long as they do not add up."""
     for left in reversed(range(TRIES)):
@@ -46,7 +47,7 @@ async def partition_tally(
 
 
 async def _looked(
-    durable: DurableState, group: Group, view: View, number: int, exactly: bool
+    durable: DurableState, group: ConsumerGroup, view: View, number: int, exactly: bool
 ) -> PartitionTally:
     """One look. The counts are of a moment between the group's offset before and after."""
     source = TopicPartition(view.of.by_stream, number)
@@ -56,7 +57,7 @@ async def _looked(
     span = (await durable.span([source]))[source]
     position, low, high = after.offset, before.taken.events, after.taken.events
     lag = max(0, span.end - max(position, span.first))
-    if (own := task.positions.input) is not None:
+    if (own := task.state.positions.input) is not None:
         position, lag = own, max(0, span.end - max(own, span.first))
         between = await _between(durable, view.of, source, own, after.offset)
         events = None if between is None else between.events
@@ -64,7 +65,7 @@ async def _looked(
         if between is not None and own < after.offset:
             # Between its position and the others' there is a marker for each transaction.
             lag = between.records + max(0, span.end - after.offset)
-    positions = task.positions
+    positions = task.state.positions
     if positions.missed is not None:
         low, high = low - positions.missed, high - positions.missed
     elif positions.began is not None:
@@ -73,7 +74,7 @@ async def _looked(
         low, high = came_since(positions.began, position, low, high, events)
     return PartitionTally(
         number,
-        task.counts,
+        task.state.counts,
         position,
         lag,
         own is not None,

@@ -23,11 +23,17 @@ LIMIT = 400_000
 class Timeouts:
     """What is suggested for the views of a source.
 
-    looked: how many recorded events it was tried on, over how many milliseconds. whole: whether
-    that is all there ever was. suggestions: for the first view, shortest time first. adaptive: the
-    most seconds that `skip(after=adaptive())` would have learned in a partition, for the first
-    view. views: the suggestions for each view, as it orders. notes: for each view, what of it was
-    not tried. times: whose times of arrival these are.
+    Attributes:
+        source: its name.
+        looked: how many recorded events it was tried on.
+        lasted: over how many milliseconds these arrived.
+        whole: whether these are all that ever came.
+        suggestions: for the first view, shortest time first.
+        adaptive: the most seconds that `skip(after=adaptive())` would have learned in a partition,
+            for the first view.
+        views: view → its suggestions, as it orders.
+        notes: view → what of it was not tried.
+        times: whose times of arrival these are.
     """
 
     source: str
@@ -64,12 +70,21 @@ async def timeouts(
     rates: Sequence[float] = RATES,
     candidates: Sequence[float] = (),
 ) -> Timeouts:
-    """Try times to hold gaps for on the last `limit` recorded messages of a source.
+    """Try times to hold gaps for on the last recorded messages of a source.
 
-    source: its name; may be left out where there is only one. rates, candidates: as those of
-    `suggest_timeouts`. How far it is goes to standard error. Raises KeyError for a source that is
-    not there, ValueError for one whose sequences do not count, TopicMissing where no worker has run
-    yet.
+    How far it is goes to standard error.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        source: its name; may be left out where there is only one.
+        limit: recorded messages to try at most, the last ones.
+        rates: shares of wrong skips; for each, the shortest time that keeps to it is tried.
+        candidates: seconds to try, besides.
+
+    Raises:
+        KeyError: there is no such source.
+        ValueError: its sequences do not count.
+        TopicMissing: no worker of the topology has run yet.
     """
     declared = source_of(app, source)
     sequence = declared.sequence

@@ -13,9 +13,10 @@ from topology.diagnostics.explain import (
     source_totals,
     tally,
 )
-from topology.diagnostics.explain.tally import SHARE
+from topology.diagnostics.explain.source_totals import SHARE
 from topology.diagnostics.explain.trouble import Trouble
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
+from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
 from topology.faust.inspection.standing_still import standing_still
@@ -28,7 +29,12 @@ SAMPLED = 5000
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What the sources brought, and the views' sums."""
+    """What the sources brought, and the views' sums.
+
+    Attributes:
+        sources: what each source brought.
+        views: the sums of each view over its partitions.
+    """
 
     sources: list[SourceTotals]
     views: list[ViewTally]
@@ -41,7 +47,11 @@ class Tallies:
         )
 
     def troubles(self, share: float = SHARE) -> list[Trouble]:
-        """What is not well, though it adds up. share: of malformed messages that is too many."""
+        """What is not well, though it adds up.
+
+        Args:
+            share: of malformed messages, from which on they are bad news (0 to 1).
+        """
         malformed = [trouble for s in self.sources if (trouble := s.trouble(share))]
         return [*malformed, *(trouble for view in self.views for trouble in view.troubles)]
 
@@ -60,10 +70,20 @@ class Tallies:
 
 
 async def views(app: Any) -> Tallies:
-    """Count what came and what became of it, in all views. Raises TopicMissing."""
+    """Count what came and what became of it, in all views.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+
+    Returns:
+        What each source brought, and the sums of each view.
+
+    Raises:
+        TopicMissing: no worker of the topology has run yet.
+    """
     exactly = app.engine.settings.guarantee == "exactly_once"
     async with DurableState(app) as durable:
-        group = await durable.group()
+        group = await consumer_group(app)
         sources = [
             await _source_totals(durable, source, exactly)
             for source in durable.topology.sources.values()
@@ -132,8 +152,8 @@ async def _sample(durable: DurableState, source: Source) -> str | None:
     return f"{place}: {reason.decode('utf-8', 'replace')}"
 
 
-def _sum(parts: list[Taken]) -> Taken:
-    return Taken(
+def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
+    return IntakeCounts(
         sum(part.read for part in parts),
         sum(part.malformed for part in parts),
         sum(part.unknown for part in parts),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -28,6 +29,17 @@ def connection(app: Any) -> dict[str, Any]:
         "request_timeout_ms": 40_000,
         **credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context),
     }
+
+
+@asynccontextmanager
+async def admin_client(app: Any) -> AsyncIterator[AIOKafkaAdminClient]:
+    """An admin client that is connected, and closed in any case. Raises KafkaError."""
+    admin = AIOKafkaAdminClient(**connection(app))
+    try:
+        await admin.start()
+        yield admin
+    finally:
+        await admin.close()
 
 
 class CannotMake(KafkaError):  # type: ignore[misc]
@@ -71,9 +83,7 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
     cannot be made.
     """
     topics = {topic.name: topic for topic in wanted}
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         existing = set(await admin.list_topics())
         new = [
             _new_topic(each, replication) for each in topics.values() if each.name not in existing
@@ -93,8 +103,6 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
                     f"{wants}; set source(partitions={partitions}), or use a new "
                     "topology name or group for topics of its own"
                 )
-    finally:
-        await admin.close()
 
 
 def _new_topic(wanted: Topic, replication: int) -> NewTopic:
@@ -106,25 +114,17 @@ def _new_topic(wanted: Topic, replication: int) -> NewTopic:
 
 async def missing_topics(app: Any, topics: list[str]) -> list[str]:
     """Those of the topics that do not exist."""
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         existing = set(await admin.list_topics())
-    finally:
-        await admin.close()
     return [topic for topic in topics if topic not in existing]
 
 
 async def partition_count(app: Any, topic: str) -> int | None:
     """How many partitions a topic has, None if it does not exist."""
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         if topic not in await admin.list_topics():
             return None
         return len((await admin.describe_topics([topic]))[0]["partitions"])
-    finally:
-        await admin.close()
 
 
 async def read_range(

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from mode import get_logger
 
-from topology.engine.intake import Taken, decode_taken
-from topology.faust.kafka.clients import connection
+from topology.engine.intake import IntakeCounts, decode_intake
+from topology.faust.kafka.clients import admin_client
 
 logger = get_logger(__name__)
 
@@ -23,7 +22,7 @@ class Committed(NamedTuple):
     """A committed offset, and what became of the messages before it."""
 
     offset: int
-    taken: Taken
+    taken: IntakeCounts
 
 
 class Offsets:
@@ -41,16 +40,12 @@ class Offsets:
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, Committed]:
         """The offsets of those partitions that have one."""
-        admin = AIOKafkaAdminClient(**connection(self._app))
-        await admin.start()
-        try:
+        async with admin_client(self._app) as admin:
             found = await admin.list_consumer_group_offsets(
                 self._group, partitions=list(partitions)
             )
-        finally:
-            await admin.close()
         return {
-            tp: Committed(meta.offset, decode_taken(meta.metadata))
+            tp: Committed(meta.offset, decode_intake(meta.metadata))
             for tp, meta in found.items()
             if meta.offset >= 0
         }

@@ -86,3 +86,26 @@ class Reader:
         consumer, self._started = self._started, None
         if consumer is not None:
             await consumer.stop()
+
+
+class AssignedPartition:
+    """One of the partitions that a reader is assigned, as the engine's `PartitionReader`."""
+
+    def __init__(self, reader: Reader, partition: TopicPartition) -> None:
+        self._reader = reader
+        self._partition = partition
+
+    def seek(self, offset: int) -> None:
+        self._reader.seek(self._partition, offset)
+
+    async def fetch(self, timeout: float) -> Sequence[Message]:
+        return await self._reader.fetch(self._partition, timeout)
+
+    async def position(self) -> int:
+        return await self._reader.position(self._partition)
+
+    async def end(self) -> int:
+        return await self._reader.end(self._partition)
+
+    def pause(self) -> None:
+        self._reader.pause(self._partition)

@@ -68,7 +68,7 @@ _create: Callable[..., Awaitable[Any]] = client.create_conn
 
 
 async def connect(host: str, port: int, **how: Any) -> Any:
-    """aiokafka's `create_conn`, in turn. Raises KafkaConnectionError where it is not the turn."""
+    """Call aiokafka's `create_conn` in turn. Raises KafkaConnectionError when not in turn."""
     address = _addresses.setdefault((host, port), Address(f"{host}:{port}"))
     until = time.monotonic() + PATIENCE
     while not address.turn(now := time.monotonic()):

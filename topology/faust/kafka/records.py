@@ -20,7 +20,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import _MemoryRecordsPy
 
-from topology.model.event import Damaged, Record
+from topology.model.event import Record, damaged
 from topology.model.large import ESCAPED, MESSAGE_BYTES, too_large
 
 PartitionRecords: Any = fetcher.PartitionRecords
@@ -107,14 +107,6 @@ def may_be_large(response: bytes) -> bool:
 
 _MAY_BE = MESSAGE_BYTES // (2 * ESCAPED)
 """Bytes of a batch in which no record counts as too large."""
-
-
-def damaged(record: Record, reason: str) -> Damaged:
-    """The same record as one that no event may be made of."""
-    return Damaged(
-        record.topic, record.partition, record.offset, record.key, record.value, record.headers,
-        record.timestamp, reason,
-    )  # fmt: skip
 
 
 class _Replaced(str):

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 
 from topology.declaration.topology import Topology
 from topology.model.large import TOPIC_BYTES
-
-DAY = 86_400_000
-"""Milliseconds."""
+from topology.model.retention import retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,6 @@ def own(name: str, partitions: int, *, compact: bool = False, keep_days: float =
     if keep_days:
         config["retention.ms"] = retention(keep_days)
     return Topic(name, partitions, config=config)
-
-
-def retention(days: float) -> str:
-    """retention.ms, -1 for ever."""
-    return "-1" if days < 0 else str(max(1, round(days * DAY)))
 
 
 def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) -> Iterator[Topic]:

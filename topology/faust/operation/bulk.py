@@ -6,7 +6,7 @@ from typing import Any
 
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked_streams import ParkedStreams
-from topology.engine.commands.command import Command, Result
+from topology.engine.commands.command import Command, CommandResult
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.gaps import gaps
 from topology.faust.inspection.named import view_of
@@ -25,9 +25,13 @@ SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class StreamSelection:
-    """Which streams are meant. older_than: seconds that they have waited for at least. reason: a
-    part of the reason why the event failed. view: only of this one; all unless given. limit: how
-    many at most, the oldest first.
+    """Which streams a command for many is meant for.
+
+    Attributes:
+        view: only of this one; all unless given.
+        older_than: seconds that they have waited for at least.
+        reason: a part of the reason why the event failed.
+        limit: streams at most, the oldest first.
     """
 
     view: str = ""
@@ -38,14 +42,19 @@ class StreamSelection:
 
 @dataclass(slots=True)
 class BulkResult:
-    """What came of a command for many streams. done, refused, unanswered: numbers of streams.
-    more: how many were chosen beyond the limit. results: each with its answer, None if nobody
-    answered. facts: the sums of what the answers count. unseen: what was not looked at.
+    """What came of a command for many streams.
+
+    Attributes:
+        name: the command's.
+        dry_run: whether it only says what would be done.
+        results: each command with its answer, None if nobody answered.
+        more: how many streams were chosen beyond the limit.
+        unseen: what was not looked at.
     """
 
     name: str
     dry_run: bool
-    results: list[tuple[Command, Result | None]] = field(default_factory=list)
+    results: list[tuple[Command, CommandResult | None]] = field(default_factory=list)
     more: int = 0
     unseen: list[str] = field(default_factory=list)
 
@@ -114,8 +123,18 @@ async def operate_many(
 ) -> BulkResult:  # fmt: skip
     """Give a command for each stream that is chosen; each has an audit record of its own.
 
-    name: 'skip' of what is missing in front of streams, 'redrive' or 'unpark' of parked ones.
-    Raises as `operate` does, and CannotAnswer for a choice without sense.
+    Args:
+        app: what `compile` made.
+        name: `skip` for what is missing in front of streams, `redrive` or `unpark` for parked ones.
+        choice: which streams.
+        force: do it although it loses something.
+        dry_run: say only what would be done.
+        seconds: how long to wait for a worker, after its last answer.
+        lives: seconds after which no worker carries a command out any more; 0 for never.
+
+    Raises:
+        KeyError: there is no such view.
+        CannotAnswer: the choice makes no sense, or no worker has run yet.
     """
     if choice.view:
         view_of(app, choice.view)

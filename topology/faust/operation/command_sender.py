@@ -16,7 +16,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain.side_records import body_of
-from topology.engine.commands.command import Command, Result, encode_command
+from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandResult, encode_command
 from topology.engine.lane_names import readings
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import view_of
@@ -38,7 +38,7 @@ class NoAnswer(CannotAnswer):
 
 async def operate(
     app: Any, command: Command, *, seconds: float = ANSWER, lives: float = LIVES
-) -> Result:
+) -> CommandResult:
     """Give a command to a view and wait for what comes of it.
 
     lives: seconds after which it is not carried out any more, 0 for never. In a view with lanes the
@@ -51,7 +51,7 @@ async def operate(
     if command.force and len(names) > 1:
         # A stream that is not known is made only if none is, whatever its name may mean.
         meant = [*(replace(each, everywhere=True) for each in meant), meant[0]]
-    found: list[Result] = []
+    found: list[CommandResult] = []
     async with CommandSender(app, [view]) as orders:
         for each in meant:
             (result,) = await orders.give([each], seconds=seconds, lives=lives)
@@ -70,7 +70,7 @@ class CommandSender:
         self._app = app
         self._views = {view.name: view for view in views}
         self._stack = AsyncExitStack()
-        self._found: dict[str, list[Result]] = {}
+        self._found: dict[str, list[CommandResult]] = {}
         self.last: list[Command] = []
 
     async def __aenter__(self) -> "CommandSender":
@@ -101,7 +101,7 @@ class CommandSender:
 
     async def give(
         self, commands: Iterable[Command], *, seconds: float = ANSWER, lives: float = LIVES
-    ) -> list[Result | None]:
+    ) -> list[CommandResult | None]:
         """What comes of commands, None of those that nobody has answered `seconds` after the last
         answer."""
         now, me = wall(), who()
@@ -155,7 +155,7 @@ class CommandSender:
                 for record in records:
                     body = body_of(record)
                     if str(body.get("id")) in wanted:
-                        result = Result(
+                        result = CommandResult(
                             body["done"], body["message"], body["facts"], body.get("outcome", "")
                         )
                         self._found.setdefault(body["id"], []).append(result)
@@ -172,12 +172,12 @@ def partitions_of(view: View, stream: str | None) -> list[int]:
     return [DefaultPartitioner()(own.encode(), every, every)]
 
 
-def _has_none(result: Result) -> bool:
+def _has_none(result: CommandResult) -> bool:
     """Whether a command found no such stream."""
-    return not result.done and "has no stream" in result.message
+    return bool(result.facts.get(UNKNOWN_STREAM))
 
 
-def _best(results: list[Result]) -> Result:
+def _best(results: list[CommandResult]) -> CommandResult:
     """The answer that counts, of those of all partitions: what was done, else what is refused."""
     done = [result for result in results if result.done]
     new = [result for result in done if not result.facts.get("already")]
@@ -186,4 +186,5 @@ def _best(results: list[Result]) -> Result:
 
 
 def who() -> str:
+    """Return the user and host that a command is recorded under."""
     return f"{getpass.getuser()}@{socket.gethostname()}"

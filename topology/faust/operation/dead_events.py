@@ -13,7 +13,14 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain import Fold
-from topology.engine.dead_events import Choice, Dead, Found, dead_at, find, put_back
+from topology.engine.dead_events import (
+    DeadEvent,
+    DeadEventFilter,
+    DeadEventSearch,
+    dead_at,
+    find_dead,
+    put_back,
+)
 from topology.engine.positions import decode_positions
 from topology.engine.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.faust.inspection.durable import DurableState
@@ -31,7 +38,7 @@ class Redriven:
     """What was put back, or would be. stands: stream → its last processed sequence."""
 
     view: str
-    found: Found
+    found: DeadEventSearch
     stands: Mapping[str, int]
     dry_run: bool
 
@@ -74,7 +81,7 @@ class Redriven:
         return "\n".join(lines)
 
 
-async def redrive_dead(app: Any, view: View, choice: Choice, *, dry_run: bool) -> Redriven:
+async def redrive_dead(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool) -> Redriven:
     """Put dead events of a view back. Raises TopicMissing where no worker has run yet."""
     async with DurableState(app) as durable:
         dead = TopicPartition(view.dead_topic, 0)
@@ -89,7 +96,7 @@ async def redrive_dead(app: Any, view: View, choice: Choice, *, dry_run: bool) -
         streams = {(record.key or b"").decode("utf-8", "replace") for record in records}
         for number in range(view.of.partitions):
             await _look(durable, view, number, streams, done, stands)
-        found = find(view, records, choice, done)
+        found = find_dead(view, records, choice, done)
         if not dry_run and found.chosen:
             await _send(app, view, found.chosen, durable.now)
         chosen = found.streams
@@ -132,7 +139,7 @@ async def _look(
             done.add(at)
 
 
-async def _send(app: Any, view: View, chosen: list[Dead], now: int) -> None:
+async def _send(app: Any, view: View, chosen: list[DeadEvent], now: int) -> None:
     producer = AIOKafkaProducer(**connection(app), acks="all", enable_idempotence=True)
     try:
         await producer.start()
@@ -147,7 +154,7 @@ async def _send(app: Any, view: View, chosen: list[Dead], now: int) -> None:
         await producer.stop()
 
 
-def _partition(view: View, dead: Dead) -> int:
+def _partition(view: View, dead: DeadEvent) -> int:
     """Where the stream of a dead event is: in a keyed source, where its message came from."""
     if view.of.keyed:
         return dead.input

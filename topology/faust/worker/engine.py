@@ -162,7 +162,7 @@ class Engine:
     async def _ensure_topic(self, topic: str, partitions: int) -> int:
         found = await partition_count(self.app, topic)
         if found is None:
-            logger.info("making topic %s with %d partitions", topic, partitions)
+            logger.info("creating topic %s with %d partitions", topic, partitions)
             try:
                 await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
             except RuntimeError as error:

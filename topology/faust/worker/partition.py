@@ -49,7 +49,7 @@ class Partition:
         """Runners that can start. Whatever it raises, nothing is left running."""
         raise NotImplementedError
 
-    async def mend(self, error: TableError) -> None:
+    async def recover(self, error: TableError) -> None:
         """Make the tables, one of which could not be read or written, fit to be restored."""
 
     async def start(self) -> None:
@@ -64,7 +64,7 @@ class Partition:
                     *self.source, delay, error,
                 )  # fmt: skip
                 if isinstance(error, TableError):
-                    await self.mend(error)
+                    await self.recover(error)
                 await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
                 delay = min(delay * 2, RETRY_LIMIT)
                 continue
@@ -107,7 +107,7 @@ class Partition:
         fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch | TableFenced)
         await asyncio.sleep(self._fenced if fenced else RETRY)
         if isinstance(error, TableError):
-            await self.mend(error)
+            await self.recover(error)
         await self.start()
         self._again = None
 

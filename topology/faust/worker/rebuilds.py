@@ -1,16 +1,18 @@
 """Reads the history of streams that are to be rebuilt, while everything else goes on."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from mode import get_logger
 
+from topology.engine.commit_unit import CommitUnit
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.clients import connected_consumer, read_range
 from topology.view_rebuild.history import Histories, History
+from topology.view_rebuild.stream_rebuild import rebuild_all
 
 logger = get_logger(__name__)
 
@@ -47,7 +49,7 @@ class Rebuilds:
         self._found: dict[str, History] = {}
         self._turn = False
 
-    def look(self, position: int) -> None:
+    def poll(self, position: int) -> None:
         """Begin to read if a stream asks for it. position: the input offset that the view is at."""
         if self._known is not None and position < self._known:
             return
@@ -79,10 +81,14 @@ class Rebuilds:
         while self._found and (not taken or room > 0):
             stream, history = self._found.popitem()
             # It may have been dropped by command in between, and even have begun anew.
-            if stream in asking and history.follows(self._task.progress(stream)):
+            if stream in asking and history.follows(self._task.state.progress(stream)):
                 taken[stream] = history
                 room -= len(history.events)
         return taken
+
+    async def rebuild(self, histories: Mapping[str, History], unit: CommitUnit) -> None:
+        """Handle these streams again, into a unit."""
+        await rebuild_all(self._task, histories, unit)
 
     async def _read(self, histories: Histories, position: int) -> Histories:
         while True:
@@ -93,7 +99,7 @@ class Rebuilds:
                     return Histories(self._task, [])
                 return await self._read_all(histories, position)
             except (KafkaError, OSError) as error:
-                logger.warning("no history is read while the broker does not answer: %r", error)
+                logger.warning("the broker does not answer, so no history is read: %r", error)
                 await asyncio.sleep(AGAIN)
                 histories = Histories(self._task, self._task.rebuilds)
 

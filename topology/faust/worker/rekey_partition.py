@@ -1,10 +1,11 @@
 """A partition of a source topic, whose messages are re-keyed by stream."""
 
+from topology.engine.partition import RekeyStep
 from topology.engine.stream_task import RekeyTask
+from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.runner import Runner, stopped
 from topology.faust.worker.start_offset import committed_start
-from topology.faust.worker.steps import RekeyStep
 
 
 class RekeyPartition(Partition):
@@ -20,5 +21,5 @@ class RekeyPartition(Partition):
             await stopped(writer.stop())
             raise
         task = RekeyTask(context.topology, self._declared, taken)
-        step = RekeyStep(task, context.sources[self._declared.name].do)
+        step = RekeyStep(self.source, task, context.sources[self._declared.name].do, wall)
         return [Runner(self.source, step, writer, context.shared_reader, start)]

@@ -15,7 +15,7 @@ FIRST, LONGEST = 1.0, 15.0
 async def retry_until_available(begin: Callable[[], Awaitable[None]], broker: str) -> None:
     """Try until it works, for as long as it takes; being cancelled ends it, as SIGTERM does.
 
-    Only what another try may mend is tried again: not what the broker refuses.
+    Only what another try may cure is tried again: not what the broker refuses.
     """
     delay = FIRST
     while True:

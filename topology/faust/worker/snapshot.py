@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from topology.declaration.view import View
-from topology.faust.kafka.clients import connected_consumer, connection
+from topology.faust.kafka.clients import admin_client, connected_consumer
 from topology.faust.kafka.worker_clock import wall
 
 Spans = dict[str, dict[int, tuple[int, int]]]
@@ -131,17 +130,13 @@ async def _settled(
 
 
 async def _partitions(app: Any, topics: set[str]) -> dict[str, list[TopicPartition]]:
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         missing = sorted(topics.difference(await admin.list_topics()))
         if missing:
             raise NoSnapshot(
                 f"topic {missing[0]!r} does not exist: no worker of this topology has run here yet"
             )
         found = await admin.describe_topics(sorted(topics))
-    finally:
-        await admin.close()
     return {
         each["topic"]: [TopicPartition(each["topic"], n) for n in range(len(each["partitions"]))]
         for each in found

@@ -3,7 +3,7 @@
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.faust.worker.context import WorkerContext
 
 logger = get_logger(__name__)
@@ -11,12 +11,12 @@ logger = get_logger(__name__)
 
 async def committed_start(
     context: WorkerContext, partition: TopicPartition
-) -> tuple[int, int, Taken]:
+) -> tuple[int, int, IntakeCounts]:
     """(first offset there is, offset to start at, what became of the messages before it)."""
     found = (await context.offsets.committed([partition])).get(partition)
     first = await context.shared_reader.first(partition)
     if found is None:
-        return first, first, Taken()
+        return first, first, IntakeCounts()
     return first, clamp_to_log_start(partition, found.offset, first), found.taken
 
 

@@ -12,7 +12,8 @@ Its position is a row of its own table. When it has caught up it reads with the 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -21,19 +22,19 @@ from mode import get_logger
 from stores.view_state.table import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
+from topology.engine.partition import JoiningView, PartitionView, SideInputs, StreamStep
 from topology.engine.positions import decode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
+from topology.faust.kafka.reader import AssignedPartition
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.rebuilds import Rebuilds
-from topology.faust.worker.runner import Joining, Runner, stopped
-from topology.faust.worker.side_inputs import SideInputs
+from topology.faust.worker.runner import Runner, stopped
 from topology.faust.worker.start_offset import clamp_to_log_start, committed_start
-from topology.faust.worker.steps import StreamStep
 from topology.faust.worker.watermark import Watermark
 from topology.faust.worker.writer import Writer
 from topology.model.counts import left_behind
@@ -41,6 +42,8 @@ from topology.model.partition_table import PartitionTable
 from topology.sequencer.memory_budget import Budget
 
 logger = get_logger(__name__)
+
+OnHalted = Callable[[PartitionView], None]
 
 
 class StreamPartition(Partition):
@@ -53,8 +56,7 @@ class StreamPartition(Partition):
         self._views = context.topology.views_of(declared)
         self._shared_views = shared_views(self._views)
         self._leaving: set[asyncio.Task[None]] = set()
-        self._side_inputs: dict[str, SideInputs] = {}
-        self._rebuilds: dict[str, Rebuilds] = {}
+        self._open: dict[str, PartitionView] = {}
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
@@ -105,39 +107,47 @@ class StreamPartition(Partition):
             return None
         return position
 
-    def _main(self, tables: Mapping[str, Any], start: int, taken: Taken, writer: Writer) -> Runner:
-        step = self._step(tables, start, taken, apart=False)
-        for name, task in step.task.views.items():
-            step.task.admit(name, task)
+    def _main(
+        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts, writer: Writer
+    ) -> Runner:
+        task = self._task(tables, start, taken, apart=False)
+        step = self._step(task, self._halted)
+        for name, view_task in task.views.items():
+            step.admit(self._opened(view_task, tables[name]))
         context = self._context
         refusals = context.refusals(self.source)
         return Runner(self.source, step, writer, context.shared_reader, start, refusals=refusals)
 
     async def _standalone(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
-        step = self._step({view.name: table}, start, None, apart=True)
+        task = self._task({view.name: table}, start, None, apart=True)
+        view_task = task.views[view.name]
         if table.get(COUNTS) is None and start:
-            step.task.views[view.name].positions.began = start
-        return await self._run_standalone(view, step, start, writer)
+            view_task.state.positions.began = start
+        return await self._run_standalone(task, self._opened(view_task, table), start, writer)
 
     async def _run_standalone(
-        self, view: View, step: StreamStep, start: int, writer: Writer
+        self, task: StreamTask, view: PartitionView, start: int, writer: Writer
     ) -> Runner:
+        step = self._step(task)
+        task.views[view.name] = view.task
+        step.views[view.name] = view
         reader = await self._context.reader(view.name)
         refusals = self._context.refusals(self.source)
         runner = Runner(self.source, step, writer, reader, start, view.name, refusals)
-        logger.info("view %s reads %s apart, from offset %d", view.name, self.source, start)
-        if view in self._shared_views:
-            runner.caught_up = lambda: self._caught_up(runner)
+        logger.info("view %s reads %s by itself, from offset %d", view.name, self.source, start)
+        if view.task.view in self._shared_views:
+            runner.ends = lambda: self._caught_up(runner, view)
         return runner
 
-    def _step(
-        self, tables: Mapping[str, Any], start: int, taken: Taken | None, *, apart: bool
-    ) -> StreamStep:
+    def _task(
+        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts | None, *, apart: bool
+    ) -> StreamTask:
+        """The engine's task of the views that have these tables."""
         context, number = self._context, self.source.partition
         try:
-            task = StreamTask(
+            return StreamTask(
                 context.topology, self._declared, number, tables,
-                position=start, taken=taken, apart=apart, now=wall(), budget=self._budget,
+                position=start, intake=taken, apart=apart, now=wall(), budget=self._budget,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise
@@ -145,39 +155,48 @@ class StreamPartition(Partition):
             for view in tables:
                 context.tables.spoilt(view, number)
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
-        for name, view_task in task.views.items():
-            self._side_inputs[name] = SideInputs(context.side_reader, view_task, number)
-            self._rebuilds[name] = Rebuilds(
-                context.app, context.barriers.end, context.settings.batch, view_task, number
-            )
-        return StreamStep(
-            task,
-            tables,
-            {view.name: context.views[view.name].do for view in self._views},
-            self._side_inputs,
-            self._rebuilds,
-            Watermark(lambda: context.barriers.begin(self._declared, number)),
-            None if apart else self._halted,
+
+    def _opened(self, task: ViewTask, table: Any) -> PartitionView:
+        """All that belongs to a view here."""
+        context, view, number = self._context, task.view, self.source.partition
+        again, told = (
+            TopicPartition(topic, number) for topic in (view.redeliver_topic, view.commands_topic)
         )
+        side_inputs = SideInputs(
+            task,
+            AssignedPartition(context.side_reader, again),
+            AssignedPartition(context.side_reader, told),
+            lambda: context.barriers.end(again),
+            time.monotonic,
+        )
+        found = self._open[view.name] = PartitionView(
+            task,
+            table,
+            context.views[view.name].do,
+            side_inputs,
+            Rebuilds(context.app, context.barriers.end, context.settings.batch, task, number),
+        )
+        return found
+
+    def _step(self, task: StreamTask, on_halted: OnHalted | None = None) -> StreamStep:
+        barriers, number = self._context.barriers, self.source.partition
+        watermark = Watermark(lambda: barriers.begin(self._declared, number))
+        return StreamStep(task, (), watermark, wall, asyncio.gather, on_halted)
 
     # -- views that leave the others, and come back
 
-    def _halted(self, name: str, task: ViewTask, table: Any) -> None:
+    def _halted(self, view: PartitionView) -> None:
         """A view was halted: it waits apart, at its own position."""
-        leaving = asyncio.create_task(self._leave(name, task, table))
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        self._in_background(self._leave(view))
 
-    async def _leave(self, name: str, task: ViewTask, table: Any) -> None:
-        writer = self._context.writer(self.source, name)
+    async def _leave(self, view: PartitionView) -> None:
+        writer = self._context.writer(self.source, view.name)
         try:
             await writer.start()
-            start = task.positions.input
+            start = view.task.state.positions.input
             assert start is not None
-            step = self._step({}, start, None, apart=True)
-            step.task.views[name] = task
-            step.tables[name] = table
-            runner = await self._run_standalone(task.view, step, start, writer)
+            task = self._task({}, start, None, apart=True)
+            runner = await self._run_standalone(task, view, start, writer)
         except Exception as error:
             await stopped(writer.stop())
             self.failed(error)
@@ -187,41 +206,40 @@ class StreamPartition(Partition):
         else:
             self.run(runner)
 
-    def _caught_up(self, runner: Runner) -> bool:
+    def _caught_up(self, runner: Runner, view: PartitionView) -> bool:
         """Whether the view's own runner can end: the others will take it in."""
-        main = self.runners.get("")
-        step = runner.step
-        assert isinstance(step, StreamStep)
+        main, step = self.runners.get(""), runner.step
         if main is None or step.halted or step.unfinished:
             return False
-        task, table = step.task.views[runner.view], step.tables[runner.view]
-        if not main.join(Joining(runner.view, task, table, runner.taken)):
+        if not main.loop.join(JoiningView(view, runner.loop.position)):
             return False
-        logger.info("view %s reads %s with the others again", runner.view, self.source)
-        finishing = asyncio.create_task(runner.stop(0))
-        self._leaving.add(finishing)
-        finishing.add_done_callback(self._leaving.discard)
+        logger.info("view %s reads %s with the others again", view.name, self.source)
+        self._in_background(runner.stop(0))
         return True
 
-    async def mend(self, error: TableError) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def recover(self, error: TableError) -> None:
         # A table without room, or whose server is away, is right, only behind the changelog, and
         # goes on when it is opened again; so does one that another worker has claimed, if this one
         # still has the partition then. Any other is rebuilt.
         tables = self._context.tables
         right = isinstance(error, TableUnavailable | TableFenced)
-        mend = tables.close if right else tables.discard
+        recover = tables.close if right else tables.discard
         for view in self._views:
-            await mend(view.name, self.source.partition)
+            await recover(view.name, self.source.partition)
 
     async def _close(self, grace: float) -> None:
         await super()._close(grace)
-        rebuilds, self._rebuilds = self._rebuilds, {}
-        await asyncio.gather(*(each.stop() for each in rebuilds.values()))
+        await asyncio.gather(*(view.rebuilds.stop() for view in self._open.values()))
 
     async def stop(self, grace: float) -> None:
         await super().stop(grace)
-        for beside in self._side_inputs.values():
-            beside.stop()
+        for view in self._open.values():
+            view.side_inputs.stop()
         if self._leaving:
             await asyncio.wait(self._leaving)
 

@@ -1,16 +1,15 @@
 """Write commit units to Kafka: outputs, changelog rows and input offsets, packed batch by batch."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 
-from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
-from topology.faust.kafka.worker_clock import wall
+from topology.engine.commit_unit import CommitUnit
+from topology.faust.worker.packing import RecordPacker, SentBatch
 from topology.faust.worker.partitioning import Partitions
 
 BATCH_BYTES = 1 << 20
@@ -26,13 +25,6 @@ RETRY = 3
 sender.BACKOFF_OVERRIDE = RETRY / 1000
 
 
-class SentBatch(NamedTuple):
-    """A record batch on its way, and how many records it has."""
-
-    future: Any
-    records: int
-
-
 class Writer(Protocol):
     """Makes units durable; one writer serves one input partition."""
 
@@ -43,90 +35,6 @@ class Writer(Protocol):
         """Make the unit durable. Returns view → changelog offset behind the unit's rows."""
 
     async def stop(self) -> None: ...
-
-
-class _Packer:
-    """Packs a unit's records into record batches, per topic and partition."""
-
-    def __init__(
-        self, producer: AIOKafkaProducer, changelogs: Mapping[str, str], partitions: Partitions
-    ) -> None:
-        self.producer = producer
-        self.changelogs = changelogs
-        self.partitions = partitions
-
-    async def send(self, unit: CommitUnit) -> tuple[list[SentBatch], dict[str, list[SentBatch]]]:
-        """Send all records. Returns what was sent of outputs, and of changelog rows by view."""
-        outputs: list[SentBatch] = []
-        changes: dict[str, list[SentBatch]] = {}
-        inputs = await self.partitions.count(unit.topic, 1)
-        for topic, records in unit.colocated.items():
-            count = await self.partitions.count(topic, inputs)
-            if count == inputs:
-                outputs += await self._pack(topic, unit.partition, records)
-            else:
-                outputs += await self._keyed(topic, records, count)
-        for topic, records in unit.keyed.items():
-            if records:
-                count = await self.partitions.count(topic, inputs)
-                outputs += await self._keyed(topic, records, count)
-        for view, rows in unit.rows.items():
-            now = wall()
-            changelog = [(key, value, now, NO_HEADERS) for key, value in rows]
-            changes[view] = await self._pack(self.changelogs[view], unit.partition, changelog)
-        return outputs, changes
-
-    async def _keyed(self, topic: str, records: list[Out], count: int) -> list[SentBatch]:
-        of = self.partitions.of
-        by_partition: dict[int, list[Out]] = defaultdict(list)
-        for record in records:
-            by_partition[of(record[0], count)].append(record)
-        sent: list[SentBatch] = []
-        for partition, part in by_partition.items():
-            sent += await self._pack(topic, partition, part)
-        return sent
-
-    async def _pack(self, topic: str, partition: int, records: Iterable[Out]) -> list[SentBatch]:
-        producer, sent = self.producer, []
-        if topic in self.partitions.limits:
-            return await self._pack_small(topic, partition, records)
-        batch = producer.create_batch()
-        # The builder behind the public `append` takes positional arguments and checks nothing
-        # twice; this line runs more often than any other that talks to Kafka.
-        append, at = batch._builder.append, 0
-        for key, value, timestamp, headers in records:
-            if append(at, timestamp, key, value, headers) is None:
-                sent.append(await self._send(batch, topic, partition, at))
-                batch = producer.create_batch()
-                append, at = batch._builder.append, 0
-                append(at, timestamp, key, value, headers)
-            at += 1
-        if at:
-            sent.append(await self._send(batch, topic, partition, at))
-        return sent
-
-    async def _pack_small(
-        self, topic: str, partition: int, records: Iterable[Out]
-    ) -> list[SentBatch]:
-        """The same for a topic that takes small batches only."""
-        limit, sent = self.partitions.limits[topic], []
-        batch, at = self.producer.create_batch(), 0
-        for key, value, timestamp, headers in records:
-            size = batch._builder.size_in_bytes(at, timestamp, key, value, headers)
-            if at and batch._builder.size() + size > limit:
-                sent.append(await self._send(batch, topic, partition, at))
-                batch, at = self.producer.create_batch(), 0
-            batch._builder.append(at, timestamp, key, value, headers)
-            at += 1
-        if at:
-            sent.append(await self._send(batch, topic, partition, at))
-        return sent
-
-    async def _send(self, batch: Any, topic: str, partition: int, records: int) -> SentBatch:
-        batch._relative_offset = records
-        batch.close()
-        future = await self.producer.send_batch(batch, topic, partition=partition)
-        return SentBatch(future, records)
 
 
 async def _acknowledged(sent: list[SentBatch]) -> int | None:
@@ -170,7 +78,7 @@ class TransactionalWriter:
         )
         # Between the steps of a transaction, not between tries to find a broker that is gone.
         self.producer.client._retry_backoff = 0.1
-        self._packer = _Packer(self.producer, changelogs, partitions)
+        self._packer = RecordPacker(self.producer, changelogs, partitions)
 
     async def start(self) -> None:
         await self.producer.start()
@@ -187,7 +95,7 @@ class TransactionalWriter:
 
     async def _send_offset(self, unit: CommitUnit, source: TopicPartition) -> None:
         if unit.next_offset is not None:
-            offset = OffsetAndMetadata(unit.next_offset, unit.taken)
+            offset = OffsetAndMetadata(unit.next_offset, unit.intake)
             await self.producer.send_offsets_to_transaction({source: offset}, self.group)
 
     async def stop(self) -> None:
@@ -204,7 +112,7 @@ class AcknowledgedWriter:
         partitions: Partitions,
         commit_offset: Callable[[TopicPartition, int, str], Awaitable[None]],
     ) -> None:
-        self._packer = _Packer(producer, changelogs, partitions)
+        self._packer = RecordPacker(producer, changelogs, partitions)
         self._commit_offset = commit_offset
 
     async def start(self) -> None:
@@ -218,7 +126,7 @@ class AcknowledgedWriter:
         _, changes = await self._packer.send(CommitUnit(unit.topic, unit.partition, rows=rows))
         ends = await _all_acknowledged([], changes)
         if unit.next_offset is not None:
-            await self._commit_offset(source, unit.next_offset, unit.taken)
+            await self._commit_offset(source, unit.next_offset, unit.intake)
         return ends
 
     async def stop(self) -> None:

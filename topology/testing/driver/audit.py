@@ -5,19 +5,19 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from topology.diagnostics.audit import Audit, AuditReport, AuditSnapshot, ContentsCheck
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.positions import decode_positions, encode_positions
 from topology.engine.rows import POSITIONS
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.event import Record
-from topology.testing.driver.kept import Kept
+from topology.testing.driver.storage import DriverStorage
 from topology.testing.in_a_thread import in_a_thread
 
 EVERYTHING = (b"", b"\xff")
 
 
 def audit(
-    kept: Kept,
+    kept: DriverStorage,
     tasks: Mapping[str, StreamTask],
     rekeyed: Mapping[str, RekeyTask],
     missed: Mapping[str, Sequence[Record]],
@@ -30,7 +30,7 @@ def audit(
     return contents_of(made, kept) if contents else made.report()
 
 
-def contents_of(made: Audit, kept: Kept) -> AuditReport:
+def contents_of(made: Audit, kept: DriverStorage) -> AuditReport:
     """What comes of an audit that was fed, when the contents were compared too."""
     found = ContentsCheck(made)
 
@@ -48,20 +48,20 @@ def contents_of(made: Audit, kept: Kept) -> AuditReport:
 
 
 def committed(
-    kept: Kept, tasks: Mapping[str, StreamTask], rekeyed: Mapping[str, RekeyTask]
-) -> dict[tuple[str, int], tuple[int, Taken]]:
+    kept: DriverStorage, tasks: Mapping[str, StreamTask], rekeyed: Mapping[str, RekeyTask]
+) -> dict[tuple[str, int], tuple[int, IntakeCounts]]:
     """What a group would have committed."""
     found = {
-        (task.source.by_stream, 0): (task.position, replace(task.taken)) for task in tasks.values()
+        (task.source.by_stream, 0): (task.position, replace(task.intake)) for task in tasks.values()
     }
     for topic, task in rekeyed.items():
-        found[topic, 0] = len(kept.topics[topic]), replace(task.taken)
+        found[topic, 0] = len(kept.topics[topic]), replace(task.intake)
     return found
 
 
 def audit_of(
-    kept: Kept,
-    committed: Mapping[tuple[str, int], tuple[int, Taken]],
+    kept: DriverStorage,
+    committed: Mapping[tuple[str, int], tuple[int, IntakeCounts]],
     missed: Mapping[str, Sequence[Record]],
     views: Collection[str] = (),
     firsts: Mapping[tuple[str, int], int] = MappingProxyType({}),

@@ -4,30 +4,33 @@ from collections.abc import Iterable
 
 from topology.declaration.policies.gap import Ask
 from topology.diagnostics.explain import Account, PendingRedelivery, StreamContext, account
-from topology.diagnostics.explain.side_records import SideRecords, requested, wanted
+from topology.diagnostics.explain.side_filters import side_filters
+from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
 from topology.engine.redelivery import not_before, revive
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.sequencer.progress import Progress, last_of
-from topology.testing.driver.kept import Kept
+from topology.testing.driver.storage import DriverStorage
 
 OWNER = "the test driver"
 
 
-def explain(kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0) -> Account:
+def explain(
+    kept: DriverStorage, task: ViewTask, stream: str, *, now: int, unread: int = 0
+) -> Account:
     """task: of the view. unread: messages of the stream that came while the view was halted."""
     context = context_of(kept, task, stream, now=now, unread=unread)
     return account(task, stream, StreamContext(**context))  # type: ignore[arg-type]
 
 
 def context_of(
-    kept: Kept, task: ViewTask, stream: str, *, now: int, unread: int = 0
+    kept: DriverStorage, task: ViewTask, stream: str, *, now: int, unread: int = 0
 ) -> dict[str, object]:
     """The fields of StreamContext that what is kept has something to say of."""
     topology, found = kept.topology, sides(kept, stream).of(task, stream, now)
-    progress = task.progress(stream)
-    head = next((event.sequence for event in task.waits(stream)), last_of(progress))
+    progress = task.state.progress(stream)
+    head = next((event.sequence for event in task.state.waits(stream)), last_of(progress))
     held = isinstance(progress, Progress) and progress.held
     return {
         "now": now,
@@ -46,21 +49,21 @@ def context_of(
     }
 
 
-def sides(kept: Kept, stream: str) -> SideRecords:
+def sides(kept: DriverStorage, stream: str) -> SideRecords:
     """The records of the side topics that may be of a stream."""
     topology = kept.topology
     found: dict[str, list[Message]] = {}
-    for name, mine in wanted(stream).items():
+    for name, mine in side_filters(stream).items():
         records = kept.topics[getattr(topology, f"{name}_topic")]
         found[name] = [record for record in records if mine(record)]
     return SideRecords(**found)  # type: ignore[arg-type]
 
 
-def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[PendingRedelivery, ...]:
+def _away(kept: DriverStorage, task: ViewTask, stream: str) -> tuple[PendingRedelivery, ...]:
     """The stream's events in the redelivery topic, each once: it may have gone again."""
     view = task.view
     found: dict[int, PendingRedelivery] = {}
-    for record in kept.topics[view.redeliver_topic][task.positions.redelivered :]:
+    for record in kept.topics[view.redeliver_topic][task.state.positions.redelivered :]:
         if record.key == stream.encode():
             for event in revive(view, [record], 0):
                 attempt = getattr(event, "attempt", 0)
@@ -70,7 +73,7 @@ def _away(kept: Kept, task: ViewTask, stream: str) -> tuple[PendingRedelivery, .
     return tuple(found.values())
 
 
-def _requested(kept: Kept, task: ViewTask, stream: str) -> Iterable[Request]:
+def _requested(kept: DriverStorage, task: ViewTask, stream: str) -> Iterable[Request]:
     """What the relay was asked for, where the view asks."""
     gap = task.view.gap
     records = kept.topics[gap.topic] if isinstance(gap, Ask) else ()

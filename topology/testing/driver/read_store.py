@@ -6,21 +6,15 @@ from typing import Any, Literal, get_args
 
 from stores.sinks import DeadRecord, OutputRecord, Position
 from stores.sinks.columns import read
-from stores.sinks.reduction import FEW, Mark, Reduction, Stream
-from stores.sinks.schema import (
-    DELTA_LIMITS,
-    NO_LIMITS,
-    POSTGRES_LIMITS,
-    STRICTEST,
-    Schema,
-    StoreLimits,
-    TableState,
-)
+from stores.sinks.decoding import Mark, Stream
+from stores.sinks.limits import DELTA_LIMITS, NO_LIMITS, POSTGRES_LIMITS, STRICTEST, StoreLimits
+from stores.sinks.reduction import FEW, Reduction
+from stores.sinks.schema import Schema, TableState
 from topology.model.table import Table
 
-Store = Literal["any", "sqlite", "postgresql", "delta"]
+StoreRules = Literal["any", "sqlite", "postgresql", "delta"]
 """Whose rules hold for rows; `any`: a row is taken that every read store takes."""
-LIMITS: Mapping[Store, StoreLimits] = {
+LIMITS: Mapping[StoreRules, StoreLimits] = {
     "any": STRICTEST,
     "sqlite": NO_LIMITS,
     "postgresql": POSTGRES_LIMITS,
@@ -44,9 +38,9 @@ class ReadStore:
 
     at_once = FEW
 
-    def __init__(self, declared: Iterable[Table], store: Store) -> None:
+    def __init__(self, declared: Iterable[Table], store: StoreRules) -> None:
         if store not in LIMITS:
-            raise ValueError(f"store={store!r}: it is one of {', '.join(get_args(Store))}")
+            raise ValueError(f"store={store!r}: it is one of {', '.join(get_args(StoreRules))}")
         self.tables: dict[str, dict[tuple[Any, ...], Row]] = {}
         self.dead: list[DeadRecord] = []
         self._marks: dict[Stream, Mark] = {}

@@ -9,7 +9,7 @@ from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.model.origin import ORIGIN
 from topology.testing.simulation.log import FakeLog
-from topology.testing.simulation.worker import World
+from topology.testing.simulation.world import World
 
 Parsed = tuple[int, str, int | None]
 """(number of the message's content, stream, sequence or None where the source cannot have it)."""
@@ -31,7 +31,7 @@ class Arrived:
     wrong: list[str] = field(default_factory=list)
 
 
-class Reader:
+class ArrivalReader:
     """Reads sources, and remembers what it made of a message. messages: by their number."""
 
     def __init__(self) -> None:

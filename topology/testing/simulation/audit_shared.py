@@ -12,7 +12,7 @@ from topology.declaration.view import View
 from topology.engine.failure import HEALED
 from topology.engine.rows import split_redriven_key
 from topology.testing.simulation.fold import Expected
-from topology.testing.simulation.log import LogPartition
+from topology.testing.simulation.log_partition import LogPartition
 from topology.testing.simulation.schedule import Schedule
 from topology.view_rebuild.stream_rebuild import PASSED_OVER
 

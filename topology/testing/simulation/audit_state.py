@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from topology.declaration.policies import RebuildStream
-from topology.declaration.sequences import Linked
+from topology.declaration.sequences import Followed, Linked
 from topology.declaration.view import View
 from topology.engine.rows import COUNTS, decode_progress, split_buffer_key
 from topology.model.counts import Counts, decode_counts
@@ -52,14 +52,14 @@ def state_errors(
     if held_rows != rows and not _only_stale(held_rows, rows, streams):
         wrong.append("the table is not what its changelog holds")
     stored = decode_counts(rows.pop(COUNTS, None))
-    linked = isinstance(view.of.sequence, Linked)
+    linked = isinstance(view.of.sequence, Linked | Followed)
     once = world.guarantee == "exactly_once"
     if not once and isinstance(view.late, RebuildStream):
         # A rebuild that a crash cut off has written records that are not counted.
         counts.written = stored.written
     wrong += _count_errors(counts, stored, once, uncounted=linked)
-    if task.counts != stored:
-        wrong.append(f"the counts in memory are {task.counts}, in the table {stored}")
+    if task.state.counts != stored:
+        wrong.append(f"the counts in memory are {task.state.counts}, in the table {stored}")
 
     waits: dict[str, set[int]] = defaultdict(set)
     progress: dict[str, tuple[int, bytes | None]] = {}
@@ -72,7 +72,7 @@ def state_errors(
             progress[key[1:].decode()] = last_of(found), state
     for stream, wanted in streams.items():
         at, state = progress.pop(stream, (None, None))
-        held = task.progress(stream)
+        held = task.state.progress(stream)
         if at != wanted.last or last_of(held) != wanted.last:
             wrong.append(
                 f"{stream} is at {at} in the table and {last_of(held)} in memory, "

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from topology.testing.simulation.log import Fenced, TopicPartition
+from topology.testing.simulation.log import Fenced
+from topology.testing.simulation.log_partition import TopicPartition
 from topology.testing.simulation.runner import PartitionRunner
-from topology.testing.simulation.worker import Worker, World
+from topology.testing.simulation.worker import Worker
+from topology.testing.simulation.world import World
 
 
 class Cluster:
@@ -48,7 +50,7 @@ class Cluster:
         source, by_stream = self.places[place]
         runner = self._runner(self.world, worker, place, source, by_stream)
         if self._verbose:
-            runner.steps = self._told(runner)
+            runner.steps = self._traced(runner)
         worker.runners[place] = runner
         self.active.append(runner)
         self._started.append(runner)
@@ -109,7 +111,7 @@ class Cluster:
         for worker in self.workers:
             worker.runners.clear()
 
-    def _told(self, runner: PartitionRunner) -> Iterator[str]:
+    def _traced(self, runner: PartitionRunner) -> Iterator[str]:
         """The runner's steps, each with a line in the trace."""
         for step in runner.run():
             self.trace.append(("  step", runner.name, f"{step}: {runner}"))

@@ -4,8 +4,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.testing.simulation.disk import FakeTable
-from topology.testing.simulation.log import Producer, TopicPartition
-from topology.testing.simulation.worker import Worker, World
+from topology.testing.simulation.log import Producer
+from topology.testing.simulation.log_partition import TopicPartition
+from topology.testing.simulation.worker import Worker
+from topology.testing.simulation.world import World
 
 Send = Callable[[TopicPartition, Sequence[Out]], int]
 """(partition, records) → the offset behind the last."""

@@ -4,103 +4,111 @@ What `topology.faust.worker.stream_partition` does with runners of their own, on
 here in turn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar
 
-from topology.engine.commands.execute import Command, decode_command, encode_command, execute
+from topology.engine.commands.execute import Command, encode_command
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.partition import PartitionView, Step, StreamStep
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
-from topology.testing.awaited import complete
+from topology.testing.simulation.ports import in_turn, record
 from topology.testing.simulation.runner import PartitionRunner
 from topology.testing.simulation.schedule import FAULTS, Schedule
 
 
 class ObeyingRunner(PartitionRunner):
-    """Carries out what the views' commands topics say. apart: view → its own task."""
+    """Carries out what the views' commands topics say. apart: view → the step of its own."""
 
-    apart: dict[str, StreamTask]
+    apart: dict[str, StreamStep]
 
-    def build(self) -> StreamTask:
-        task, self.apart = super().build(), {}
-        task.position = self.world.log.offsets.get(self.place, 0)
-        # All of them are to be looked after between two steps.
-        self.rebuilders = list(task.views.values())
+    def make_step(self) -> Step:
+        self.apart = {}
+        if self.task is None:
+            return super().make_step()
+        step, task = self.stream_step(self.task), self.task
         for name, view in list(task.views.items()):
-            at = view.positions.input
+            at, opened = view.state.positions.input, self.opened(view)
             if at is None or (view.halted is None and at == task.position):
-                task.admit(name, view)
+                step.admit(opened)
             else:
-                self._leaves(name, task.views.pop(name))
-        return task
+                del task.views[name]
+                self.leaves(opened)
+        return step
 
-    def commit(self, unit: CommitUnit) -> Iterator[str]:
-        yield from super().commit(unit)
-        if self.task is not None:
-            for name, view in self.task.dismiss().items():
-                self._leaves(name, view)
+    def stream_step(self, task: StreamTask) -> StreamStep:
+        return _ObeyingStep(self, task)
 
-    def rebuild(self) -> CommitUnit | None:
-        return self._told() or self._caught_up() or super().rebuild()
+    def drop(self) -> None:
+        super().drop()
+        self.apart = {}
 
     @property
     def busy(self) -> bool:
-        return super().busy or any(self._commands(view) for view in self.rebuilders)
+        return super().busy or any(map(self._commands, self._all_views()))
 
-    def _leaves(self, name: str, view: ViewTask) -> None:
-        at = view.positions.input
+    @property
+    def rebuilds(self) -> bool:
+        return any(view.rebuilds for view in self._all_views())
+
+    def leaves(self, view: PartitionView) -> None:
+        """A view that was halted reads by itself from now on."""
+        at = view.task.state.positions.input
         assert at is not None
-        apart = self.apart[name] = StreamTask(
+        task = StreamTask(
             self.world.topology, self.source, self.place[1], {}, position=at, apart=True
         )
-        apart.views[name] = view
+        task.views[view.name] = view.task
+        self.apart[view.name] = StreamStep(task, [view], self.watermark, self.clock, in_turn)
 
-    def _commands(self, view: ViewTask) -> list[tuple[int, bytes | None]]:
-        """(offset, value) of commands that are not carried out yet."""
-        partition = self.world.log.partitions.get((view.view.commands_topic, self.place[1]))
-        if partition is None or partition.end <= view.positions.commands:
+    def _all_views(self) -> list[ViewTask]:
+        if self.task is None or self.step is None:
             return []
-        found, _ = partition.read(view.positions.commands, 1 << 30)
-        return [(at, out[1]) for at in found if (out := partition.records[at]) is not None]
+        tasks = (self.task, *(step.task for step in self.apart.values()))
+        return [view for task in tasks for view in task.views.values()]
 
-    def _told(self) -> CommitUnit | None:
-        assert self.task is not None
-        for task in (self.task, *self.apart.values()):
-            for view in task.views.values():
-                if commands := self._commands(view):
-                    unit = CommitUnit(*self.place, now=self.now)
-                    for at, value in commands:
-                        execute(view, decode_command(value), unit)
-                        view.positions.commands = at + 1
-                    task.finish(unit)
-                    return unit
-        return None
+    def _commands(self, view: ViewTask) -> bool:
+        """Whether there are commands that are not carried out yet."""
+        partition = self.world.log.partitions.get((view.view.commands_topic, self.place[1]))
+        return partition is not None and partition.end > view.state.positions.commands
 
-    def _caught_up(self) -> CommitUnit | None:
+    async def catch_up(self, main: StreamStep) -> CommitUnit | None:
         """A step of a view that was resumed; one that has read as far joins the others."""
-        assert self.task is not None
-        for name, apart in list(self.apart.items()):
-            view = apart.views[name]
-            if view.halted:
+        for name, step in list(self.apart.items()):
+            view, task = step.views[name], step.task
+            if step.halted:
                 continue
-            if apart.position >= self.position and not view.unfinished:
-                self.task.admit(name, view)
+            if task.position >= self.position and not step.unfinished:
+                main.admit(view)
                 del self.apart[name]
                 continue
-            now, limit = self.now, self.world.batch
-            at, records = apart.position, []
-            if not view.unfinished:
-                found, at = self.input.read(at, limit, self.position)
-                records = [self.record(offset) for offset in found]
-            unit, events = apart.begin(records, now)
-            if view.view.is_async:
-                complete(view.arun(events, unit, None))
-            else:
-                view.run(events, unit, None)
-            apart.move(at, unit)
-            apart.finish(unit)
-            return unit
+            at, records = task.position, []
+            if not step.unfinished:
+                found, at = self.input.read(at, self.world.batch, self.position)
+                records = [record(self.world, self.place, offset) for offset in found]
+            return step.move(at, await step.take(records))
         return None
+
+
+class _ObeyingStep(StreamStep):
+    """The step of the views that read together, and in its turn that of each other one."""
+
+    def __init__(self, runner: ObeyingRunner, task: StreamTask) -> None:
+        super().__init__(task, (), runner.watermark, runner.clock, in_turn, runner.leaves)
+        self._runner = runner
+
+    async def poll_side_inputs(self) -> None:
+        await super().poll_side_inputs()
+        for apart in self._runner.apart.values():
+            await apart.poll_side_inputs()
+
+    async def next_command_unit(self) -> CommitUnit | None:
+        if (unit := await super().next_command_unit()) is not None:
+            return unit
+        for apart in self._runner.apart.values():
+            if (unit := await apart.next_command_unit()) is not None:
+                return unit
+        return await self._runner.catch_up(self)
 
 
 class HaltingSchedule(Schedule):
@@ -108,24 +116,24 @@ class HaltingSchedule(Schedule):
 
     def halt(self) -> None:
         """An operator halts a view in a partition."""
-        self._tell("halt")
+        self._command("halt")
 
     def resume(self) -> None:
         """An operator resumes it."""
-        self._tell("resume")
+        self._command("resume")
 
     def rest(self) -> None:
         for view in self.world.topology.views:
             for number in range(self.world.partitions):
-                self._say("resume", view, number)
+                self._send_command("resume", view, number)
         super().rest()
 
-    def _tell(self, name: str) -> None:
+    def _command(self, name: str) -> None:
         world = self.world
         view = world.chance.choice(list(world.topology.views))
-        self._say(name, view, int(world.chance.random() * world.partitions))
+        self._send_command(name, view, int(world.chance.random() * world.partitions))
 
-    def _say(self, name: str, view: str, number: int) -> None:
+    def _send_command(self, name: str, view: str, number: int) -> None:
         world = self.world
         place = world.topology.views[view].commands_topic, number
         value = encode_command(Command(name, view, who="the schedule"))

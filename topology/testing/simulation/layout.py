@@ -6,7 +6,7 @@ from topology.declaration.source import Source
 from topology.declaration.starts import First
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
 
 
 class Layout:

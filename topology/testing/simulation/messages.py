@@ -16,9 +16,13 @@ from topology.model.event import Record
 
 
 class Sent(NamedTuple):
-    """A message that a producer sends. value: bytes as they are, None, or anything for JSON.
+    """A message that a producer sends.
 
-    key: by default the stream where the source is keyed, else none.
+    Attributes:
+        topic: where it is sent to.
+        value: bytes as they are, None, or anything else, which is sent as JSON.
+        key: the record key; unless given, the stream where the source is keyed, else none.
+        headers: (name, value) of each header.
     """
 
     topic: str
@@ -65,7 +69,14 @@ def _stream(source: Source, message: Record) -> bytes | None:
 
 
 class Delivery(NamedTuple):
-    """How likely a message arrives late (by up to `reach` places), twice, or never."""
+    """How likely it is that a message arrives late, twice or never.
+
+    Attributes:
+        late: the share of messages that arrive late, from 0 to 1.
+        twice: the share that arrive twice.
+        never: the share that never arrive.
+        reach: the most places by which a message is late.
+    """
 
     late: float = 0.2
     twice: float = 0.1
@@ -73,7 +84,12 @@ class Delivery(NamedTuple):
     reach: int = 12
 
     def arrange(self, sent: Arrivals, chance: Random) -> Arrivals:
-        """The messages in order of arrival."""
+        """Return the messages in order of arrival.
+
+        Args:
+            sent: the messages in the order in which they were sent.
+            chance: decides what happens to each.
+        """
         random, (late, twice, never, reach) = chance.random, self
         arriving: list[tuple[float, int]] = []
         for at in range(len(sent)):
@@ -88,10 +104,20 @@ class Delivery(NamedTuple):
 
 
 def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[[int], list[Sent]]:
-    """Messages made up from the sources' inspectors: seed → numbered events of a few streams.
+    """Make up messages that the inspectors of a topology's sources understand.
 
-    Those of a linked source name the one before; those of a monotonic one leave numbers out.
-    Raises ValueError for a source whose inspector does not say what a body looks like.
+    Messages of a linked source name the one before. Those of a monotonic source leave numbers out.
+
+    Args:
+        topology: whose sources the messages are for.
+        events: how many messages a seed makes.
+        streams: how many streams they belong to.
+
+    Returns:
+        A function: seed → messages, for `Simulator(messages=…)`.
+
+    Raises:
+        ValueError: an inspector does not say what a body looks like.
     """
     sources = list(topology.sources.values())
     kinds = {source.name: _kinds(topology, source) for source in sources}

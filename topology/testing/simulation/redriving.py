@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from topology.engine.dead_events import Choice, find, put_back
+from topology.engine.dead_events import DeadEventFilter, find_dead, put_back
 from topology.model.event import Record
 from topology.testing.simulation.schedule import FAULTS, Schedule
 
@@ -37,7 +37,7 @@ class RedrivingSchedule(Schedule):
             for at in offsets
             if (out := dead.records[at]) is not None
         ]
-        found = find(view, records, Choice(), ())
+        found = find_dead(view, records, DeadEventFilter(), ())
         for each in found.chosen:
             place = view.redeliver_topic, world.partition_of(each.record.key)
             world.log.append(place, [put_back(each, world.log.now)])

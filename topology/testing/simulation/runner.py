@@ -1,29 +1,42 @@
-"""One input partition on a simulated worker: the live runtime's protocol, one step at a time.
+"""One input partition on a simulated worker: the engine's own protocol, one step at a time.
 
 `run` is a generator: between two of its steps the process may die, lose the partition or stall,
-and any other worker may run. It does what `topology.faust` does, in the same order.
+and any other worker may run. Once started it drives the engine's own loop, as live workers do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from math import inf
 
-from topology.declaration.policies.late import RebuildStream
 from topology.declaration.source import Source
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import Away
+from topology.engine.partition import (
+    PartitionLoop,
+    PartitionView,
+    RekeyStep,
+    SideInputs,
+    Step,
+    StreamStep,
+)
+from topology.engine.partition.ports import Work
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
-from topology.model.event import Event, Record
+from topology.model.event import Message
 from topology.sequencer.memory_budget import Budget
 from topology.testing.awaited import complete
 from topology.testing.simulation.commits import Commits
-from topology.testing.simulation.log import TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
+from topology.testing.simulation.ports import (
+    LoopPorts,
+    ShownHistories,
+    SideReader,
+    in_turn,
+    record,
+)
 from topology.testing.simulation.watermark import FakeWatermark
-from topology.testing.simulation.worker import Worker, World
-from topology.view_rebuild.history import Histories, History
-from topology.view_rebuild.stream_rebuild import arebuild, rebuild
+from topology.testing.simulation.worker import Worker
+from topology.testing.simulation.world import World
 
 RESTORED = 5
 """Changelog records that a restoring table takes at once."""
@@ -49,12 +62,11 @@ class PartitionRunner(Commits):
         self.at = "new"
         self.unit: CommitUnit | None = None
         self.task: StreamTask | None = None
-        self.redelivers: list[ViewTask] = []
-        self.rebuilders: list[ViewTask] = []
-        self.rekey = None if by_stream else RekeyTask(world.topology, source)
+        self.step: Step | None = None
         self.input = world.log.partition(place)
         self.position = self.known = 0
         self.due = inf
+        self._nothing_done = False
         self.watermark = self.make_watermark()
         self.steps: Iterator[str] = self.run()
 
@@ -71,8 +83,7 @@ class PartitionRunner(Commits):
             taken += 1
         return taken
 
-    @property
-    def now(self) -> int:
+    def clock(self) -> int:
         """The worker's clock (ms)."""
         return self.world.log.now + self.worker.ahead
 
@@ -89,7 +100,7 @@ class PartitionRunner(Commits):
     @property
     def busy(self) -> bool:
         """Whether it may have something to do: to go on with, to read, or a gap to give up."""
-        return self.at != "idle" or self.position < self.input.end or self.due <= self.now
+        return self.at != "idle" or self.position < self.input.end or self.due <= self.clock()
 
     def __str__(self) -> str:
         found = f"read to {self.position}, committed {self.committed}"
@@ -101,44 +112,19 @@ class PartitionRunner(Commits):
         return f"{found}; next {self.unit.next_offset}, {', '.join(written + rows)}"
 
     def drop(self) -> None:
-        """End it where it is. (The generator and its runner would keep each other alive.)"""
+        """End it where it is: the generator and its runner would keep each other alive."""
         self.steps = iter(())
+        self.step = None
 
     # -- the life of a partition
 
     def run(self) -> Iterator[str]:
         """Start, then fetch, compute and commit, for ever. Yields the name of each step taken."""
         yield from self.start()
-        while True:
-            task = self.task
-            if task is not None and task.unfinished:
-                unit = self.take([])
-                yield "computed"
-                yield from self.commit(unit)
-                continue
-            if self.rebuilders and (rebuilt := self.rebuild()) is not None:
-                yield "rebuilt"
-                yield from self.commit(rebuilt)
-                continue
-            records = self.fetch()
-            if records:
-                yield "fetched"
-                unit = self.take(records)
-                yield "computed"
-                yield from self.commit(unit)
-            if task is not None:
-                self.due = self.earliest(task)
-            due = self.due <= self.now
-            fired = self.fire() if due else None
-            if not records and self.position > self.committed:
-                fired = fired or CommitUnit(*self.place)
-                fired.next_offset = self.position
-            if fired is not None:
-                yield "fired"
-                yield from self.commit(fired)
-            elif not records:
-                hidden = any(view.rebuilds for view in self.rebuilders)
-                yield "waits" if due or hidden else "idle"
+        step, ports = self.make_step(), LoopPorts(self)
+        self.step = step
+        loop = PartitionLoop(step, ports, ports, self.clock, self.position)
+        yield from loop.run().__await__()
 
     def start(self) -> Iterator[str]:
         """Fence, restore, find the committed offset: in this order, as each relies on the last."""
@@ -164,21 +150,49 @@ class PartitionRunner(Commits):
 
     def build(self) -> StreamTask:
         """The engine's task, from the restored tables."""
-        world, partition = self.world, self.place[1]
+        world, (_, partition) = self.world, self.place
         budget = Budget() if world.memory is None else Budget(world.memory)
         task = StreamTask(
-            world.topology, self.source, partition, self.tables, now=self.now, budget=budget
-        )
-        views = task.views.values()
-        self.redelivers = list(views)
-        self.rebuilders = [view for view in views if isinstance(view.view.late, RebuildStream)]
-        if world.memory is not None:
-            for view in views:
-                view.ordering = replace(view.ordering, portion=world.memory + 1)
-        if world.drain is not None:
-            for view in task.views.values():
-                view.ordering = replace(view.ordering, drain=world.drain)
+            world.topology, self.source, partition, self.tables,
+            position=world.log.offsets.get(self.place, 0), now=self.clock(), budget=budget,
+        )  # fmt: skip
+        for view in task.views.values():
+            if world.memory is not None:
+                view.state.ordering = replace(view.state.ordering, portion=world.memory + 1)
+            if world.drain is not None:
+                view.state.ordering = replace(view.state.ordering, drain=world.drain)
         return task
+
+    def make_step(self) -> Step:
+        """What the loop does with a batch."""
+        if self.task is None:
+            return RekeyStep(
+                self.place, RekeyTask(self.world.topology, self.source), _do, self.clock
+            )
+        step = self.stream_step(self.task)
+        for view in self.task.views.values():
+            step.admit(self.opened(view))
+        return step
+
+    def stream_step(self, task: StreamTask) -> StreamStep:
+        """The step of a task that has no views yet."""
+        return StreamStep(task, (), self.watermark, self.clock, in_turn)
+
+    def opened(self, task: ViewTask) -> PartitionView:
+        """All that belongs to a view here."""
+        view, number = task.view, self.place[1]
+        redeliveries, commands = (
+            SideReader(self.world, (topic, number))
+            for topic in (view.redeliver_topic, view.commands_topic)
+        )
+        # Whenever it is asked, it looks at the topics again.
+        side_inputs = SideInputs(
+            task, redeliveries, commands, redeliveries.written, count(1).__next__
+        )
+        dispatch = _complete if view.is_async else _do
+        return PartitionView(
+            task, self.tables[view.name], dispatch, side_inputs, ShownHistories(self, task)
+        )
 
     def restore(self) -> Iterator[str]:
         """Bring the views' tables to the changelog's end."""
@@ -197,135 +211,54 @@ class PartitionRunner(Commits):
                 yield "restoring"
             table.write([], end)
 
-    # -- a step of the engine
+    # -- what the loop asks for
 
-    def fetch(self) -> list[Record]:
-        """The next records, at most a batch."""
-        world, (topic, partition) = self.world, self.place
-        records = self.input.records
-        if self.position >= len(records):
-            return []
-        limit = 1 + int(world.chance.random() * world.batch)
+    def fetch(self) -> Generator[str, None, Sequence[Message]]:
+        """The next records, at most a batch; where nothing is to be done it says so first."""
+        if self._nothing_done and not self.behind:
+            self.due = self.earliest()
+            yield "waits" if self.due <= self.clock() or self.rebuilds else "idle"
+        self._nothing_done = True
+        if not self.behind:
+            return ()
+        limit = 1 + int(self.world.chance.random() * self.world.batch)
         found, self.position = self.input.read(self.position, limit)
-        return [
-            Record(topic, partition, at, out[0], out[1], out[3], out[2])
-            for at in found
-            if (out := records[at])
-        ]
+        if found:
+            yield "fetched"
+        return [record(self.world, self.place, at) for at in found]
 
-    def record(self, at: int) -> Record:
-        """The record at an offset of the input."""
-        out = self.input.records[at]
-        assert out is not None
-        return Record(*self.place, at, out[0], out[1], out[3], out[2])
+    def commit_computed(self, unit: CommitUnit) -> Generator[str, None, None]:
+        """Make durable what a step came to."""
+        self.unit, self._nothing_done = unit, False
+        yield "computed"
+        yield from self.commit(unit)
 
-    def take(self, records: list[Record], horizon: int | None = None) -> CommitUnit:
-        """The unit of a batch."""
-        task, now = self.task, self.now
-        if task is None:
-            assert self.rekey is not None
-            self.unit = self.rekey.process(records, now)
-            return self.unit
-        unit, events = task.begin(records, now)
-        self.unit = unit
-        for view in task.views.values():
-            back = self.take_back(view, now) if view in self.redelivers else ()
-            if view.view.is_async:
-                complete(view.arun(events, unit, horizon, back))
-            else:
-                view.run(events, unit, horizon, back)
-        task.finish(unit)
-        return unit
+    @property
+    def rebuilds(self) -> bool:
+        """Whether a stream is to be rebuilt."""
+        return self.task is not None and any(view.rebuilds for view in self.task.views.values())
 
-    # -- rebuilding
+    def earliest(self) -> float:
+        """When something is due (ms): at once, while it does not show what comes again.
 
-    def rebuild(self) -> CommitUnit | None:
-        """The unit that rebuilds a stream; None if none is to be, or not all of it shows."""
-        if self.position < self.known:
-            return None
-        for view in self.rebuilders:
-            if not (streams := view.rebuilds):
-                continue
-            output = self.world.log.partition((view.view.output, self.place[1]))
-            if output.end < len(output.records):
-                continue
-            stream, unit = streams[0], CommitUnit(*self.place, now=self.now)
-            history = self.history(view, stream)
-            if view.view.is_async:
-                complete(arebuild(view, stream, history, unit))
-            else:
-                rebuild(view, stream, history, unit)
-            assert self.task is not None
-            self.task.finish(unit)
-            self.unit = unit
-            return unit
-        return None
-
-    def history(self, view: ViewTask, stream: str) -> History:
-        """What is recorded of a stream, up to where this partition has read."""
-        histories = Histories(view, [stream])
-        output = (view.view.output, self.place[1])
-        for place, end, take in (
-            (self.place, self.position, histories.message),
-            (output, None, histories.output),
-        ):
-            partition = self.world.log.partition(place)
-            found, _ = partition.read(0, 1 << 30, partition.end if end is None else end)
-            for at in found:
-                if (out := partition.records[at]) is not None:
-                    take(Record(*place, at, out[0], out[1], out[3], out[2]))
-        return histories.streams[stream]
-
-    # -- redelivery
-
-    def away(self, view: ViewTask) -> Away:
-        """What is in a view's redelivery topic and did not come again yet, as far as it shows."""
-        found = Away(view)
-        found.read(self.redeliveries(view), self.now)
-        return found
-
-    def redeliveries(self, view: ViewTask) -> list[Record]:
-        """The records of it."""
-        place = (view.view.redeliver_topic, self.place[1])
-        partition = self.world.log.partitions.get(place)
-        if partition is None or partition.end <= view.positions.redelivered:
-            return []
-        return [
-            Record(*place, at, out[0], out[1], out[3], out[2])
-            for at in range(view.positions.redelivered, partition.end)
-            if (out := partition.records[at]) is not None
-        ]
-
-    def earliest(self, task: StreamTask) -> float:
-        """When something is due (ms): at once, while it does not show what comes again."""
-        found = [task.due, *(self.comes_again(view) for view in self.redelivers)]
-        hidden = not all(self.shows(view) for view in self.redelivers)
-        return min(*found, self.now if hidden else inf)
-
-    def comes_again(self, view: ViewTask) -> float:
-        """When the next event comes again (ms)."""
-        return self.away(view).next(self.now)
-
-    def take_back(self, view: ViewTask, now: int) -> list[Event]:
-        """The events that come again by now."""
-        return view.take_back(self.away(view).take(now), now)
+        A gap that waits for what comes again is due with that.
+        """
+        if not isinstance(self.step, StreamStep):
+            return inf
+        views = self.step.views.values()
+        gaps = [view.task.due for view in views if not view.side_inputs.expecting]
+        shows = all(self.shows(view.task) for view in views)
+        return min(self.step.due, *gaps, inf if shows else self.clock())
 
     def shows(self, view: ViewTask) -> bool:
         """Whether all that was written to a view's redelivery topic can be read."""
         partition = self.world.log.partitions.get((view.view.redeliver_topic, self.place[1]))
         return partition is None or partition.end == len(partition.records)
 
-    def fire(self) -> CommitUnit | None:
-        """The unit of what is due: retries, events that come again, gaps if they may be given up.
 
-        A gap may not while its event could be among those that come again and do not show yet.
-        """
-        now, task = self.now, self.task
-        assert task is not None
-        retries = min((view.retry_due for view in task.views.values()), default=inf)
-        if min(retries, inf, *(self.comes_again(view) for view in self.redelivers)) <= now:
-            return self.take([])
-        if not all(self.shows(view) for view in self.redelivers):
-            return None
-        horizon = self.watermark.reached(self.position)
-        return None if horizon is None or self.due > horizon else self.take([], horizon)
+async def _do(work: Work) -> None:
+    await work()
+
+
+async def _complete(work: Work) -> None:
+    complete(work())

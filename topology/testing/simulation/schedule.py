@@ -7,7 +7,7 @@ from typing import ClassVar
 from topology.testing.simulation.cluster import Cluster
 from topology.testing.simulation.messages import Arrivals
 from topology.testing.simulation.runner import PartitionRunner
-from topology.testing.simulation.worker import World
+from topology.testing.simulation.world import World
 
 ROUNDS = 2_000
 """Rounds over all partitions in which a run has to come to rest once nothing more goes wrong."""

@@ -16,21 +16,28 @@ from topology.testing.simulation.messages import Arrivals, Delivery, Messages, w
 from topology.testing.simulation.redriving import RedrivingSchedule
 from topology.testing.simulation.runner import PartitionRunner
 from topology.testing.simulation.schedule import Schedule
-from topology.testing.simulation.worker import Guarantee, World
+from topology.testing.simulation.world import Guarantee, World
 
 START = 1_000_000_000_000
 """The clock at the start of every run (ms)."""
-TOLD = 60
+TRACE_LINES = 60
 """Lines of the trace that a failure shows."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What runs did. crashed: at which steps workers died, and how often.
+    """What runs did.
 
-    messages: that arrived, twice ones twice. handled, failed: events by what their handlers made
-    of them, over all views. steps: that partitions took. trace: of the last run, (what, who,
-    detail).
+    Attributes:
+        seeds: schedules that were run.
+        messages: messages that arrived; one that arrived twice counts twice.
+        handled: events that handlers got through, over all views.
+        failed: events that failed in their handlers, over all views.
+        actions: actions of the schedules: crashes, moves, arrivals and so on.
+        steps: steps that partitions took.
+        seconds: wall-clock seconds that the runs took together.
+        crashed: name of a step → how often a worker died at it.
+        trace: (what, who, detail) of each action of the last run.
     """
 
     seeds: int = 0
@@ -44,7 +51,11 @@ class Report:
     trace: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, other: "Report") -> None:
-        """Add what other runs did."""
+        """Add what other runs did.
+
+        Args:
+            other: their report.
+        """
         self.seeds += other.seeds
         self.messages += other.messages
         self.handled += other.handled
@@ -70,7 +81,10 @@ class Report:
 class SimulationError(AssertionError):
     """A schedule broke a promise.
 
-    seed: replays it. wrong: what is wrong, in words. trace: (what, who, detail) of its actions.
+    Attributes:
+        seed: the seed that `replay` runs again.
+        wrong: what is wrong, a sentence each.
+        trace: (what, who, detail) of each action of the schedule.
     """
 
     def __init__(self, seed: int, wrong: list[str], trace: list[tuple[str, str, str]]) -> None:
@@ -81,7 +95,7 @@ class SimulationError(AssertionError):
         super().__init__(
             f"seed {seed}:\n  " + "\n  ".join(wrong[:10]) + more + "\n\n"
             f"the last of its {len(trace)} actions (replay(seed) tells each step):\n"
-            + told(trace[-TOLD:])
+            + trace_text(trace[-TRACE_LINES:])
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,16 +106,23 @@ class SimulationError(AssertionError):
 class Simulator:
     """Runs a topology's engine against a fake log, clock, disks and assignment.
 
-    messages: what producers send, or a function that makes it from a seed. workers: processes.
-    partitions: of every input. batch: the most records of a fetch. drain: the most events that a
-    step releases out of buffers, None for the engine's limit. delivery: how often messages are
-    late, twice or lost. zombies: whether workers may go on with partitions that are others' by now;
-    only a transaction can fence them, so at least once comes without them. runner: the protocol;
-    another one shows that a mistake in it would be found. halts: whether operators halt and resume
-    views meanwhile; exactly once only, and with neither redelivery nor rebuilds. memory: bytes for
-    events that wait in a partition, None for the engine's limit; with 0 they are rows only.
-    redrives: whether operators put dead events back; exactly once only, and of messages that come
-    once.
+    Args:
+        topology: what is run.
+        messages: what producers send, or a function that makes it from a seed.
+        guarantee: how units are committed.
+        workers: how many processes there are.
+        partitions: of every input topic.
+        batch: the most records of a fetch.
+        drain: the most events that a step releases out of buffers; None for the engine's limit.
+        delivery: how often messages are late, twice or lost.
+        zombies: whether workers may go on with partitions that are others' by now. Only a
+            transaction can fence them off, so at least once has none unless asked for.
+        runner: a partition's runner; another one shows that a mistake in it would be found.
+        halts: whether operators halt and resume views meanwhile.
+        memory: bytes for events that wait in a partition; None for the engine's limit. With 0 they
+            are rows only.
+        redrives: whether operators put dead events back; exactly once only, and of messages that
+            come once.
     """
 
     def __init__(
@@ -137,7 +158,14 @@ class Simulator:
         self._audit = Audit(topology)
 
     def run(self, seeds: int | Iterable[int]) -> Report:
-        """Run a seed, or several. Raises SimulationError for the first that breaks a promise."""
+        """Run one seed, or several.
+
+        Args:
+            seeds: a seed, or the seeds to run.
+
+        Raises:
+            SimulationError: the first seed that breaks a promise, with its steps.
+        """
         report, began = Report(), time.perf_counter()
         for seed in (seeds,) if isinstance(seeds, int) else seeds:
             report.add(_reported(self._run(seed)))
@@ -145,7 +173,14 @@ class Simulator:
         return report
 
     def replay(self, seed: int) -> Report:
-        """Run a seed exactly as it ran before, with each single step in the trace."""
+        """Run a seed exactly as before, with each step in the trace.
+
+        Args:
+            seed: the seed.
+
+        Raises:
+            SimulationError: a promise is broken.
+        """
         return _reported(self._run(seed, verbose=True))
 
     def _run(self, seed: int, *, verbose: bool = False) -> Schedule:
@@ -195,6 +230,6 @@ def _reported(schedule: Schedule) -> Report:
     )
 
 
-def told(trace: Iterable[tuple[str, str, str]]) -> str:
+def trace_text(trace: Iterable[tuple[str, str, str]]) -> str:
     """A trace as text, an action per line."""
     return "\n".join(f"{what:10}{who:36} {detail}".rstrip() for what, who, detail in trace)

@@ -1,8 +1,9 @@
 """The barrier before a gap is given up, as `topology.faust.worker.watermark`, without waiting."""
 
 from topology.declaration.source import Source
-from topology.testing.simulation.log import TopicPartition
-from topology.testing.simulation.worker import Worker, World
+from topology.testing.simulation.log_partition import TopicPartition
+from topology.testing.simulation.worker import Worker
+from topology.testing.simulation.world import World
 
 
 class FakeWatermark:
@@ -48,3 +49,6 @@ class FakeWatermark:
     def end(self) -> int:
         """The offset behind all that is in the by-stream partition, shown already or not."""
         return len(self.world.log.partition(self.place).records)
+
+    def stop(self) -> None:
+        """Nothing goes on meanwhile."""

@@ -1,56 +1,15 @@
 """A simulated worker: what is lost when it dies, and what is not."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Literal
-from zlib import crc32
+from typing import TYPE_CHECKING
 
-from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.testing.simulation.disk import FakeTable
-from topology.testing.simulation.layout import Layout
-from topology.testing.simulation.log import FakeLog, TopicPartition
+from topology.testing.simulation.log_partition import TopicPartition
 
 if TYPE_CHECKING:
     from topology.testing.simulation.runner import PartitionRunner
-
-Guarantee = Literal["exactly_once", "at_least_once"]
-
-
-@dataclass(slots=True)
-class World:
-    """What all simulated workers share.
-
-    chance: the one source of randomness. batch: the most records of a fetch. drain: the most events
-    that a step releases out of buffers, None for the engine's own limit. memory: bytes for events
-    that wait in a partition, None for the engine's own limit.
-    """
-
-    layout: Layout
-    log: FakeLog
-    chance: Random
-    guarantee: Guarantee
-    batch: int
-    drain: int | None
-    memory: int | None = None
-
-    @property
-    def topology(self) -> Topology:
-        return self.layout.topology
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions each topic has, but for the `sides`, which have one."""
-        return self.layout.partitions
-
-    def partition_of(self, key: bytes | None) -> int:
-        """The partition that a key goes to, the same in every run."""
-        return crc32(key or b"") % self.layout.partitions
-
-    def changelog(self, view: str, partition: int) -> TopicPartition:
-        """The changelog partition of a view's partition."""
-        return self.layout.changelogs[view, partition]
 
 
 class Worker:

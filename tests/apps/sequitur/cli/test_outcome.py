@@ -15,9 +15,7 @@ QUICK = [
     for option in ("default.api.timeout.ms=3000", "request.timeout.ms=2000", "max.block.ms=3000")
     for word in ("--kafka-option", f"kafka.{option}")
 ]
-_CLOSED = (
-    "import sys; sys.modules[{0!r}] = None; from {1} import main; sys.exit(main(sys.argv[1:]))"
-)
+_CLOSED = "import sys; sys.modules[{0!r}] = None; from sequitur.cli.main import run; run()"
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -43,38 +41,37 @@ def _one_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("package", "module", "arguments", "extra"),
+    ("package", "arguments", "extra"),
     [
-        ("pyspark", "sequitur.materialize.command", ["--topics", "a", *CHECKPOINT], "spark"),
-        ("pyspark", "sequitur.live", ["--topology", "zlive:shop", *CHECKPOINT], "spark"),
-        ("pyspark", "sequitur.rebuild.command", ["export", "--topic", "a", "--to", "x"], "spark"),
-        ("psycopg", "sequitur.two_phase",
-         ["list", "--decisions", "postgresql://host/db", "--participant", "a=sqlite:///x"],
+        ("pyspark", ["materialize", "--topics", "a", *CHECKPOINT], "spark"),
+        ("pyspark", ["live", "--topology", "zlive:shop", *CHECKPOINT], "spark"),
+        ("pyspark", ["rebuild", "export", "--topic", "a", "--to", "x"], "spark"),
+        ("psycopg", ["two-phase", "list", "--decisions", "postgresql://host/db", "--participant", "a=sqlite:///x"],
          "postgres"),
-        ("psycopg", "sequitur.inbox.command", ["counts", "--store", "postgresql://host/db"],
+        ("psycopg", ["inbox", "counts", "--store", "postgresql://host/db"],
          "postgres"),
     ],
 )  # fmt: skip
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
-    package: str, module: str, arguments: list[str], extra: str, tmp_path: Path
+    package: str, arguments: list[str], extra: str, tmp_path: Path
 ) -> None:
     (tmp_path / "zlive.py").write_text(
         "from topology import *\nshop = Topology('shop')\n"
         "orders = shop.source('o', inspector=Inspector(stream='id', sequence='n'))\n"
         "@shop.view('board', of=orders)\ndef board(event):\n    yield from ()\n"
     )
-    line = _one_line(_run(tmp_path, "-c", _CLOSED.format(package, module), *arguments))
+    line = _one_line(_run(tmp_path, "-c", _CLOSED.format(package), *arguments))
     assert f"pip install 'sequitur[{extra}]'" in line
 
 
-@pytest.mark.parametrize("module", ["sequitur.materialize.command", "sequitur.live"])
-def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["materialize", "live"])
+def test_a_checkpoint_that_is_none_is_told(command: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "shop.py").write_text("")
     what = ["--topology", "sequitur.flights:topology"]
     for place, says in (("file", "is no folder"), ("folder", "no checkpoint of Spark")):
-        line = _one_line(_run(tmp_path, "-m", module, *what, "--checkpoint", place))
+        line = _one_line(_run(tmp_path, "-m", "sequitur", command, *what, "--checkpoint", place))
         assert says in line
 
 
@@ -82,10 +79,10 @@ def test_a_checkpoint_that_is_none_is_told(module: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["sequitur.materialize.command", "--topics", "a", *CHECKPOINT, *QUICK],
-        ["sequitur.live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
-        ["sequitur.rebuild.command", "export", "--topic", "a", "--to", "x", *QUICK],
-        ["sequitur.rebuild.command", "run", "--app", "sequitur.flights", "--view", "aircraft"],
+        ["sequitur", "materialize", "--topics", "a", *CHECKPOINT, *QUICK],
+        ["sequitur", "live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
+        ["sequitur", "rebuild", "export", "--topic", "a", "--to", "x", *QUICK],
+        ["sequitur", "rebuild", "run", "--app", "sequitur.flights", "--view", "aircraft"],
     ],
 )
 def test_a_broker_that_cannot_be_reached_is_status_2_and_one_line(

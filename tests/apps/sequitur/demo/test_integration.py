@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 # As a shell's `&` and some CI start it: with SIGINT ignored.
 UNINTERRUPTED = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
-DEMO = [sys.executable, "-m", "sequitur.demo.command", "--folder"]
+DEMO = [sys.executable, "-m", "sequitur", "demo", "--folder"]
 
 
 def left(folder: Path) -> list[str]:

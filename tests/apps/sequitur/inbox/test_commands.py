@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from sequitur.cli.main import main
 from sequitur.cli.running import TOKEN
-from sequitur.inbox.command import main
 from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox
 from stores.message import Message
@@ -23,7 +23,7 @@ def test_a_parked_stream_is_shown_and_released(
     stream = ["--topic", "orders", "--stream", "A-17"]
 
     def said(command: str, *more: str, status: int = 0) -> str:
-        assert main([command, *store, *more]) == status
+        assert main(["inbox", command, *store, *more]) == status
         return capsys.readouterr().out
 
     assert "orders A-17: sequence 1 failed 1 times, 3 messages wait" in said("parked", status=1)
@@ -32,7 +32,7 @@ def test_a_parked_stream_is_shown_and_released(
     fail(inbox, 1)
     assert "is delivered again" in said("redrive", *stream)
     assert "messages=2, behind_gaps=1, parked=0, dead=1" in said("counts")
-    assert main(["redrive", *store, *stream]) == 1
+    assert main(["inbox", "redrive", *store, *stream]) == 1
     assert "is not parked" in caplog.text
     assert said("parked") == ""
 
@@ -42,14 +42,14 @@ def test_a_server_without_a_secret_does_not_start(
 ) -> None:
     for secret in ("", "short", "a secret with a line\nbreak"):
         monkeypatch.setenv(TOKEN, secret)
-        assert main(["serve", "--store", f"sqlite:///{tmp_path}/w.sqlite"]) == 2
+        assert main(["inbox", "serve", "--store", f"sqlite:///{tmp_path}/w.sqlite"]) == 2
         assert "set DELIVERY_TOKEN to a secret" in caplog.text
 
 
 def test_a_database_of_another_kind_is_refused_without_its_password(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert main(["counts", "--store", "mysql://me:secret@host/db"]) == 2
+    assert main(["inbox", "counts", "--store", "mysql://me:secret@host/db"]) == 2
     said = caplog.text
     assert "use sqlite:///FILE or postgresql://" in said
     assert "secret" not in said
@@ -62,9 +62,9 @@ def test_a_look_at_what_is_no_inbox_is_not_all_well(
     """A path with a slip of the pen, or another service's database: it made an inbox there, and
     said that nothing was missing."""
     file = tmp_path / "warehous.sqlite"
-    assert main([command, "--store", f"sqlite:///{file}"]) == 2
+    assert main(["inbox", command, "--store", f"sqlite:///{file}"]) == 2
     assert "there is no such file" in caplog.text
     assert not file.exists()
     file.touch()
-    assert main([command, "--store", f"sqlite:///{file}"]) == 2
+    assert main(["inbox", command, "--store", f"sqlite:///{file}"]) == 2
     assert "has no inbox" in caplog.text

@@ -15,11 +15,10 @@ from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox
 from stores.message import Message
 from tests.contracts.inbox.parts import done, make_table, write
-from topology.faust.kafka.records import damaged
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
 from topology.model.errors import Malformed
-from topology.model.event import Record
+from topology.model.event import Record, damaged
 
 
 def record(value: bytes | None, headers: Any = (), of: bytes | None = b"A-17") -> Record:

@@ -1,5 +1,8 @@
 from pathlib import Path
 
+import pytest
+
+from sequitur.local import home
 from sequitur.local.home import LocalError, locked
 
 
@@ -15,3 +18,18 @@ def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
         assert not second
     with locked(path, wait=False) as third:
         assert third
+
+
+def test_a_checkout_keeps_things_in_itself_and_an_installation_in_the_user_s_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEQUITUR_HOME", raising=False)
+    assert home.home() == home.ROOT / ".sequitur"
+    monkeypatch.setattr(home, "IS_CHECKOUT", False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert home.home() == tmp_path / "sequitur"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home.home() == tmp_path / ".cache" / "sequitur"
+    monkeypatch.setenv("SEQUITUR_HOME", str(tmp_path / "named"))
+    assert home.home() == tmp_path / "named"

@@ -135,7 +135,7 @@ class Living(Worker):
         }
 
     def materialize(self) -> None:
-        command = [sys.executable, "-m", "sequitur.materialize.command", "--broker", self.broker]
+        command = [sys.executable, "-m", "sequitur", "materialize", "--broker", self.broker]
         command += ["--store", self.url, "--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "materializer.log").open("ab") as output:
             self._materializer = spawn(
@@ -150,7 +150,8 @@ class Living(Worker):
         command = [
             sys.executable,
             "-m",
-            "sequitur.rebuild.command",
+            "sequitur",
+            "rebuild",
             "run",
             "--app",
             "app",
@@ -189,7 +190,7 @@ class Living(Worker):
 
     def command_line(self, *words: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "sequitur.rebuild.command", *words],
+            [sys.executable, "-m", "sequitur", "rebuild", *words],
             env=self._environment({}),
             cwd=self.folder,
             capture_output=True,

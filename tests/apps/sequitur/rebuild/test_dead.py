@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
+from sequitur.cli.main import main
 from sequitur.rebuild import job as jobs
-from sequitur.rebuild.command import main, status
+from sequitur.rebuild.command import status
 from sequitur.rebuild.job import Job, Switch
 from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from stores.sinks import open_sink
@@ -56,5 +57,5 @@ def test_a_store_that_is_not_there_is_not_made_by_looking_at_it(
     command: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "red.db"
-    assert main([*command, "--store", f"sqlite:///{file}"]) == 2
+    assert main(["rebuild", *command, "--store", f"sqlite:///{file}"]) == 2
     assert not file.exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sequitur.rebuild.command import STOPPED
+from sequitur.cli.statuses import STOPPED
 from stores.locks.claim import Claim
 from tests.apps.sequitur.rebuild.living import PATIENCE, Input, Living, Load
 from tests.apps.sequitur.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store

@@ -15,7 +15,7 @@ from stores.sinks.contract.once import OnceContract
 from stores.sinks.contract.shadow_tables import ShadowTablesContract
 from stores.sinks.contract.tables import TablesContract
 from stores.sinks.contract.types import TypesContract
-from stores.sinks.delta.tables import folder_name, table_name
+from stores.sinks.delta.catalog import folder_name, table_name
 from tests.stores.sinks.compared import ComparedContract
 from tests.stores.sinks.delta.tested_store import DeltaOwn, DeltaStore
 

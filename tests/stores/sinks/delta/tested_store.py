@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from stores.sinks import Batch, DeclaredTable, Position, StoreError, open_sink
 from stores.sinks.contract import ORDERS, TOPIC, Rows, delete, order, upsert, value
 from stores.sinks.contract.store import StoreUnderTest
+from stores.sinks.delta.catalog import folder_name
 from stores.sinks.delta.sink import DeltaSink
-from stores.sinks.delta.tables import folder_name
 from topology.model.table import Table
 
 

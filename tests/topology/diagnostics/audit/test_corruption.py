@@ -15,7 +15,7 @@ from topology.engine.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
 from topology.testing import TopologyTestDriver
 from topology.testing.driver.audit import audit_of, committed
-from topology.testing.driver.kept import Kept
+from topology.testing.driver.storage import DriverStorage
 
 some = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 """Not every run has what is to be spoiled."""
@@ -26,7 +26,7 @@ class Spoiled:
 
     def __init__(self, driver: TopologyTestDriver) -> None:
         self.driver = driver
-        self.kept: Kept = driver._kept
+        self.kept: DriverStorage = driver._kept
         # What is spoiled is not what is committed.
         self.committed = committed(self.kept, driver._tasks, driver._rekeyed)
 

@@ -15,7 +15,7 @@ from topology.diagnostics.explain import (
     of_waiting,
 )
 from topology.diagnostics.explain.fold import Wanted, waiting_rows
-from topology.engine.commands.execute import Result
+from topology.engine.commands.execute import CommandResult
 from topology.engine.redelivery import revive
 from topology.engine.view_task import ViewTask
 from topology.testing.driver.explain import context_of
@@ -46,7 +46,7 @@ def explained(driver: TopologyTestDriver, stream: str = "a", **context: object) 
 def away(driver: TopologyTestDriver, stream: str) -> tuple[PendingRedelivery, ...]:
     """The stream's events in the redelivery topic that did not come again yet."""
     view = driver.topology.views["board"]
-    position = task_of(driver, of_stream(stream)).positions.redelivered
+    position = task_of(driver, of_stream(stream)).state.positions.redelivered
     return aways(driver, driver._kept.topics[view.redeliver_topic][position:], stream)
 
 
@@ -66,7 +66,7 @@ def send(driver: TopologyTestDriver, *sequences: int, stream: str = "a", kind: s
         driver.pipe("orders", order(sequence, stream, kind))
 
 
-def obeyed(driver: TopologyTestDriver, line: str) -> Result:
+def obeyed(driver: TopologyTestDriver, line: str) -> CommandResult:
     """What comes of a command line that an account suggests."""
     assert line.startswith(COMMAND + " ")
     name, *words = shlex.split(line.removeprefix(COMMAND))

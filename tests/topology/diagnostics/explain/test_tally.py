@@ -17,7 +17,7 @@ from topology.diagnostics.explain import (
     tally_text,
 )
 from topology.diagnostics.explain.trouble import STILL
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts
 
 
@@ -27,7 +27,7 @@ def board(event: Event) -> None:
 
 
 def partition(driver: TopologyTestDriver, came: int, **other: object) -> PartitionTally:
-    counts = task_of(driver, of_counts).counts
+    counts = task_of(driver, of_counts).state.counts
     made = PartitionTally(0, counts, came, 0, False, None, came, came, "worker-1")
     return replace(made, **other)  # type: ignore[arg-type]
 
@@ -92,11 +92,11 @@ def test_a_view_that_began_later_has_received_what_came_since() -> None:
 
 
 def test_what_was_re_keyed_is_read_or_unread() -> None:
-    taken, read = Taken(100, 3, 2), Taken(90)
+    taken, read = IntakeCounts(100, 3, 2), IntakeCounts(90)
     assert source_totals("orders", taken, read, 0, 5).wrong is None
     assert source_totals("orders", taken, read, 0, 4).wrong is not None
-    assert source_totals("orders", taken, Taken(96), 0, 9).wrong is not None
-    assert source_totals("orders", taken, Taken(96), 0, 9, exactly_once=False).wrong is None
+    assert source_totals("orders", taken, IntakeCounts(96), 0, 9).wrong is not None
+    assert source_totals("orders", taken, IntakeCounts(96), 0, 9, exactly_once=False).wrong is None
     assert source_totals("orders", None, read, 0, 0).wrong is None
 
 
@@ -110,7 +110,9 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
             [replace(there, number=1, apart=True, halted="by test", owner=None, low=11, lag=7)],
         ),
     ]
-    text = tally_text([source_totals("orders", Taken(13, 2, 1), Taken(10), 4, 0)], views)
+    text = tally_text(
+        [source_totals("orders", IntakeCounts(13, 2, 1), IntakeCounts(10), 4, 0)], views
+    )
     lines = text.splitlines()
     assert lines[0] == (
         "source orders: 13 messages, of them 2 malformed, 1 unknown, 10 events; 10 of them read; "
@@ -154,12 +156,12 @@ def test_the_lag_has_what_is_not_re_keyed_yet() -> None:
 
 
 def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
-    few = source_totals("orders", Taken(1000, 9, 0), Taken(991), 0, 0)
+    few = source_totals("orders", IntakeCounts(1000, 9, 0), IntakeCounts(991), 0, 0)
     assert few.share == 0.009
     assert few.trouble() is None
     assert few.trouble(0.005) is not None
     every = replace(
-        source_totals("orders", Taken(100, 100, 0), Taken(), 0, 0),
+        source_totals("orders", IntakeCounts(100, 100, 0), IntakeCounts(), 0, 0),
         sample="orders/0 offset 9: no 'n'",
     )
     trouble = every.trouble()
@@ -169,8 +171,8 @@ def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
     )
     assert str(trouble) in tally_text([every], [])
     # A sequence of which nothing can be made is found when the input is read.
-    assert source_totals("orders", Taken(100), Taken(100, 40), 0, 0).share == 0.4
-    assert source_totals("orders", None, Taken(), 0, 0).trouble() is None
+    assert source_totals("orders", IntakeCounts(100), IntakeCounts(100, 40), 0, 0).share == 0.4
+    assert source_totals("orders", None, IntakeCounts(), 0, 0).trouble() is None
 
 
 def test_what_was_put_back_came_once() -> None:

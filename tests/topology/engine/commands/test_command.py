@@ -23,10 +23,10 @@ def told(driver: TopologyTestDriver, *values: bytes | None) -> list[dict[str, An
     """What is audited of records of the commands topic that are read at once."""
     task = driver._view("board")
     unit = CommitUnit("orders", 0, now=NOW)
-    at = task.positions.commands
+    at = task.state.positions.commands
     records = [Record("shop.board.commands", 0, at + n, b"a", v) for n, v in enumerate(values)]
     asyncio.run(obey(task, records, unit))
-    assert task.positions.commands == at + len(values)
+    assert task.state.positions.commands == at + len(values)
     return [orjson.loads(value or b"") for _, value, _, _ in unit.keyed["shop.audit"]]
 
 
@@ -90,7 +90,7 @@ def test_no_command_stops_a_view(
         name, "board", stream or None, sequence, "ann", force, dry_run, "1", everywhere, *times
     )
     assert len(told(driver, encode_command(command))) == 1
-    counts = driver._view("board").counts
+    counts = driver._view("board").state.counts
     assert counts.accounted == counts.received
     assert counts.skipped < 2**62
 
@@ -155,12 +155,12 @@ def test_a_dry_run_says_it_and_changes_nothing(name: str) -> None:
         driver.pipe("orders", order(sequence))
     driver.pipe("orders", order(2, "b"))
     task = driver._view("board")
-    before = dict(driver._kept.stores["board"].rows), task.counts.accounted
+    before = dict(driver._kept.stores["board"].rows), task.state.counts.accounted
     stream = "b" if name == "skip" else "a"
     result = driver.command(name, "board", stream, 1, dry_run=True, force=name == "drop")
     assert result.done, result
     assert "would" in result.message
     rows = dict(driver._kept.stores["board"].rows)
-    assert (rows, task.counts.accounted) == before
+    assert (rows, task.state.counts.accounted) == before
     assert driver.waiting("board", "a") == [2, 3]
     assert not driver.read("shop.dead")

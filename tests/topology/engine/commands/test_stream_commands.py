@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import board
 from topology import Event, TopologyTestDriver, Upsert, halt, park, redeliver, retry, skip, spill
+from topology.engine.commands.command import UNKNOWN_STREAM
 
 
 class Shop:
@@ -315,6 +316,7 @@ def test_what_cannot_be_done_is_said(name: str, more: dict[str, Any], reason: st
     result = shop.driver.command(name, "board", **more)
     assert not result.done
     assert reason in result.message
+    assert bool(result.facts.get(UNKNOWN_STREAM)) is ("no stream" in reason)
 
 
 COMMANDS = st.sampled_from(["skip", "redrive", "unpark", "halt", "resume", "drop"])

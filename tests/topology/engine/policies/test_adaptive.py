@@ -28,7 +28,7 @@ def learned(late: int = 40, by: int = 200) -> Partition:
 
 
 def held(partition: Partition) -> int | None:
-    return partition.view().ordering.skip_after
+    return partition.view().state.ordering.skip_after
 
 
 def test_gaps_are_held_for_the_start_at_first() -> None:
@@ -74,7 +74,7 @@ def test_what_comes_after_its_gap_was_given_up_makes_the_time_longer() -> None:
     partition.crash()
     for number in range(20):
         feed(partition, 1, stream=f"late{number}")
-    assert partition.view().counts.late == 20
+    assert partition.view().state.counts.late == 20
     assert (held(partition) or 0) > 9000 > (before or 0)
 
 
@@ -102,7 +102,7 @@ def test_streams_are_in_sequence_whatever_it_learns(
     policy = adaptive(0.5, start=5, at_least=0.5, at_most=20)
     partition = Partition(shop(gap=skip(after=policy), buffer=4)).live(fed(arrivals, sizes))
     partition.advance(1_000_000)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.accounted == counts.received == len(arrivals)
     assert counts.waiting == 0
     for sequences in partition.handled().values():

@@ -74,8 +74,8 @@ def test_crashes_change_neither_rows_nor_outputs(
 
     assert crashing.durable() == calm.durable()
     assert told(crashing) == told(calm)
-    assert crashing.view().counts == calm.view().counts
-    counts = calm.view().counts
+    assert crashing.view().state.counts == calm.view().state.counts
+    counts = calm.view().state.counts
     assert counts.accounted == counts.received
     assert min(getattr(counts, name) for name in counts.__dataclass_fields__) >= 0
 
@@ -111,7 +111,7 @@ def test_a_command_that_is_lost_and_given_again_does_the_same(
                 partition.crash()
         while partition.task.unfinished:
             partition.feed([])
-        found.append((partition.durable(), told(partition), partition.view().counts))
+        found.append((partition.durable(), told(partition), partition.view().state.counts))
     assert found[0] == found[1]
 
 
@@ -133,6 +133,6 @@ def test_a_parked_stream_that_is_redriven_in_the_end_comes_to_what_never_failed(
             partition.feed([])
     assert partition.handled() == calm.handled()
     for stream in "abc":
-        assert partition.view().state(stream) == calm.view().state(stream)
+        assert partition.view().state.stream_state(stream) == calm.view().state.stream_state(stream)
         assert partition.waiting(stream) == calm.waiting(stream)
-    assert partition.view().counts == calm.view().counts
+    assert partition.view().state.counts == calm.view().state.counts

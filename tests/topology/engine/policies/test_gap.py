@@ -27,7 +27,7 @@ def test_skip_gives_a_gap_up_when_its_time_has_come_and_counts_it() -> None:
     assert partition.handled() == {"a": [1]}
     partition.advance(3000)
     assert partition.handled() == {"a": [1, 4]}
-    assert partition.view().counts.skipped == 2
+    assert partition.view().state.counts.skipped == 2
     assert any("skipped 2 missing (2 to 3)" in line for line in partition.reports)
 
 
@@ -38,7 +38,7 @@ def test_what_comes_after_all_goes_to_the_late_topic_once() -> None:
     feed(partition, 3, 3)
     (late,) = partition.written["shop.late"]
     assert (late.key, late.headers[-4:-2]) == (b"a", [("view", b"board"), ("sequence", b"3")])
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.late, counts.duplicate, counts.processed) == (1, 1, 2)
     assert partition.handled() == {"a": [1, 4]}
 
@@ -51,6 +51,6 @@ def test_it_comes_to_what_the_model_says(
     partition = Partition(shop(gap=gap)).live(fed(arrivals, sizes))
     wanted = models(arrivals, after=None if after is None else after * 1000)
     assert partition.handled() == {s: model.handled for s, model in wanted.items() if model.handled}
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.skipped == sum(model.skipped for model in wanted.values())
     assert counts.late == sum(model.late for model in wanted.values())

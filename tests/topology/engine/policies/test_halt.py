@@ -16,7 +16,7 @@ def test_a_failed_event_halts_the_view_and_its_stream_waits() -> None:
     assert partition.view().halted == "stream a sequence 2 failed"
     assert done(partition) == [("a", 2, "halt")]
     assert partition.handled() == {"a": [1], "b": [1, 2, 3]}
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.parked, counts.processed, counts.failed) == (2, 4, 0)
     assert counts.accounted == counts.received == 6
     assert any("view board is halted" in line for line in partition.reports)
@@ -28,7 +28,7 @@ def test_a_halted_view_has_nothing_due_and_nothing_unfinished() -> None:
     partition.crash()
     feed(partition, 5, 4, 3, 2, stream="b")
     partition.commit(partition.process(records([Arrival("b", 0, 0), Arrival("a", 0, 0)])))
-    assert partition.view().drains
+    assert partition.view().state.unfinished_streams
     assert not partition.view().unfinished
     assert partition.due == float("inf")
 
@@ -83,7 +83,7 @@ def test_a_full_ring_halts_the_view_and_keeps_the_event() -> None:
     feed(partition, 2, 3, 4)
     assert partition.view().halted == "stream a has no room for sequence 4 in its ring of 3 slots"
     assert partition.waiting("a") == [2, 3, 4]
-    assert partition.view().counts.waiting == 3
+    assert partition.view().state.counts.waiting == 3
 
 
 def test_a_ring_that_is_not_full_does_not() -> None:

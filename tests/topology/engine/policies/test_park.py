@@ -27,7 +27,7 @@ def test_the_stream_waits_behind_the_failed_event() -> None:
     assert partition.handled() == {"a": [1]}
     assert partition.waiting("a") == [2, 3, 4]
     assert done(partition) == [("a", 2, "park")]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.processed, counts.parked, counts.waiting, counts.failed) == (1, 3, 0, 0)
     assert counts.received == counts.accounted == 4
     assert partition.due == float("inf")
@@ -57,8 +57,8 @@ def test_other_streams_and_other_views_go_on() -> None:
 def test_a_duplicate_of_a_parked_event_is_discarded() -> None:
     partition = parked()
     feed(partition, 1, 2, 3, 4)
-    assert partition.view().counts.duplicate == 4
-    assert partition.view().counts.parked == 3
+    assert partition.view().state.counts.duplicate == 4
+    assert partition.view().state.counts.parked == 3
 
 
 def test_it_stays_parked_over_a_restart() -> None:
@@ -69,7 +69,7 @@ def test_it_stays_parked_over_a_restart() -> None:
     feed(partition, 5)
     partition.advance(10**9)
     assert partition.waiting("a") == [2, 3, 4, 5]
-    assert partition.view().counts.parked == 4
+    assert partition.view().state.counts.parked == 4
     assert partition.handled() == {"a": [1]}
 
 
@@ -81,16 +81,16 @@ def test_more_than_a_ring_waits_on_disk_whatever_the_full_policy() -> None:
     feed(partition, *range(2, 9))
     partition.advance(100_000)
     assert partition.waiting("a") == list(range(1, 9))
-    assert partition.view().counts.parked == 8
+    assert partition.view().state.counts.parked == 8
     assert len(partition.values("shop.parked")) == 8
 
 
 def test_events_that_waited_before_are_parked_with_the_one_that_failed() -> None:
     partition = Faults({("a", 2): FOR_EVER}).partition(error=park(), buffer=2)
     feed(partition, 3, 4, 5, 7, 9)
-    assert partition.view().counts.waiting == 5
+    assert partition.view().state.counts.waiting == 5
     feed(partition, 1, 2)
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.parked, counts.waiting, counts.processed) == (6, 0, 1)
     assert [each["sequence"] for each in partition.values("shop.parked")] == [2, 3, 4, 5, 7, 9]
 
@@ -100,14 +100,14 @@ def test_what_came_too_early_and_was_handled_in_the_same_batch_is_not_parked() -
     feed(partition, 2, 4, 1, 3)
     assert partition.handled() == {"a": [1, 2]}
     assert [each["sequence"] for each in partition.values("shop.parked")] == [3, 4]
-    assert partition.view().counts.parked == 2
+    assert partition.view().state.counts.parked == 2
 
 
 def test_a_gap_behind_a_parked_event_is_not_given_up() -> None:
     partition = Faults({("a", 1): FOR_EVER}).partition(error=park(), gap=skip(after=1))
     feed(partition, 1, 3)
     partition.advance(10_000)
-    assert partition.view().counts.skipped == 0
+    assert partition.view().state.counts.skipped == 0
     assert partition.waiting("a") == [1, 3]
 
 
@@ -132,7 +132,7 @@ def test_what_was_handled_ends_before_the_failed_event_and_nothing_is_lost(
         rest = sorted(n for s, n in sent if s == stream and n not in handled)
         assert partition.waiting(stream) == rest
         count += len(rest) if failed else 0
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.parked == count
     assert counts.accounted == counts.received == len(arrivals)
     told = Counter((each["stream"], each["sequence"]) for each in partition.values("shop.parked"))

@@ -22,9 +22,9 @@ def test_an_event_that_fails_for_a_while_is_handled_in_its_place() -> None:
     partition.advance(10_000)
     assert partition.handled() == {"a": [1, 2, 3, 4]}
     assert done(partition) == [("a", 2, "retry 1 of 5 in 1 s"), ("a", 2, "retry 2 of 5 in 2 s")]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.processed, counts.failed, counts.waiting, counts.parked) == (4, 0, 0, 0)
-    assert partition.view().progress("a") == 4
+    assert partition.view().state.progress("a") == 4
     assert partition.due == float("inf")
 
 
@@ -39,7 +39,7 @@ def test_an_event_that_always_fails_is_passed_after_the_last_retry() -> None:
         "advance",
     ]
     assert partition.handled() == {"a": [2]}
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert (counts.failed, counts.processed, counts.accounted) == (1, 1, 2)
 
 
@@ -48,14 +48,14 @@ def test_or_it_is_parked() -> None:
     feed(partition, 1, 2)
     partition.advance(60_000)
     assert [each[2] for each in done(partition)] == ["retry 1 of 1 in 1 s", "park"]
-    assert partition.view().counts.parked == 2
+    assert partition.view().state.counts.parked == 2
 
 
 def test_other_streams_and_the_rest_of_the_batch_go_on() -> None:
     partition = Faults({("a", 1): FOR_EVER}).partition(error=retry(times=3, backoff=10))
     partition.feed([*_batch("a", 1), *_batch("b", 1), *_batch("a", 2), *_batch("b", 2)])
     assert partition.handled() == {"b": [1, 2]}
-    assert partition.view().counts.waiting == 2
+    assert partition.view().state.counts.waiting == 2
 
 
 def test_the_wait_doubles_up_to_the_limit() -> None:
@@ -107,7 +107,7 @@ def test_a_gap_in_a_stream_that_is_retried_is_not_given_up_meanwhile() -> None:
     feed(partition, 2)
     partition.advance(100_000)
     assert partition.handled() == {"a": [1, 2, 3]}
-    assert partition.view().counts.skipped == 0
+    assert partition.view().state.counts.skipped == 0
 
 
 @pytest.mark.parametrize("drain", [1, 2, 10_000])
@@ -154,7 +154,7 @@ def test_each_stream_is_in_order_whatever_fails(
     for stream, wanted in calm.handled().items():
         handled = partition.handled().get(stream, [])
         assert handled == [n for n in wanted if (stream, n) not in passed]
-    counts = partition.view().counts
+    counts = partition.view().state.counts
     assert counts.failed == len(passed)
     assert counts.accounted == counts.received == len(arrivals)
     assert counts.parked == 0

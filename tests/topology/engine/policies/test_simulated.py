@@ -8,7 +8,7 @@ from tests.topology.partition import INSPECTOR
 from tests.topology.testing.simulation.simulated import sometimes
 from topology import Topology, adaptive, park, rebuild_stream, redeliver, retry, skip, spill
 from topology.testing import Delivery, Simulator, numbered
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.world import Guarantee
 
 SEEDS = 60
 FEW = 15

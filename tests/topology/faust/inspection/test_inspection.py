@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.topology.faust.worker_process import Worker
 from topology.diagnostics.explain import Account, Ledger, Missing
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.faust.inspection import Tallies, Timeouts, explain, gaps, timeouts, views
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ def test_streams_are_explained_while_a_worker_is_at_work_and_after_it(
     tallies = looks.views()
     assert tallies.adds_up
     assert [view.came_low for view in tallies.views] == [8, 8]
-    assert tallies.sources[0].taken == Taken(9, 1, 0)
+    assert tallies.sources[0].taken == IntakeCounts(9, 1, 0)
     assert tallies.views[0].counts.parked == 2
 
     assert worker.run("halt", "careful").returncode == 0

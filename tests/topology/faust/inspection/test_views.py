@@ -8,10 +8,11 @@ from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection import standing_still
-from topology.faust.inspection.durable import Group, Span
+from topology.faust.inspection.consumer_group import ConsumerGroup
+from topology.faust.inspection.durable import Span
 from topology.faust.inspection.partition_tally import partition_tally
 from topology.faust.kafka.offsets import Committed
 from topology.model.event import Message, Record
@@ -20,7 +21,7 @@ INPUT = TopicPartition("shop-orders-by-stream", 0)
 
 
 def at(offset: int, events: int = 0) -> Committed:
-    return Committed(offset, Taken(events))
+    return Committed(offset, IntakeCounts(events))
 
 
 class Kafka:
@@ -77,6 +78,6 @@ async def test_a_halted_view_is_behind_by_its_messages_not_by_markers_of_transac
     # After each message there is a marker. The view halted at 2, the others are at the end.
     kafka: Any = Kafka(8, [0, 2, 4], [8])
     kafka.view = ViewTask(view, MemoryTable())
-    kafka.view.positions.input, kafka.view.positions.halted = 2, "by ann"
-    found = await partition_tally(kafka, Group("Stable", {}), view, 0, True)
+    kafka.view.state.positions.input, kafka.view.state.positions.halted = 2, "by ann"
+    found = await partition_tally(kafka, ConsumerGroup("Stable", {}), view, 0, True)
     assert (found.position, found.lag) == (2, 2)

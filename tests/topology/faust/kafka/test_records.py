@@ -15,7 +15,7 @@ from topology.faust.kafka import records
 from topology.model.event import Damaged
 from topology.model.large import MESSAGE_BYTES, TOPIC_BYTES, size_of_message, too_large
 from topology.model.origin import ORIGIN, REASON
-from topology.testing.driver.kept import Kept
+from topology.testing.driver.storage import DriverStorage
 
 ORDERS = TopicPartition("orders", 3)
 TORN = b"n\xff\xfee"
@@ -93,13 +93,13 @@ def test_such_a_record_is_counted_and_set_aside_before_and_behind_the_hop() -> N
     source = topology.source("orders", inspector=Inspector(stream="id", sequence="seq"))
     rekey = RekeyTask(topology, source)
     unit = rekey.process(found, 1000)
-    assert (rekey.taken.read, rekey.taken.malformed) == (3, 1)
+    assert (rekey.intake.read, rekey.intake.malformed) == (3, 1)
     assert len(unit.keyed[source.by_stream]) == 2
     (aside,) = unit.keyed[topology.malformed_topic]
     assert aside[3][0] == ("n\\xff\\xfee", b"1")
     assert aside[1] == found[1].value
     keyed = topology.source("paid", inspector=Inspector(stream="id", sequence="seq"), keyed=True)
-    task = StreamTask(topology, keyed, 0, Kept(topology).stores)
+    task = StreamTask(topology, keyed, 0, DriverStorage(topology).stores)
     assert task.process(found, 1000).malformed == 1
 
 
@@ -124,7 +124,7 @@ def test_a_record_that_feigns_an_origin_stops_nothing(headers: Any) -> None:
     task = StreamTask(topology, source, 0, driver._kept.stores)
     forged = Record(source.by_stream, 0, 0, b"a", b'{"id":"a","seq":1}', headers, 17)
     task.process([forged], 1000)
-    assert task.taken.read == 1
+    assert task.intake.read == 1
     assert seen == [1]
 
 

@@ -13,7 +13,8 @@ from tests.topology.faust.worker_process import Worker
 from topology import Inspector, Topology
 from topology.faust import Settings
 from topology.faust.kafka.broker.shapes import _shape, shapes_text
-from topology.faust.kafka.topics import DAY, Topic, given, needed, own
+from topology.faust.kafka.topics import Topic, given, needed, own
+from topology.model.retention import DAY
 
 APP = """
 import os

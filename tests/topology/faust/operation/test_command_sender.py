@@ -7,7 +7,7 @@ import pytest
 
 from topology import Inspector, Topology, TopologyTestDriver
 from topology.declaration.lanes import joined_lane
-from topology.engine.commands.command import Command, Result
+from topology.engine.commands.command import Command, CommandResult
 from topology.engine.commands.execute import execute
 from topology.engine.commit_unit import CommitUnit
 from topology.faust.operation import command_sender
@@ -44,7 +44,7 @@ async def test_an_answer_is_found_among_what_others_wrote_to_the_audit_topic() -
     rubbish = (None, b"", b"{", b"[]", b"7", b'{"id": []}', b"\xff", b'{"name": "blocked"}')
     orders._consumer = Audit(*rubbish, answer)
     await orders._answers({"7": 1}, 60)
-    assert orders._found == {"7": [Result(True, "is done", {}, "")]}
+    assert orders._found == {"7": [CommandResult(True, "is done", {}, "")]}
 
 
 class Partitions:
@@ -61,7 +61,7 @@ class Partitions:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def give(self, commands: list[Command], **_: float) -> list[Result]:
+    async def give(self, commands: list[Command], **_: float) -> list[CommandResult]:
         (command,) = commands
         (number,) = partitions_of(self.view, command.stream)
         task = self.drivers[number]._view(self.view.name)

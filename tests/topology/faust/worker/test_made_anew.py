@@ -7,8 +7,8 @@ import pytest
 from aiokafka import TopicPartition
 
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.partition import Step
 from topology.faust.worker.runner import Runner
-from topology.faust.worker.steps import Step
 from topology.model.event import Record
 
 PLACE = TopicPartition("orders", 0)
@@ -46,7 +46,7 @@ async def test_a_partition_that_begins_anew_is_told_of(
 ) -> None:
     reader: Any = FakeReader(offsets, position)
     runner = Runner(PLACE, FakeStep(), None, reader, 5)  # type: ignore[arg-type]
-    runner.caught_up = lambda: True
+    runner.ends = lambda: True
     with caplog.at_level(logging.WARNING):
         await runner.run()
     told = [record.getMessage() for record in caplog.records]

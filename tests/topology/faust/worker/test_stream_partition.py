@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology
-from topology.engine.intake import Taken
+from topology.engine.intake import IntakeCounts
 from topology.engine.positions import Positions, encode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.faust.kafka.offsets import Committed
@@ -62,7 +62,7 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
         return {view.name: tables[view.name] for view in views}
 
     async def committed(partitions: Any) -> dict[TopicPartition, Committed]:
-        return {PLACE: Committed(5, Taken())}
+        return {PLACE: Committed(5, IntakeCounts())}
 
     async def first(partition: TopicPartition) -> int:
         return 0
@@ -99,7 +99,7 @@ async def test_a_view_that_joins_says_so_though_nothing_comes() -> None:
     for row, joins in ((Positions(input=5), True), (Positions(), False)):
         step = (await started(row))[1][0].step
         assert step.has_unsaved_progress is joins
-        unit = step.move(PLACE, 5, None)
+        unit = step.move(5, None)
         assert ((POSITIONS, None) in unit.rows["v"]) is joins
         assert not step.has_unsaved_progress
 
@@ -107,10 +107,10 @@ async def test_a_view_that_joins_says_so_though_nothing_comes() -> None:
 async def test_what_a_view_had_nothing_to_say_of_is_not_left_behind() -> None:
     """Markers and malformed messages at the end of a partition move the group's offset only."""
     step = (await started(Positions()))[1][0].step
-    rows = step.move(PLACE, 8, None).rows
+    rows = step.move(8, None).rows
     for name in ("u", "v"):
         assert left_behind(dict(rows[name])[COUNTS], 8) is None
-    assert step.move(PLACE, 8, None).rows == {}
+    assert step.move(8, None).rows == {}
 
 
 async def test_a_view_that_joins_the_others_has_its_own_writer_fenced_off_first() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 from topology.declaration.policies import RebuildStream
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.late_events import LateEvents
+from topology.engine.partition import PartitionView, StreamStep
 from topology.engine.rows import COUNTS
 from topology.engine.stream_task import StreamTask
-from topology.engine.view_task import ViewTask
+from topology.engine.view_state import ViewState
 from topology.model.partition_table import Row
 from topology.sequencer.sequencer import Step, step
 from topology.testing.simulation.halting import ObeyingRunner
@@ -144,18 +145,18 @@ class RowByRow(PartitionRunner):
 class JoinsWhereTheOthersAre(ObeyingRunner):
     """A view that is resumed leaves out what came while it was halted."""
 
-    def _caught_up(self) -> CommitUnit | None:
+    async def catch_up(self, main: StreamStep) -> CommitUnit | None:
         for apart in self.apart.values():
-            apart.position = self.position
-        return super()._caught_up()
+            apart.task.position = self.position
+        return await super().catch_up(main)
 
 
 class ForgetsWhereItRead(ObeyingRunner):
     """A view that is resumed reads all of its input again."""
 
-    def _leaves(self, name: str, view: ViewTask) -> None:
-        view.positions.input = 0
-        super()._leaves(name, view)
+    def leaves(self, view: PartitionView) -> None:
+        view.task.state.positions.input = 0
+        super().leaves(view)
 
 
 _take = LateEvents.take
@@ -168,29 +169,29 @@ def requests_are_not_stored(
     return beyond, []
 
 
-_buffer_rows = ViewTask._buffer_rows
-_load = ViewTask._load
+_buffer_rows = ViewState.buffer_rows
+_load = ViewState._load
 
 
-def buffered_is_not_stored(self: ViewTask, result: Step) -> list[Row]:
+def buffered_is_not_stored(self: ViewState, result: Step) -> list[Row]:
     return [row for row in _buffer_rows(self, result) if row[1] is None]
 
 
-def released_stays(self: ViewTask, result: Step) -> list[Row]:
+def released_stays(self: ViewState, result: Step) -> list[Row]:
     return [row for row in _buffer_rows(self, result) if row[1] is not None]
 
 
-def drain_ends_with_a_restart(self: ViewTask) -> None:
+def drain_ends_with_a_restart(self: ViewState) -> None:
     _load(self)
-    self.drains = []
+    self.unfinished_streams = []
 
 
-def deadlines_end_with_a_restart(self: ViewTask) -> None:
+def deadlines_end_with_a_restart(self: ViewState) -> None:
     _load(self)
     self.timers = type(self.timers)()
 
 
-def counts_end_with_a_restart(self: ViewTask) -> None:
+def counts_end_with_a_restart(self: ViewState) -> None:
     _load(self)
     if self.table.get(COUNTS):
         self.counts = type(self.counts)()

@@ -6,8 +6,9 @@ import pytest
 
 from tests.topology.partition import shop
 from tests.topology.testing.simulation import planted, simulated
-from topology import rebuild_stream, skip
+from topology import rebuild_stream, redeliver, skip
 from topology.testing import Delivery, SimulationError, Simulator, numbered
+from topology.testing.simulation.ports import SideReader
 from topology.testing.simulation.runner import PartitionRunner
 
 SEEDS = range(6000)
@@ -64,6 +65,15 @@ def test_a_gap_given_up_too_early(runner: type[PartitionRunner]) -> None:
     assert any("is late, though it came" in each for each in error.wrong)
 
 
+def test_a_gap_given_up_while_its_event_comes_again_and_does_not_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SideReader, "written", SideReader.end)
+    topology = shop(buffer=1, full=redeliver(delay=1, limit=60), gap=skip(after=4))
+    error = found(topology=topology, delivery=IN_DISORDER, partitions=1)
+    assert any("is late, though it came" in each for each in error.wrong)
+
+
 @pytest.mark.parametrize("runner", [planted.JoinsWhereTheOthersAre, planted.ForgetsWhereItRead])
 def test_a_mistake_in_halting_a_view(
     monkeypatch: pytest.MonkeyPatch, runner: type[PartitionRunner]
@@ -83,23 +93,23 @@ def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("place", "mistake", "options"),
     [
-        ("ViewTask._buffer_rows", planted.buffered_is_not_stored, {}),
-        ("ViewTask._buffer_rows", planted.released_stays, {}),
-        ("ViewTask._load", planted.drain_ends_with_a_restart, {"drain": 1}),
+        ("view_state.ViewState.buffer_rows", planted.buffered_is_not_stored, {}),
+        ("view_state.ViewState.buffer_rows", planted.released_stays, {}),
+        ("view_state.ViewState._load", planted.drain_ends_with_a_restart, {"drain": 1}),
         (
-            "ViewTask._load",
+            "view_state.ViewState._load",
             planted.deadlines_end_with_a_restart,
             {"topology": shop(gap=skip(after=3))},
         ),
-        ("ViewTask._load", planted.counts_end_with_a_restart, {}),
-        ("step", planted.an_event_in_a_large_batch_is_dropped, {}),
-        ("step", planted.an_event_that_waits_is_dropped, {"delivery": IN_DISORDER}),
+        ("view_state.ViewState._load", planted.counts_end_with_a_restart, {}),
+        ("view_task.step", planted.an_event_in_a_large_batch_is_dropped, {}),
+        ("view_task.step", planted.an_event_that_waits_is_dropped, {"delivery": IN_DISORDER}),
     ],
 )
 def test_a_mistake_in_the_engine(
     monkeypatch: pytest.MonkeyPatch, place: str, mistake: Any, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(f"topology.engine.view_task.{place}", mistake)
+    monkeypatch.setattr(f"topology.engine.{place}", mistake)
     found(**options)
 
 

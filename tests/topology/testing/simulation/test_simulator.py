@@ -24,11 +24,11 @@ from tests.topology.testing.simulation.simulated import (
     steps_of_three,
     three_views,
 )
-from topology import Event, Topology, linked, monotonic, rebuild_stream, skip, spill
+from topology import Event, Topology, linked, monotonic, rebuild_stream, redeliver, skip, spill
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
-from topology.testing.simulation.simulator import told
-from topology.testing.simulation.worker import Guarantee
+from topology.testing.simulation.simulator import trace_text
+from topology.testing.simulation.world import Guarantee
 
 SEEDS = 150
 GUARANTEES: list[Guarantee] = ["exactly_once", "at_least_once"]
@@ -60,12 +60,23 @@ def test_no_schedule_breaks_a_promise(case: str, guarantee: Guarantee) -> None:
     assert report.crashed.total() > SEEDS / 4
 
 
-@pytest.mark.parametrize("keyed", [False, True])
-def test_views_that_are_halted_and_resumed_come_to_the_same(keyed: bool) -> None:
+@pytest.mark.parametrize(
+    ("keyed", "guarantee", "policies"),
+    [
+        (False, "exactly_once", {"gap": skip(after=2), "full": spill()}),
+        (True, "exactly_once", {"gap": skip(after=2), "full": spill()}),
+        (False, "at_least_once", {"gap": skip(after=2), "full": spill()}),
+        (False, "exactly_once", {"gap": skip(after=4), "full": redeliver(delay=1, limit=60)}),
+        (False, "exactly_once", {"gap": skip(after=2), "late": rebuild_stream()}),
+    ],
+)
+def test_views_that_are_halted_and_resumed_come_to_the_same(
+    keyed: bool, guarantee: Guarantee, policies: dict[str, Any]
+) -> None:
     topology = shop(keyed=keyed, buffer=2)
     source = topology.sources["orders"]
-    topology.view("hasty", of=source, handler=sometimes, gap=skip(after=2), full=spill())
-    simulator = Simulator(topology, numbered(topology, 20, 3), halts=True)
+    topology.view("hasty", of=source, handler=sometimes, buffer=2, **policies)
+    simulator = Simulator(topology, numbered(topology, 20, 3), halts=True, guarantee=guarantee)
     report = simulator.run(range(SEEDS))
     assert report.crashed.total() > SEEDS / 4
     commands = Counter(what for seed in range(20) for what, _, _ in simulator.run(seed).trace)
@@ -110,7 +121,7 @@ def test_a_replay_tells_each_step_of_the_same_schedule() -> None:
     simulator = Simulator(simulated.keyed, simulated.messages)
     actions, report = simulator.run(11).trace, simulator.replay(11)
     assert [line for line in report.trace if line[0] != "  step"] == actions
-    text = told(report.trace)
+    text = trace_text(report.trace)
     assert "fetched" in text
     assert "to shop.board" in text
 
@@ -195,7 +206,7 @@ def test_the_command_tells_that_its_own_messages_will_not_do(
 def test_the_command_tells_the_seed_that_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topology.engine.view_task.ViewTask._buffer_rows", lambda self, result: [])
+    monkeypatch.setattr("topology.engine.view_state.ViewState.buffer_rows", lambda self, result: [])
     monkeypatch.setattr("topology.testing.simulate._run", _first)
     assert main(["--topology", "tests.topology.testing.simulation.simulated:keyed"]) == 1
     captured = capsys.readouterr()

@@ -10,8 +10,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from mode import get_logger
 
-from topology.faust.kafka.clients import connection, missing_topics
-from topology.faust.kafka.topics import DAY, Topic
+from topology.faust.kafka.clients import admin_client, missing_topics
+from topology.faust.kafka.topics import Topic
+from topology.model.retention import DAY
 
 logger = get_logger(__name__)
 
@@ -49,27 +50,19 @@ class Shape:
 async def shapes_of(app: Any, topics: Iterable[Topic]) -> list[Shape]:
     """What there is of the topics, in their order. Raises KafkaError."""
     topics = list(topics)
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         existing = set(await admin.list_topics())
         there = [topic.name for topic in topics if topic.name in existing]
         described = await admin.describe_topics(there) if there else []
         counts = {found["topic"]: len(found["partitions"]) for found in described}
         configs = await _configs(admin, there)
-    finally:
-        await admin.close()
     return [_shape(topic, counts.get(topic.name), configs.get(topic.name, {})) for topic in topics]
 
 
 async def configs(app: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Topic → its settings, of the topics whose settings may be read. Raises KafkaError."""
-    admin = AIOKafkaAdminClient(**connection(app))
-    await admin.start()
-    try:
+    async with admin_client(app) as admin:
         return await _configs(admin, names)
-    finally:
-        await admin.close()
 
 
 async def _configs(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:

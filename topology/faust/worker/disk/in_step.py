@@ -57,7 +57,9 @@ async def deletions_kept(app: Any, topic: str) -> float:
     except KafkaError as error:
         if error.retriable:
             raise
-        logger.info("taking deletions of %s to be kept for a day: %r", topic, error)
+        logger.info(
+            "%s does not say how long it keeps deletions; a day is assumed: %r", topic, error
+        )
         return DEFAULT
     if "compact" not in found.get("cleanup.policy", "compact"):
         return math.inf

@@ -72,7 +72,7 @@ class Watchdog:
         self._watched = 0
         self._event: Event | None = None
         self._since = self._next = 0.0
-        self._told: tuple[View, Blocked] | None = None
+        self._reported: tuple[View, Blocked] | None = None
 
     def start(self) -> None:
         """Watch the calling thread."""
@@ -87,12 +87,12 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopped.wait(self._period):
             try:
-                self.look()
+                self.check()
             except Exception as error:
-                logger.warning("the watchdog could not look: %r", error)
+                logger.warning("the watchdog could not check the event loop: %r", error)
 
-    def look(self) -> None:
-        """See what the thread is doing, and tell of it if it has been for too long."""
+    def check(self) -> None:
+        """See what the thread is doing, and report a handler that has taken too long."""
         now = time.monotonic()
         inner = sys._current_frames().get(self._watched)
         outer = _handling(inner)
@@ -100,11 +100,11 @@ class Watchdog:
         event, seconds = known.get("event"), round(now - self._since, 3)
         if event is not self._event:
             self._event, self._since, self._next = event, now, 0.0
-            if self._told is not None:
-                view, blocked = self._told
-                self._told = None
+            if self._reported is not None:
+                view, blocked = self._reported
+                self._reported = None
                 when = int(time.time() * 1000)
-                self._say(view, replace(blocked, name="unblocked", when=when, seconds=seconds))
+                self._report(view, replace(blocked, name="unblocked", when=when, seconds=seconds))
             return
         if event is None or inner is None or outer is None:
             return
@@ -126,10 +126,10 @@ class Watchdog:
             self._who,
             _stack(inner, outer),
         )
-        self._told = busy, blocked
-        self._say(busy, blocked)
+        self._reported = busy, blocked
+        self._report(busy, blocked)
 
-    def _say(self, view: View, blocked: Blocked) -> None:
+    def _report(self, view: View, blocked: Blocked) -> None:
         where = f"stream {printable(blocked.stream)} sequence {blocked.sequence}"
         if blocked.name == "blocked":
             allowed = f", its limit is {view.timeout:g} s" if view.timeout else ""

@@ -1,44 +1,58 @@
 """What a view reads beside its input: when it comes again, and when a gap has to wait for it."""
 
+import asyncio
+import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology, redeliver, spill
+from topology.engine.partition.side_inputs import EVERY, MANY, SideInputs
 from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.view_task import ViewTask
-from topology.faust.kafka.reader import Reader
-from topology.faust.worker.side_inputs import MANY, SideInputs
 from topology.model.event import Record
 
-AGAIN = "t.v.redeliver"
 
-
-class FakeReader:
-    """Brings what was put there, one partition as good as another."""
+class FakeTopic:
+    """Brings what was put there."""
 
     def __init__(self) -> None:
-        self.records: dict[str, list[Record]] = {}
-        self.sought: dict[str, int] = {}
-        self.ends: dict[str, int] = {}
+        self.records: list[Record] = []
+        self.sought = self.last = 0
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        self.sought[partition.topic] = offset
+    def seek(self, offset: int) -> None:
+        self.sought = offset
 
-    async def fetch(self, partition: TopicPartition, timeout: float) -> Sequence[Record]:
-        found = self.records.pop(partition.topic, [])
+    async def fetch(self, timeout: float) -> Sequence[Record]:
+        found, self.records = self.records, []
         if found:
-            self.sought[partition.topic] = found[-1].offset + 1
+            self.sought = found[-1].offset + 1
         return found
 
-    async def position(self, partition: TopicPartition) -> int:
-        return self.sought[partition.topic]
+    async def position(self) -> int:
+        return self.sought
 
-    async def end(self, partition: TopicPartition) -> int:
-        return self.ends[partition.topic]
+    async def end(self) -> int:
+        """Of the commands, all of which show."""
+        return self.sought
+
+    async def written(self) -> int:
+        return self.last
+
+    def pause(self) -> None:
+        """Nothing to do."""
+
+
+def side_inputs(task: ViewTask) -> tuple[SideInputs, FakeTopic, FakeTopic]:
+    """Those of a view, and its redelivery and commands topics."""
+    redeliveries, commands = FakeTopic(), FakeTopic()
+    return (
+        SideInputs(task, redeliveries, commands, redeliveries.written, time.monotonic),
+        redeliveries,
+        commands,
+    )
 
 
 @pytest.fixture
@@ -56,18 +70,16 @@ def record(offset: int, not_before: int) -> Record:
 
 
 async def test_it_reads_from_where_the_views_rows_say(task: ViewTask) -> None:
-    task.positions.redelivered, task.positions.commands = 7, 3
-    reader = FakeReader()
-    SideInputs(cast(Reader, reader), task, 0)
-    assert reader.sought == {"t.v.redeliver": 7, "t.v.commands": 3}
+    task.state.positions.redelivered, task.state.positions.commands = 7, 3
+    _, redeliveries, commands = side_inputs(task)
+    assert (redeliveries.sought, commands.sought) == (7, 3)
 
 
 async def test_no_gap_is_given_up_while_what_is_due_did_not_come_again(task: ViewTask) -> None:
     """After an outage all is due at once: what is missing may be in the topic, and not read yet."""
-    reader = FakeReader()
-    inputs = SideInputs(cast(Reader, reader), task, 0)
-    reader.records[AGAIN] = [record(0, 100), record(1, 200), record(2, 900)]
-    reader.ends[AGAIN] = 3
+    inputs, reader, _ = side_inputs(task)
+    reader.records = [record(0, 100), record(1, 200), record(2, 900)]
+    reader.last = 3
     assert await inputs.redeliveries_drained() is None, "nobody asks"
     await inputs.expect_redeliveries(450)
     assert await inputs.redeliveries_drained() is None, "they are not even read"
@@ -81,20 +93,33 @@ async def test_no_gap_is_given_up_while_what_is_due_did_not_come_again(task: Vie
     assert not inputs.expecting
 
 
+async def test_no_gap_is_given_up_while_what_was_sent_away_does_not_show(task: ViewTask) -> None:
+    """A transaction is committed a moment before its records can be read."""
+    inputs, redeliveries, _ = side_inputs(task)
+    redeliveries.last = 1
+    await inputs.expect_redeliveries(450)
+    await inputs.poll(0)
+    assert await inputs.redeliveries_drained() is None
+    redeliveries.records = [record(0, 100)]
+    await asyncio.sleep(EVERY)
+    await inputs.poll(0)
+    assert [found.offset for found in inputs.take_redeliveries(500)] == [0]
+    assert await inputs.redeliveries_drained() == 450
+
+
 async def test_a_gap_is_given_up_though_what_has_no_room_comes_again_for_ever(
     task: ViewTask,
 ) -> None:
     """Behind a long gap more may be away than can come again in one delay: the topic never ends."""
-    reader = FakeReader()
-    inputs = SideInputs(cast(Reader, reader), task, 0)
-    reader.records[AGAIN] = [record(offset, 100) for offset in range(MANY)]
-    reader.ends[AGAIN] = MANY
+    inputs, reader, _ = side_inputs(task)
+    reader.records = [record(offset, 100) for offset in range(MANY)]
+    reader.last = MANY
     await inputs.expect_redeliveries(450)
     await inputs.poll(0)
     assert len(inputs.take_redeliveries(500)) == MANY
     # They had no room and went away again, and are due again before all of them are read.
-    reader.records[AGAIN] = [record(offset, 200) for offset in range(MANY, 2 * MANY)]
-    reader.ends[AGAIN] = 2 * MANY
+    reader.records = [record(offset, 200) for offset in range(MANY, 2 * MANY)]
+    reader.last = 2 * MANY
     assert inputs.next_redelivery(500) == 0, "more of them is expected at once"
     await inputs.poll(0)
     assert await inputs.redeliveries_drained() == 450
@@ -105,8 +130,6 @@ async def test_without_redelivery_nothing_is_waited_for(task: ViewTask) -> None:
     source = topology.source("in", inspector=Inspector(stream="id", sequence="n"))
     topology.view("v", of=source, handler=lambda event: None, full=spill())
     table: Any = MemoryTable()
-    reader = FakeReader()
-    reader.ends[AGAIN] = 0
-    inputs = SideInputs(cast(Reader, reader), ViewTask(topology.views["v"], table), 0)
+    inputs, _, _ = side_inputs(ViewTask(topology.views["v"], table))
     await inputs.expect_redeliveries(450)
     assert await inputs.redeliveries_drained() == 450

@@ -12,19 +12,19 @@ from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import RefusedValue
 from topology.model.event import Record
 from topology.model.printable import printable
-from topology.testing.driver.read_store import ReadStore, Store
+from topology.testing.driver.read_store import ReadStore, StoreRules
 
 Headers = Sequence[tuple[str, bytes]]
 _REFUSED = f"{RefusedValue.__name__}: "
 
 
-class Kept:
+class DriverStorage:
     """topics: name → records. stores: view → its rows. read_store: the tables.
 
     refused: what came of handlers that is no row of a read store, in words.
     """
 
-    def __init__(self, topology: Topology, store: Store = "any") -> None:
+    def __init__(self, topology: Topology, store: StoreRules = "any") -> None:
         self.topology = topology
         self.stores = {name: MemoryTable() for name in topology.views}
         self.topics: dict[str, list[Record]] = defaultdict(list)

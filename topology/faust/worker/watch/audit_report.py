@@ -14,17 +14,19 @@ from topology.model.errors import described
 logger = get_logger(__name__)
 
 SECONDS = 20.0
-"""How long a telling may take."""
+"""How long writing a report may take."""
 
 
-def teller(app: Any) -> Any:
+def audit_reporter(app: Any) -> Any:
     """A function that writes a record, in a loop of its own: the worker's is what is blocked."""
 
     def tell(view: View, blocked: Blocked) -> None:
         try:
             asyncio.run(asyncio.wait_for(_write(app, view, blocked), SECONDS))
         except Exception as error:
-            logger.warning("could not write it to %s: %s", view.audit_topic, described(error))
+            logger.warning(
+                "the report could not be written to %s: %s", view.audit_topic, described(error)
+            )
 
     return tell
 

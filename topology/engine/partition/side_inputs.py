@@ -1,13 +1,10 @@
 """What a view reads beside its input: events that come again, and what operators tell it."""
 
-import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from aiokafka import TopicPartition
-
-from topology.engine.pending_redelivery import Away
+from topology.engine.partition.ports import PartitionReader
+from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.view_task import ViewTask
-from topology.faust.kafka.reader import Reader
 from topology.model.event import Message
 
 EVERY = 0.1
@@ -24,45 +21,61 @@ class SideInputs:
     """The view's partition of its redelivery and commands topics; what was read and not taken yet.
 
     The view's own positions say from where, so that what is taken is taken once.
+
+    Args:
+        task: The view's task in this partition.
+        redeliveries: Reads the partition of the redelivery topic.
+        commands: Reads the partition of the commands topic.
+        written: () → the offset behind all of the redelivery topic's partition, in transactions
+            that do not show yet too.
+        monotonic: () → seconds, of a clock that nobody sets.
     """
 
-    def __init__(self, reader: Reader, task: ViewTask, partition: int) -> None:
-        self._reader = reader
-        view, positions = task.view, task.positions
-        self._commands_topic = TopicPartition(view.commands_topic, partition)
-        self._again_topic = TopicPartition(view.redeliver_topic, partition)
+    def __init__(
+        self,
+        task: ViewTask,
+        redeliveries: PartitionReader,
+        commands: PartitionReader,
+        written: Callable[[], Awaitable[int]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        positions = task.state.positions
+        self._commands_reader = commands
+        self._redelivery_reader = redeliveries
+        self._written = written
+        self._monotonic = monotonic
         self._commands: list[Message] = []
-        self._away = Away(task)
+        self._away = RedeliveryQueue(task)
         self._more = False
         self._expected: tuple[int, int] | None = None
-        self._looked = 0.0
-        reader.seek(self._commands_topic, positions.commands)
+        self._polled = 0.0
+        commands.seek(positions.commands)
         # A view that redelivers no longer has to take back what went before, and what operators
         # redrive comes this way to any view.
-        reader.seek(self._again_topic, positions.redelivered)
+        redeliveries.seek(positions.redelivered)
 
     async def poll(self, wall: int) -> None:
         """Read what there is, now and then. wall: the wall clock (ms)."""
-        now = time.monotonic()
-        if now - self._looked < EVERY and not self._more:
+        now = self._monotonic()
+        if now - self._polled < EVERY and not self._more:
             return
-        self._looked = now
+        self._polled = now
         if not self._commands:
-            self._commands = list(await self._reader.fetch(self._commands_topic, 0))
+            self._commands = list(await self._commands_reader.fetch(0))
             if self._commands:
-                await self._rest()
+                await self._read_all_commands()
         if self._away.room:
             wait = SOON if self._more else 0.0
-            self._away.read(await self._reader.fetch(self._again_topic, wait), wall)
+            self._away.read(await self._redelivery_reader.fetch(wait), wall)
             self._more = False
 
-    async def _rest(self) -> None:
+    async def _read_all_commands(self) -> None:
         """Read all commands that are there: one may cancel another."""
-        end = await self._reader.end(self._commands_topic)
+        end = await self._commands_reader.end()
         while len(self._commands) < COMMANDS:
-            if await self._reader.position(self._commands_topic) >= end:
+            if await self._commands_reader.position() >= end:
                 return
-            self._commands += await self._reader.fetch(self._commands_topic, EVERY)
+            self._commands += await self._commands_reader.fetch(EVERY)
 
     def next_redelivery(self, wall: int) -> float:
         """When the next event is to come again (ms), infinite if none is known."""
@@ -80,7 +93,7 @@ class SideInputs:
         around it already when the gap began.
         """
         if self._expected is None:
-            self._expected = watermark, await self._reader.end(self._again_topic)
+            self._expected = watermark, await self._written()
 
     async def redeliveries_drained(self) -> int | None:
         """The watermark that was expected, once all that was away then has come again, else None.
@@ -93,7 +106,7 @@ class SideInputs:
         watermark, end = self._expected
         position = self._away.first
         if not self._away:
-            position = await self._reader.position(self._again_topic)
+            position = await self._redelivery_reader.position()
         if position < end:
             return None
         self._expected = None
@@ -112,5 +125,5 @@ class SideInputs:
 
     def stop(self) -> None:
         """Read no more."""
-        self._reader.pause(self._commands_topic)
-        self._reader.pause(self._again_topic)
+        self._commands_reader.pause()
+        self._redelivery_reader.pause()

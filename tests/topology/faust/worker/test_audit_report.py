@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from topology import Inspector, Topology
-from topology.faust.worker.watch import telling
+from topology.faust.worker.watch import audit_report
 from topology.faust.worker.watch.watchdog import Blocked
 
 WHEN = 1_700_000_000_000
@@ -51,10 +51,10 @@ class FakeProducer:
 @pytest.fixture
 def tell(monkeypatch: pytest.MonkeyPatch) -> Any:
     FakeProducer.made.clear()
-    monkeypatch.setattr(telling, "AIOKafkaProducer", FakeProducer)
-    monkeypatch.setattr(telling, "connection", lambda app: {"bootstrap_servers": app.broker})
-    monkeypatch.setattr(telling, "SECONDS", 0.05)
-    return telling.teller(SimpleNamespace(broker="there:9092"))
+    monkeypatch.setattr(audit_report, "AIOKafkaProducer", FakeProducer)
+    monkeypatch.setattr(audit_report, "connection", lambda app: {"bootstrap_servers": app.broker})
+    monkeypatch.setattr(audit_report, "SECONDS", 0.05)
+    return audit_report.audit_reporter(SimpleNamespace(broker="there:9092"))
 
 
 def test_what_is_told_is_where_explain_looks_and_of_the_time_it_was_seen(tell: Any) -> None:
@@ -76,6 +76,6 @@ def test_what_cannot_be_told_ends_neither_the_watchdog_nor_leaves_a_client_behin
     monkeypatch.setattr(FakeProducer, "fails", fails)
     with caplog.at_level(logging.WARNING):
         tell(VIEW, BLOCKED)
-    assert "could not write it to shop.audit" in caplog.text
+    assert "the report could not be written to shop.audit" in caplog.text
     (producer,) = FakeProducer.made
     assert producer.stopped

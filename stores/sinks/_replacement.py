@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import StoreError
 from stores.sinks.records import OutputRecord
-from stores.sinks.reduction import FEW, Mark, Reduction, Stream
+from stores.sinks.reduction import FEW, Reduction
 from stores.sinks.schema import Schema
 
 

@@ -1,0 +1,119 @@
+"""Options that several commands have, and how their values are read."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from stores.db.urls import read_url
+
+DEFAULT_STORE = "sqlite:///read.db"
+
+
+class Reads(click.ParamType):
+    """A value that a function reads from a text. Its ValueError is the reason of the refusal."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def http_url(text: str) -> str:
+    """Return the URL, or that in the file of `@FILE`, of what is asked by HTTP."""
+    place = read_url(text)
+    try:
+        parts = urlsplit(place)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or "@" in place:
+        raise ValueError("write http://HOST:PORT or https://HOST, without a login")
+    return place
+
+
+def broker(text: str) -> str:
+    """Return host:port, or several joined by commas."""
+    if "@" in text or "://" in text:
+        raise ValueError("write host:port; how to log in is said by a file of client properties")
+    return text
+
+
+def checkpoint(text: str) -> str:
+    """Return the place of a Spark checkpoint. A local one is looked at before Spark starts."""
+    if ":" in text.partition("/")[0]:
+        return text  # on a file system that Spark knows
+    folder = Path(text)
+    try:
+        there = [each.name for each in folder.iterdir()]
+    except FileNotFoundError:
+        return text
+    except OSError as error:
+        raise ValueError(f"{text!r} is no folder to use: {error.strerror}") from None
+    if "metadata" not in there and [name for name in there if not name.startswith(".")]:
+        raise ValueError(
+            f"the folder {text!r} is not empty, and no checkpoint of Spark; name one of its own"
+        )
+    return text
+
+
+URL = Reads("URL", read_url)
+HTTP_URL = Reads("URL", http_url)
+BROKER = Reads("HOST:PORT", broker)
+FILE = click.Path(path_type=Path)
+COUNT = click.IntRange(1)
+SECONDS = click.FloatRange(0, 3600)
+
+_DEFAULT_BROKER = "127.0.0.1:9092"
+
+
+def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --broker."""
+    return click.option(
+        "--broker",
+        type=BROKER,
+        default=lambda: os.environ.get("SEQUITUR_BROKER", _DEFAULT_BROKER),
+        help=f"Kafka: SEQUITUR_BROKER, else {_DEFAULT_BROKER}.",
+    )(command)
+
+
+def store_option(what: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --store, a URL that may be in a file. what: the database, as help names it."""
+    return click.option("--store", type=URL, help=f"{what}, or @FILE.", **more)
+
+
+def topology_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --topology."""
+    return click.option("--topology", metavar="MODULE:NAME", **more)
+
+
+def kafka_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kafka-option and --kafka-properties; see `sequitur.kafka.options`."""
+    properties = click.option(
+        "--kafka-properties",
+        type=FILE,
+        metavar="FILE",
+        help="Client properties, secrets too.",
+    )
+    option = click.option(
+        "--kafka-option",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Of Spark's Kafka source; repeatable.",
+    )
+    return option(properties(command))
+
+
+def properties_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kafka-properties for clients that are not Spark's; see `sequitur.kafka.login`."""
+    return click.option(
+        "--kafka-properties", type=FILE, metavar="FILE", help="Client properties, secrets too."
+    )(command)

@@ -1,0 +1,87 @@
+"""`sequitur dead-records`: look at the records that a read store refused, and remove them."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from sequitur.cli.group import Group
+from sequitur.cli.options import store_option
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.materialize.open_sink import opened
+from stores.sinks import DAY, Sink
+from topology.model.printable import printable
+
+log = logging.getLogger("dead_records")
+
+
+@click.group("dead-records", cls=Group)
+def command() -> None:
+    """List the records that a read store could not apply, and remove them.
+
+    \b
+    sequitur dead-records list --store sqlite:///shop.sqlite
+    sequitur dead-records remove --store sqlite:///shop.sqlite --older-than 30
+
+    list ends with status 1 if any is kept. What is removed stays counted.
+    """
+
+
+def _place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what names the tables."""
+    shadow = click.option("--shadow", help="Of these shadow tables, not of the live tables.")
+    return store_option("URL of the read store", required=True)(shadow(function))
+
+
+@command.command("list")
+@_place
+@click.option("--show", type=int, default=5, show_default=True, help="Of the last.")
+def list_(store: str, shadow: str | None, show: int) -> int:
+    """Show how many there are, and the last of them."""
+    return _status(store, shadow, lambda sink: _list(sink, show))
+
+
+@command.command()
+@_place
+@click.option("--topic", help="Only those of this output topic.")
+@click.option("--older-than", type=float, metavar="DAYS", help="Only those.")
+@click.option("--dry-run", is_flag=True, help="Say how many, and keep them.")
+def remove(
+    store: str, shadow: str | None, topic: str | None, older_than: float | None, dry_run: bool
+) -> int:
+    """Delete them; that they were dead stays counted."""
+    return _status(store, shadow, lambda sink: _remove(sink, topic, older_than, dry_run))
+
+
+def _status(store: str, shadow: str | None, run: Callable[[Sink], int]) -> int:
+    log_to_stderr([store])
+    try:
+        with opened(store, shadow) as sink:
+            return run(sink)
+    except MISTAKES as error:
+        return cannot(error, log, store)
+
+
+def _list(sink: Sink, show: int) -> int:
+    counts = sink.dead_counts()
+    for topic, partition, kept, removed in counts:
+        print(f"{printable(topic)}/{partition}: {kept:,} dead records, {removed:,} more removed")
+    for each in sink.last_dead(show):
+        when = "" if each.at is None else f"{datetime.fromtimestamp(each.at, UTC):%Y-%m-%dT%H:%MZ} "
+        place = f"{printable(each.topic)}/{each.partition} offset {each.offset}"
+        print(f"{when}{place}: {printable(each.reason, 300)}")
+    kept = sum(each.kept for each in counts)
+    if not kept:
+        print("no dead record is kept")
+    return BAD_NEWS if kept else DONE
+
+
+def _remove(sink: Sink, topic: str | None, days: float | None, dry_run: bool) -> int:
+    before = None if days is None else int(time.time() - days * DAY)
+    number = sink.remove_dead(topic, before, dry_run=dry_run)
+    print(f"{number:,} dead records {'would be' if dry_run else 'are'} removed")
+    return DONE

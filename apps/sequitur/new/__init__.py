@@ -1,0 +1,1 @@
+"""Write a project that runs: topology, test, and how to start everything."""

@@ -1,0 +1,83 @@
+"""What a read store does not take, and why a record that has it is refused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stores.sinks.columns import NAME_BYTES, Refused
+
+EXACT = 2**53
+"""The integers that a floating-point number holds, up to this and down to its negative."""
+
+
+KEY_BYTES = 2_600
+"""Of a primary key in PostgreSQL: a little less than what always fits into a page of its index."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """What a store does not take. name_bytes: of a table's name. nul: whether text may hold NUL.
+
+    exact: whether a `Number` holds every integer of 64 bits. key_bytes: of a key's values together,
+    None where that is not limited.
+    """
+
+    name_bytes: int = NAME_BYTES
+    nul: bool = True
+    exact: bool = True
+    key_bytes: int | None = None
+
+
+NO_LIMITS = StoreLimits()
+POSTGRES_LIMITS = StoreLimits(nul=False, key_bytes=KEY_BYTES)
+DELTA_LIMITS = StoreLimits(exact=False)
+STRICTEST = StoreLimits(nul=False, exact=False, key_bytes=KEY_BYTES)
+"""What every store takes."""
+
+
+def check_exact(table: str, column: str, value: int) -> None:
+    """Raise Refused for an integer that a floating-point number does not hold."""
+    if not -EXACT <= value <= EXACT:
+        raise Refused(
+            f"table {table!r}: column {column!r}: {value} has more than 53 bits; declare the "
+            "column as int"
+        )
+
+
+def check_key(table: str, values: Iterable[Any], limit: int) -> None:
+    """Raise Refused if a primary key is longer than a store's index takes."""
+    size = sum(
+        len(value.encode() if value.__class__ is str else value)
+        if value.__class__ is str or value.__class__ is bytes
+        else 8
+        for value in values
+    )
+    if size > limit:
+        raise Refused(
+            f"table {table!r}: a key of {size} bytes; the store takes {limit}. Let the key be a "
+            "hash of it, and keep it in a column"
+        )
+
+
+def check_nul(table: str, column: str, value: Any) -> None:
+    """Raise Refused if there is NUL in a text of a nested value."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise Refused(f"table {table!r}: column {column!r}: the store takes no text with NUL")
+    elif isinstance(value, dict | list):
+        parts = (*value, *value.values()) if isinstance(value, dict) else value
+        for part in parts:
+            check_nul(table, column, part)
+
+
+def refuse_nul(record: bytes | None, changes: Iterable[Any]) -> None:
+    """Raise Refused if the row changes of a record hold NUL in a text."""
+    # JSON has it in this one way, and it is quickly seen that there is none.
+    if record is None or b"\\u0000" not in record:
+        return
+    for change in changes:
+        for part in ("key", "values"):
+            found = change.get(part) if isinstance(change, dict) else None
+            for column, value in found.items() if isinstance(found, dict) else ():
+                if isinstance(value, str) and "\0" in value:
+                    raise Refused(f"column {column!r}: the store takes no text with NUL")
