@@ -89,12 +89,22 @@ class Inbox:
     ) -> ReceiveResult:
         """Take messages in, in one transaction, in whatever order they come and however often.
 
-        When it returns they are durable: acknowledge all but the refused ones. read: from where to
-        where partitions were read for this, kept in the same transaction; what a crash takes back
-        then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
-        bytes) of what is no message, kept among the dead; what the database does not take as data
-        is put there too. Raises SQLAlchemyError, and Fenced where somebody else has read these
-        partitions.
+        When it returns they are durable: acknowledge all but the refused ones.
+
+        Args:
+            messages: of any streams.
+            read: (topic, partition) → the offsets that were read for this, kept in the same
+                transaction. In PostgreSQL that does not wait for the disk: what a crash takes back
+                is read again from the offsets that are there.
+            malformed: (reason, bytes) of what is no message, kept among the dead. What the database
+                does not take as data is put there too.
+
+        Returns:
+            What became of the messages.
+
+        Raises:
+            Fenced: somebody else has read these partitions meanwhile.
+            SQLAlchemyError: what the database raises; nothing is taken in then.
         """
         given = list(messages)
         try:
@@ -126,7 +136,11 @@ class Inbox:
         return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
-        """The next offset of every partition that was read into the inbox."""
+        """The next offset of every partition that was read into the inbox.
+
+        Returns:
+            (topic, partition) → offset.
+        """
         found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
         with self.engine.connect() as connection:
             rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))

@@ -30,15 +30,13 @@ AsyncConnectionLike = AsyncConnection | AsyncSession
 
 
 class Outbox:
-    """Captures messages into `log`, whose tables are in the producer's database.
+    """Captures messages into a log, in the transaction that changes the producer's own tables.
 
-    Or in another one: then give `capture` the connection to that, and coordinate both by
-    `stores.two_phase.coordinator`. notify: wake a reader that sleeps (PostgreSQL); without it, it
-    comes by itself after its polling interval.
-
-    `capture` raises MessageRefused for what cannot be a message, MessageLogError where the log is
-    not there or there is no transaction, and what the database raises, as the producer's own
-    statements do. After either of the last two the transaction must be rolled back.
+    Args:
+        log: its tables are in the producer's database; or in another one: then give `capture` the
+            connection to that, and coordinate both by `stores.two_phase.Coordinator`.
+        notify: wake a reader that sleeps (PostgreSQL); without it, the reader comes by itself after
+            its polling interval.
     """
 
     def __init__(self, log: MessageLog, *, notify: bool = True) -> None:
@@ -54,20 +52,47 @@ class Outbox:
         content: Any,
         headers: Mapping[str, str] | None = None,
     ) -> int:
-        """Append a message to the log, in the transaction of `connection`; returns its sequence.
+        """Append a message to the log, in the transaction of the connection.
 
-        The sequence is the stream's next one, and void if the transaction is rolled back: the next
-        transaction gets it. Until this one ends, other writers of the stream wait, those of other
-        streams do not. content: bytes as they are, anything else as JSON.
+        Until the transaction ends, other writers of the stream wait; those of other streams do not.
+
+        Args:
+            connection: a Connection or Session of SQLAlchemy, or a connection of sqlite3 or
+                psycopg; not in autocommit.
+            topic: where it goes.
+            stream: its stream's id.
+            kind: what happened, or None.
+            content: bytes as they are, anything else as JSON.
+            headers: text by name.
+
+        Returns:
+            The stream's next sequence. If the transaction is rolled back, the next one gets it.
+
+        Raises:
+            MessageRefused: that cannot be a message; the transaction is as before.
+            MessageLogError: the log is not there, or there is no transaction; roll back.
+            TypeError: the connection is of another kind.
         """
         (sequence,) = self.capture_many(connection, [Draft(topic, stream, kind, content, headers)])
         return sequence
 
     def capture_many(self, connection: SyncConnection, drafts: Iterable[Draft]) -> list[int]:
-        """Append messages, in their order; returns their sequences.
+        """Append messages, in their order; faster than one by one.
 
-        Faster than one by one; and streams are locked in their own order, so transactions that
-        capture all they have by one call cannot get into a deadlock over streams.
+        Streams are locked in their own order, so transactions that capture all they have by one
+        call cannot get into a deadlock over streams.
+
+        Args:
+            connection: see `capture`.
+            drafts: the messages.
+
+        Returns:
+            Their sequences.
+
+        Raises:
+            MessageRefused: one of them cannot be a message; none is appended.
+            MessageLogError: see `capture`.
+            TypeError: see `capture`.
         """
         if isinstance(connection, AsyncConnectionLike):
             raise TypeError(f"{type(connection).__name__}: use await outbox.acapture(…)")

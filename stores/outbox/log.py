@@ -26,12 +26,18 @@ MAX_RANGE = 100_000
 
 
 class MessageLog:
-    """The log `name` in a database of SQLite or PostgreSQL.
+    """A message log in a database of SQLite or PostgreSQL; `Outbox` appends to it.
 
-    name: how its tables begin. schema: of PostgreSQL. max_content: bytes of a message's content.
     Every method works in the transaction of the connection that it is given, and leaves ending it
-    to the caller. Raises MessageLogError for what cannot be a log, MessageRefused for what cannot
-    be a message.
+    to the caller.
+
+    Args:
+        name: how the names of its tables begin: up to 40 letters, digits and `_`.
+        schema: of PostgreSQL.
+        max_content: bytes of a message's content, at most.
+
+    Raises:
+        MessageLogError: that cannot be a log.
     """
 
     def __init__(
@@ -45,7 +51,14 @@ class MessageLog:
         return f"MessageLog({self.name!r}, schema={self.schema!r})"
 
     def create(self, bind: Engine | Connection) -> None:
-        """Make the tables that are missing; with a connection, in its transaction."""
+        """Make the tables that are missing. What is there is left as it is.
+
+        Args:
+            bind: an engine, or a connection, in whose transaction it is done.
+
+        Raises:
+            MessageLogError: the tables are of another layout.
+        """
         if isinstance(bind, Engine):
             with bind.begin() as connection:
                 return self.create(connection)
@@ -56,12 +69,22 @@ class MessageLog:
     def read_after(
         self, connection: Connection, position: Position = START, limit: int = 1000
     ) -> Page:
-        """Read on from a position, at most `limit` messages, by id.
+        """Read on from a position, by id.
 
         Nothing is passed over that another transaction commits later: it comes with a later page,
-        with its own, lower id; never behind a message of its stream with a higher sequence. Reads
-        from `START` bring everything that was not acknowledged. The connection must not have
-        appended to the log in this transaction.
+        with its own, lower id; never behind a message of its stream with a higher sequence.
+
+        Args:
+            connection: must not have captured into the log in this transaction.
+            position: that of the last page; from `START` everything comes that was not
+                acknowledged.
+            limit: messages, at most.
+
+        Returns:
+            The messages, and the position to read on from.
+
+        Raises:
+            ValueError: the limit is below 1.
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}: read at least one message")
@@ -70,18 +93,33 @@ class MessageLog:
     def read_stream(
         self, connection: Connection, topic: str, stream: str, after: int = 0, limit: int = 1000
     ) -> tuple[Message, ...]:
-        """The messages of a stream with sequences above `after`, at most `limit`."""
+        """The messages of a stream that are in the log, in order.
+
+        Args:
+            connection: to the log's database.
+            topic: of the stream.
+            stream: its id.
+            after: the sequence above which they are.
+            limit: messages, at most.
+        """
         values = {"topic": topic, "stream": stream, "after": after, "limit": limit}
         return self._of(connection).reading.stream(connection, values)
 
     def acknowledge(self, connection: Connection, page: Page) -> int:
-        """Delete the messages of a page that are passed on; returns how many were still there."""
+        """Delete the messages of a page, which are passed on.
+
+        Returns:
+            How many were still there.
+        """
         return self.delete(connection, [message.id for message in page.messages])
 
     def delete(self, connection: Connection, ids: Iterable[int]) -> int:
-        """Delete messages, 1,000 at a time; returns how many were there.
+        """Delete messages, 1,000 at a time.
 
         Always by id: a range of ids may come to hold a message that was never read.
+
+        Returns:
+            How many were there.
         """
         rest, deleted = iter(ids), 0
         statement = self._of(connection).delete
@@ -99,7 +137,14 @@ class MessageLog:
     def known(
         self, connection: Connection, topic: str, stream: str, first: int, last: int
     ) -> list[SequenceRange]:
-        """What became of the sequences from `first` to `last`. Raises ValueError."""
+        """What became of a range of a stream's sequences.
+
+        Returns:
+            The range in parts, each with its state.
+
+        Raises:
+            ValueError: the range is empty, begins below 1 or has more than 100,000 sequences.
+        """
         if not 1 <= first <= last < first + MAX_RANGE:
             raise ValueError(f"sequences {first} to {last}: ask for 1 to {MAX_RANGE}, from 1 on")
         voids = self._of(connection).voids
@@ -113,8 +158,11 @@ class MessageLog:
     ) -> int:
         """Declare that the sequences from `first` to `last` never come, and delete their messages.
 
-        Returns how many messages that were. Raises ValueError for sequences that no message has
-        had yet: the next one would get them.
+        Returns:
+            How many messages were deleted.
+
+        Raises:
+            ValueError: no message has had some of the sequences yet: the next one would get them.
         """
         voids = self._of(connection).voids
         assigned = voids.last(connection, topic, stream, lock=True)

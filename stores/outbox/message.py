@@ -36,9 +36,14 @@ class MessageRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message before it has its number.
+    """A message before it has its sequence.
 
-    content: bytes as they are; anything else becomes JSON. headers: text by name.
+    Attributes:
+        topic: 1 to 249 of the letters A-Z a-z 0-9 . _ -
+        stream: its id, of 1,000 bytes at most.
+        kind: what happened, of 200 bytes at most, or None.
+        content: bytes as they are; anything else becomes JSON.
+        headers: text by name, 16,000 bytes in all; names do not begin with `sequitur-`.
     """
 
     topic: str

@@ -61,15 +61,20 @@ class OutcomeUnknown(TwoPhaseError):
 
 
 class Coordinator:
-    """Makes transactions of the database of `decisions` and of others, by name.
-
-    decisions: PostgreSQL or SQLite; takes part in every transaction. participants: PostgreSQL with
-    max_prepared_transactions above 0. Names are stored with the decisions: keep them. step: called
-    between any two steps with what was done last, for tests.
+    """Makes transactions of several databases.
 
     What an earlier process left in doubt is resolved when it is made, as far as databases can be
     reached; the rest, and what comes to be in doubt later, by a thread that tries until it is done.
     Any number of processes and threads may have a coordinator over the same databases.
+
+    Args:
+        decisions: PostgreSQL or SQLite; takes part in every transaction.
+        participants: PostgreSQL with max_prepared_transactions above 0, by names that are stored
+            with the decisions: keep them.
+        step: called between any two steps with what was done last, for tests.
+
+    Raises:
+        TwoPhaseError: a database or a name cannot take part.
     """
 
     def __init__(
@@ -93,11 +98,22 @@ class Coordinator:
 
     @contextmanager
     def transaction(self, *names: str) -> Iterator[tuple[Connection, ...]]:
-        """A transaction of the database of the decisions and of `names`, by default all.
+        """A transaction of the database of the decisions and of participants.
 
-        Gives their connections in this order; commits at the end of the block, rolls back when it
-        raises. Do not end the transactions of the connections yourself. Raises OutcomeUnknown,
-        TwoPhaseError, and what the databases raise; but for the first, nothing is committed then.
+        It commits at the end of the block and rolls back if the block raises. Do not end the
+        transactions of the connections yourself.
+
+        Args:
+            names: of the participants, by default all.
+
+        Returns:
+            A context manager that gives the connections: that of the decisions, then those of the
+            participants in the order of the names.
+
+        Raises:
+            OutcomeUnknown: all is committed, or nothing; ask `outcome` once the database answers.
+            TwoPhaseError: a participant cannot take part; nothing is committed.
+            SQLAlchemyError: what a database raises; nothing is committed.
         """
         running = RunningTransaction(self, names or tuple(self.participants))
         try:
@@ -110,8 +126,14 @@ class Coordinator:
     def recover(self, age: float = 0.0) -> Recovery:
         """Resolve what is in doubt, as far as databases can be reached and nobody is at it.
 
-        age: seconds; what was prepared more recently is left alone. Raises what the database of the
-        decisions raises.
+        Args:
+            age: seconds; what was prepared more recently is left alone.
+
+        Returns:
+            What became of the prepared transactions.
+
+        Raises:
+            SQLAlchemyError: what the database of the decisions raises.
         """
         found = self._recover(age)
         if found.open or found.unreachable:
@@ -131,7 +153,17 @@ class Coordinator:
         return found
 
     def outcome(self, transaction: str) -> Outcome:
-        """What became of a transaction. Raises what the database of the decisions raises."""
+        """What became of a transaction.
+
+        Args:
+            transaction: its id, as `OutcomeUnknown` has it.
+
+        Returns:
+            "committed", "aborted", or "open" while it may still be decided.
+
+        Raises:
+            SQLAlchemyError: what the database of the decisions raises.
+        """
         return self.decisions.outcome(transaction)
 
     def close(self) -> None:
