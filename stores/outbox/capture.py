@@ -43,7 +43,7 @@ class Outbox:
 
     def __init__(self, log: MessageLog, *, notify: bool = True) -> None:
         self.log, self.notify = log, notify
-        self._appending = cache(self._new_appending)
+        self._statements = cache(self._new_statements)
 
     def capture(
         self,
@@ -103,19 +103,19 @@ class Outbox:
 
     def _append(self, producer: Producer, rows: list[dict[str, Any]]) -> list[int]:
         two_phase = isinstance(producer.transaction, TwoPhaseTransaction)
-        appending = self._appending(producer.dialect, self.notify and not two_phase)
+        statements = self._statements(producer.dialect, self.notify and not two_phase)
         with producer.errors(self.log.name):
             sequences = (
-                [appending.one(producer.run, rows[0])]
+                [statements.one(producer.run, rows[0])]
                 if len(rows) == 1
-                else appending.all(producer.run, rows)
+                else statements.all(producer.run, rows)
             )
         if two_phase and self.notify:
             # PostgreSQL does not prepare a transaction that notifies, so that comes afterwards.
             connection = cast(Connection, producer.connection)
-            after_commit(connection, appending.notify, appending.notify_values)
+            after_commit(connection, statements.notify, statements.notify_values)
         return sequences
 
-    def _new_appending(self, dialect: str, notifies: bool) -> AppendStatements:
+    def _new_statements(self, dialect: str, notifies: bool) -> AppendStatements:
         tables = MessageTables(self.log.name, self.log.schema, dialect)
         return AppendStatements(tables, dialect, notifies=notifies)

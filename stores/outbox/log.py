@@ -5,17 +5,16 @@ reader reads what is committed, passes it on and acknowledges it, which deletes 
 number of producers, and one reader at a time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
-from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, Row
+from sqlalchemy import Connection, Engine
 
 from stores.db.statement import Statement
 from stores.message import Message
-from stores.outbox.append_statements import MANY, AppendStatements, Run
-from stores.outbox.message import MAX_CONTENT, START, Draft, Page, Position, StreamId, checked
+from stores.outbox.append_statements import MANY
+from stores.outbox.message import MAX_CONTENT, START, Page, Position
 from stores.outbox.ranges import SequenceRange, classify
 from stores.outbox.read_statements import ReadStatements
 from stores.outbox.tables import MessageTables
@@ -51,35 +50,6 @@ class MessageLog:
             with bind.begin() as connection:
                 return self.create(connection)
         self._of(bind).tables.create(bind)
-
-    # Producers
-
-    def append(
-        self,
-        connection: Connection,
-        topic: str,
-        stream: StreamId,
-        kind: str | None,
-        content: Any,
-        headers: Mapping[str, str] | None = None,
-    ) -> int:
-        """Append a message; returns its sequence.
-
-        Others who append to the stream wait until this transaction ends. content: bytes as they
-        are, anything else as JSON.
-        """
-        row = checked(Draft(topic, stream, kind, content, headers), self.max_content)
-        return self._of(connection).appending.one(runner(connection), row)
-
-    def append_many(self, connection: Connection, drafts: Iterable[Draft]) -> list[int]:
-        """Append messages, in their order; returns their sequences.
-
-        Streams are locked in their own order: transactions that append all they have by one call
-        cannot get into a deadlock over streams.
-        """
-        rows = [checked(draft, self.max_content) for draft in drafts]
-        appending, run = self._of(connection).appending, runner(connection)
-        return appending.all(run, rows)
 
     # The reader
 
@@ -167,7 +137,6 @@ class _Parts:
 
     def __init__(self, tables: MessageTables, dialect: str) -> None:
         self.tables = tables
-        self.appending = AppendStatements(tables, dialect, notifies=False)
         self.reading = ReadStatements(tables, dialect)
         self.voids = Tombstones(tables, dialect)
         ids = "ANY (CAST(:ids AS bigint[]))"
@@ -176,13 +145,3 @@ class _Parts:
         operator = "=" if dialect == "postgresql" else "IN"
         messages = tables.sql(tables.messages)
         self.delete = Statement(f"DELETE FROM {messages} WHERE id {operator} {ids}")
-
-
-def runner(connection: Connection) -> Run:
-    """Runs the statements of an append on a connection of SQLAlchemy."""
-
-    def run(statement: Statement, values: Mapping[str, Any]) -> list[Row[Any]]:
-        result = connection.execute(statement.clause, values)
-        return cast(list[Row[Any]], result.all()) if result.returns_rows else []
-
-    return run

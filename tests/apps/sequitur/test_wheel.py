@@ -163,6 +163,23 @@ def test_an_installed_package_imports_nothing_from_the_clone(environment: Path) 
     assert not (site / "apps").exists()
 
 
+def test_each_command_has_what_it_needs_or_names_the_extra_that_brings_it(
+    environment: Path,
+) -> None:
+    code = (
+        "from sequitur.cli.main import COMMANDS, main;"
+        "print({main([name, '--help']) for name in COMMANDS if name != 'demo'});"
+        "main(['demo'])"
+    )
+    python = str(environment / "bin" / "python")
+    done = subprocess.run([python, "-Ic", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "{0}"
+    assert done.stderr.splitlines() == [
+        "sequitur: error: demo needs confluent_kafka, which is not installed; install it with: "
+        "pip install 'sequitur[demo]'"
+    ]
+
+
 def test_a_new_project_passes_its_test(
     run: Callable[..., subprocess.Popen[str]], project: Path
 ) -> None:
