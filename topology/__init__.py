@@ -20,7 +20,7 @@ from topology.declaration.policies import (
     spill,
     wait,
 )
-from topology.declaration.sequences import contiguous, linked, monotonic
+from topology.declaration.sequences import Order, contiguous, linked, monotonic
 from topology.declaration.source import Source
 from topology.declaration.starts import earliest_seen, first, opened_by
 from topology.declaration.topology import Topology
@@ -67,6 +67,7 @@ __all__ = [
     "Latenesses",
     "Malformed",
     "Message",
+    "Order",
     "Output",
     "Record",
     "Source",

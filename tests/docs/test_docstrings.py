@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-FACES = ["topology", "topology.faust"]
-_ROOMS = ("topology.testing",)
+FACES = [
+    "stores.inbox",
+    "stores.outbox",
+    "stores.two_phase",
+    "stores.view_state",
+    "topology",
+    "topology.faust",
+    "topology.spark",
+    "topology.testing",
+]
 _SECTION = re.compile(r"^(?:Args|Attributes):\n((?: {4,}.*\n|\n)+)", re.MULTILINE)
 
 
@@ -37,7 +45,7 @@ def public(face: str) -> Iterator[tuple[str, Any]]:
         thing = getattr(module, name)
         if inspect.isroutine(thing):
             yield name, thing
-        elif inspect.isclass(thing) and not thing.__module__.startswith(_ROOMS):
+        elif inspect.isclass(thing):
             if not issubclass(thing, Exception) and not getattr(thing, "_is_protocol", False):
                 yield name, thing
             for key, method in vars(thing).items():

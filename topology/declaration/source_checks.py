@@ -1,6 +1,14 @@
 """Whether what is given to `Topology.source` is right."""
 
-from topology.declaration.sequences import Contiguous, Linked, Monotonic, Sequence, contiguous
+from topology.declaration.sequences import (
+    Contiguous,
+    Followed,
+    Linked,
+    Monotonic,
+    Order,
+    Sequence,
+    contiguous,
+)
 from topology.model.errors import DeclarationError
 
 PARTITIONS = 100_000
@@ -23,12 +31,15 @@ def check_partitions(name: str, topics: tuple[str, ...], keyed: bool, partitions
         )
 
 
-def checked_sequence(name: str, sequence: Sequence | None) -> Sequence:
+def checked_sequence(name: str, sequence: Sequence | Order | None) -> Sequence:
     """What orders a source's events: counting numbers unless given."""
     if sequence is None:
         sequence = contiguous()
-    if not isinstance(sequence, Contiguous | Linked | Monotonic):
+    if isinstance(sequence, Contiguous | Linked | Monotonic | Followed):
+        return sequence
+    if isinstance(sequence, type) or not isinstance(sequence, Order):
         raise DeclarationError(
-            f"source {name!r}: sequence={sequence!r}; use contiguous(…), linked(…) or monotonic(…)"
+            f"source {name!r}: sequence={sequence!r}; use contiguous(…), linked(…), "
+            "monotonic(…), or an object with a method follows(event, last) of yours"
         )
-    return sequence
+    return Followed(sequence)

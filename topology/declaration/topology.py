@@ -18,6 +18,7 @@ from topology.declaration.policies import (
 )
 from topology.declaration.policies.full import check_full
 from topology.declaration.policies.gap import check_ask
+from topology.declaration.sequences import Order
 from topology.declaration.sequences import Sequence as Sequencing
 from topology.declaration.source import Source
 from topology.declaration.source_checks import check_partitions, checked_sequence
@@ -59,7 +60,7 @@ class Topology(Graph):
         topic: str | Sequence[str],
         *,
         inspector: AnyInspector,
-        sequence: Sequencing | None = None,
+        sequence: Sequencing | Order | None = None,
         name: str | None = None,
         keyed: bool = False,
         partitions: int = 4,
@@ -70,8 +71,8 @@ class Topology(Graph):
         Args:
             topic: one topic, or several whose events are merged by stream.
             inspector: an `Inspector`, a function of a message, or `"module:name"` of either.
-            sequence: what orders events: `contiguous()` unless given, `linked(…)` or
-                `monotonic(…)`.
+            sequence: what orders events: `contiguous()` unless given, `linked(…)`,
+                `monotonic(…)`, or an `Order` of your own.
             name: the source's name; the first topic's name unless given.
             keyed: whether the topic's records are keyed by stream already.
             partitions: of the views' input, from 1 to 100000. For a keyed source, the number of
@@ -97,7 +98,7 @@ class Topology(Graph):
         if name in self._sources:
             raise DeclarationError(f"source {name!r} exists twice; give one of them a `name`")
         check_partitions(name, topics, keyed, partitions)
-        sequence = checked_sequence(name, sequence)
+        ordered = checked_sequence(name, sequence)
         if unknown not in ("pass", "topic"):
             raise DeclarationError(f"source {name!r}: unknown={unknown!r}; use 'pass' or 'topic'")
         inspector = resolved(inspector, f"source {name!r}: inspector")
@@ -106,8 +107,8 @@ class Topology(Graph):
             topology=self.name,
             topics=topics,
             inspector=inspector,
-            inspect=compile_for(sequence, inspector),
-            sequence=sequence,
+            inspect=compile_for(ordered, inspector),
+            sequence=ordered,
             keyed=keyed,
             partitions=partitions,
             unknown=unknown,

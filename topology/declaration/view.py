@@ -20,7 +20,7 @@ from topology.declaration.policies import (
     Redeliver,
     Skip,
 )
-from topology.declaration.sequences import JUMP, Contiguous, Linked, Monotonic
+from topology.declaration.sequences import JUMP, Contiguous, Followed, Linked, Monotonic
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
@@ -144,6 +144,7 @@ class View(SideTopics):
             kind=sequence.kind,
             settle=math.ceil(sequence.settle * 1000) if isinstance(sequence, Monotonic) else 0,
             previous=lenient_link(sequence) if isinstance(sequence, Linked) else None,
+            follows=sequence.follows if isinstance(sequence, Followed) else None,
             open_after=math.ceil(start.after * 1000) if isinstance(start, EarliestSeen) else None,
             opens=frozenset(start.kinds if isinstance(start, OpenedBy) else ()),
             closes=frozenset(closing.kinds if closing else ()),

@@ -44,14 +44,14 @@ class LinkedRun(SparseRun):
     def lets_go(self, progress: Progress, event: Event) -> bool:
         if progress.suspended or self.stays_closed(progress, event):
             return False
-        return _is_next(self.ordering, event, progress.last)
+        return self.is_next(self.ordering, event, progress.last)
 
     def due(self, stream: str, progress: Progress, now: int) -> None:
         """Give up what is missing before the lowest event that waits."""
         ring = progress.ring
         assert ring
         head = ring.slots[min(ring.slots)]
-        if not _is_next(self.ordering, head, progress.last):
+        if not self.is_next(self.ordering, head, progress.last):
             # How many are missing nobody can say; one at least.
             last = self.before(self.ordering, head, progress.last)
             gap = Gap(stream, progress.last + 1, last, progress.since, 1)
@@ -64,18 +64,29 @@ class LinkedRun(SparseRun):
         self.reopen(head, progress)
         self.drain(stream, progress)
 
-    @staticmethod
-    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
+    @classmethod
+    def can_go_on(cls, ordering: Ordering, progress: Progress) -> bool:
         ring = progress.ring
         if not ring:
             return False
         head = ring.slots[min(ring.slots)]
-        return may_begin(ordering, progress, head) and _is_next(ordering, head, progress.last)
+        return may_begin(ordering, progress, head) and cls.is_next(ordering, head, progress.last)
+
+    @classmethod
+    def before(cls, ordering: Ordering, event: Event, last: int) -> int:
+        return last if cls.is_next(ordering, event, last) else cls.behind(ordering, event)
 
     @staticmethod
-    def before(ordering: Ordering, event: Event, last: int) -> int:
-        if _is_next(ordering, event, last):
-            return last
+    def is_next(ordering: Ordering, event: Event, last: int) -> bool:
+        """Whether an event follows `last`: its predecessor is behind, or it is a chain's first."""
+        previous = _previous(ordering, event)
+        if previous is None:
+            return last in (ordering.first, event.sequence - 1)
+        return previous <= last
+
+    @staticmethod
+    def behind(ordering: Ordering, event: Event) -> int:
+        """Up to where a gap in front of an event is given up."""
         previous = _previous(ordering, event)
         return event.sequence - 1 if previous is None else previous
 
@@ -83,11 +94,3 @@ class LinkedRun(SparseRun):
 def _previous(ordering: Ordering, event: Event) -> int | None:
     assert ordering.previous is not None
     return ordering.previous(event)
-
-
-def _is_next(ordering: Ordering, event: Event, last: int) -> bool:
-    """Whether an event follows `last`: its predecessor is behind, or it is a chain's first."""
-    previous = _previous(ordering, event)
-    if previous is None:
-        return last in (ordering.first, event.sequence - 1)
-    return previous <= last

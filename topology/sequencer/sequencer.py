@@ -6,13 +6,14 @@ to add to and remove from the buffers; and what became of everything else. The s
 only read: a caller that cannot make the Step durable drops it, and nothing has happened. (Timers
 are an index over the state: kept up to date here, rebuilt from the state whenever it is dropped.)
 
-`hold(…)` amends a Step whose handling failed. Each order is a file of its own, `sequencer_*.py`.
+`hold(…)` amends a Step whose handling failed. Each order is a file of its own.
 """
 
 from collections.abc import Iterable
 
 from topology.model.event import Event
 from topology.sequencer.contiguous import ContiguousRun
+from topology.sequencer.followed import FollowedRun
 from topology.sequencer.hold import Failed, hold_streams
 from topology.sequencer.linked import LinkedRun
 from topology.sequencer.monotonic import MonotonicRun
@@ -39,6 +40,7 @@ _RUNS: dict[Kind, type[Run]] = {
     "contiguous": ContiguousRun,
     "linked": LinkedRun,
     "monotonic": MonotonicRun,
+    "followed": FollowedRun,
 }
 
 

@@ -10,7 +10,7 @@ from topology.sequencer.progress import Progress
 LAST = 2**63 - 1
 """The highest sequence there is."""
 
-Kind = Literal["contiguous", "linked", "monotonic"]
+Kind = Literal["contiguous", "linked", "monotonic", "followed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,12 @@ class Ordering:
     step releases out of the buffers; the rest follows in the next step. full: what becomes of an
     event beyond the ring. learn: whether to say how long gaps lasted that closed. settle: of a
     monotonic order, how long an event waits for lower ones (ms). previous: of a linked one, an
-    event's predecessor. open_after: how long a new stream waits for its first event before it
-    begins with the lowest (ms). opens: the kinds that begin a stream, if only they do. closes: the
-    kinds that close one, which is then remembered for `retention` ms. reopen: what comes after that
-    is late, or starts the stream again as if it were new. jump: by how much a sequence can be above
-    the last one.
+    event's predecessor. follows: of an order of the user's, whether an event is the next behind a
+    sequence, None where the stream has yet to begin. open_after: how long a new stream waits for
+    its first event before it begins with the lowest (ms). opens: the kinds that begin a stream, if
+    only they do. closes: the kinds that close one, which is then remembered for `retention` ms.
+    reopen: what comes after that is late, or starts the stream again as if it were new. jump: by
+    how much a sequence can be above the last one.
     """
 
     start: int = 1
@@ -40,6 +41,7 @@ class Ordering:
     learn: bool = False
     settle: int = 0
     previous: Callable[[Event], int | None] | None = None
+    follows: Callable[[Event, int | None], bool] | None = None
     open_after: int | None = None
     opens: frozenset[str | None] = frozenset()
     closes: frozenset[str | None] = frozenset()

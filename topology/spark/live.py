@@ -50,6 +50,8 @@ class LiveQuery:
 
     Attributes:
         query: Spark's own handle.
+        batches: what runs a batch.
+        writer: what writes the outputs of a batch.
     """
 
     def __init__(self, query: StreamingQuery, batches: Batches, writer: OutputWriter) -> None:

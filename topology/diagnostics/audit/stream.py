@@ -11,7 +11,7 @@ TOLD = 10_000
 """Events of a stream that the parked topic is told of when the stream is parked."""
 
 
-Proof = Literal["counted", "linked", "settled"]
+Proof = Literal["counted", "linked", "settled", "followed"]
 """How completeness is proved: by numbers, by predecessors, or only that what came has a place."""
 
 

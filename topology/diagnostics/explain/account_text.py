@@ -24,6 +24,9 @@ def account_text(found: Account) -> str:
     what = found.causes[0] if found.causes else found.situation
     if not found.causes and found.situation == "unknown":
         what = "the view has seen nothing of it"
+        if found.context.similar:
+            names = " or ".join(printable(repr(each)) for each in found.context.similar)
+            what += f" (did you mean {names}?)"
     if found.context.unseen and found.situation in ("in order", "unknown"):
         what += ", as far as was looked"
     whose = f"stream {printable(found.stream)}"

@@ -92,6 +92,7 @@ class StreamContext:
         read: messages of the stream among the `looked` that the view has read.
         blocked: the handler that is at the stream and does not come to an end.
         requested: what the relay was asked for, newest last, where the view asks.
+        similar: ids that come close, where no view knows the stream.
     """
 
     now: int
@@ -117,6 +118,7 @@ class StreamContext:
     read: int = 0
     blocked: Blocked | None = None
     requested: tuple[Request, ...] = ()
+    similar: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int:

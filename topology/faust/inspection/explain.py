@@ -1,5 +1,6 @@
 """Explain a stream: its view's rows, and what the topics around it say."""
 
+from dataclasses import replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -20,6 +21,7 @@ from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_gro
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
+from topology.faust.inspection.similar_streams import similar_streams
 from topology.faust.kafka.clients import partition_count
 from topology.sequencer.progress import Progress, last_of
 
@@ -71,6 +73,9 @@ async def explain(
                 if any(one.situation != "unknown" for one in accounts):
                     break
             found += accounts or await look_for(each.of.stream_id(stream)).at(each)
+        if all(account.situation == "unknown" for account in found):
+            similar = await similar_streams(durable, views, stream)
+            found = [replace(a, context=replace(a.context, similar=similar)) for a in found]
         return found
 
 

@@ -43,17 +43,21 @@ FED = 100_000
 
 
 class TopologyTestDriver:
-    """Runs a topology in-process.
+    """Runs a topology in the test's own process, with the engine that workers run.
 
-    `pipe` messages into source topics, `read` what came out of any topic, look at `table`s, buffers
-    and states, `advance` the clock to let gaps time out, events come again and retries be made,
-    give a `command` as an operator does, `restart` to lose everything but what was durable. The
-    clock starts at `now` ms and moves only when told to.
+    The clock moves only when the test moves it.
 
-    store: whose rules hold for rows, "sqlite", "postgresql" or "delta"; "any" for a row that all of
-    them take. strict: what would be dead there raises DeadRow, an AssertionError, from whatever
-    brought it about, once that is done; otherwise it is in `dead_rows`. So does ChangedContent,
-    where a handler changes `event.content`.
+    Args:
+        topology: the topology to run.
+        now: the time of the clock at the start, in milliseconds since 1970.
+        store: whose rules hold for rows: `"sqlite"`, `"postgresql"` or `"delta"`; `"any"` for rows
+            that all of them take.
+        strict: whether a call raises `DeadRow` for a row that the store would refuse, and
+            `ChangedContent` for a handler that changes `event.content`, both AssertionErrors, once
+            its work is done. If False, refused rows are in `dead_rows`.
+
+    Raises:
+        TypeError: `topology` is no Topology.
     """
 
     def __init__(
@@ -119,11 +123,18 @@ class TopologyTestDriver:
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> None:
-        """Let one message arrive on a source topic.
+        """Deliver one message on a source topic.
 
-        value: bytes as they are, None, or anything that JSON can write. timestamp: ms, the driver's
-        clock unless given. Raises KeyError for a topic that is no source's, ValueError for what
-        Kafka would not take.
+        Args:
+            topic: the topic of a source.
+            value: bytes as they are, None, or anything that JSON can write.
+            key: the record's key.
+            headers: (name, value) pairs.
+            timestamp: milliseconds since 1970; the driver's clock unless given.
+
+        Raises:
+            KeyError: the topic is not a source's.
+            ValueError: Kafka would not take the message.
         """
         if topic not in self._by_topic:
             known = ", ".join(map(repr, self._by_topic))
@@ -138,9 +149,12 @@ class TopologyTestDriver:
 
     @contextmanager
     def slow(self, seconds: float) -> Iterator[None]:
-        """Meanwhile every handler takes so many seconds for an event, by a clock of its own.
+        """Let every handler take some time for an event, by a clock of its own.
 
-        Only a view with a time limit is measured: `with driver.slow(10): driver.pipe(…)`.
+        This concerns views with a time limit: `with driver.slow(10): driver.pipe(…)`.
+
+        Args:
+            seconds: the time that a handler takes.
         """
         before, times = Clock.now, count(0.0, given.seconds("seconds", seconds))
         Clock.now = lambda: next(times)
@@ -150,9 +164,16 @@ class TopologyTestDriver:
             Clock.now = before
 
     def advance(self, seconds: float) -> None:
-        """Move the clock. What is due by then is done when it is due, one thing after the other:
-        events come again, retries are made, gaps are given up. Raises ValueError for what is no
-        number of seconds."""
+        """Move the clock. What becomes due happens when it is due, one thing after the other.
+
+        Events come again, failed events are retried, and gaps are given up.
+
+        Args:
+            seconds: how far to move the clock.
+
+        Raises:
+            ValueError: `seconds` is no such number.
+        """
         end = given.moment("now", self.now + round(given.seconds("seconds", seconds) * 1000))
         while (next_due := min(map(self._due, self._tasks.values()), default=float("inf"))) <= end:
             self.now = max(self.now, int(next_due))
@@ -174,7 +195,20 @@ class TopologyTestDriver:
         force: bool = False,
         dry_run: bool = False,
     ) -> CommandResult:
-        """Give a view a command: skip, redrive, unpark, halt, resume or drop; see `Command`."""
+        """Give a view a command, as an operator does.
+
+        Args:
+            name: `"skip"`, `"redrive"`, `"unpark"`, `"halt"`, `"resume"` or `"drop"`.
+            view: the view's name.
+            stream: the stream's id, where the command is for one.
+            sequence: the sequence to skip.
+            who: who gives it, for the audit topic.
+            force: do it even if that loses events.
+            dry_run: only say what it would do.
+
+        Returns:
+            Whether it was done, and a message.
+        """
         task = self._view(view)
         unit = CommitUnit(task.view.of.by_stream, 0, now=self.now)
         command = Command(name, view, stream, sequence, who, force, dry_run)
@@ -200,10 +234,17 @@ class TopologyTestDriver:
         older_than: float = 0,
         dry_run: bool = False,
     ) -> dict[str, list[int]]:
-        """Put dead events of a view back, as `faust redrive-dead` does; returns their sequences.
+        """Put dead events of a view back, as `faust redrive-dead` does.
 
-        stream, reason, older_than: only those of this stream, with this text in their reason, that
-        have been dead for so many seconds.
+        Args:
+            view: the view's name.
+            stream: only events of this stream.
+            reason: only events with this text in their reason.
+            older_than: only events that have been dead for so many seconds.
+            dry_run: only say which events it would put back.
+
+        Returns:
+            Stream → the sequences of its events.
         """
         task, topics = self._view(view), self._kept.topics
         declared = task.view
@@ -225,19 +266,30 @@ class TopologyTestDriver:
         return found.streams
 
     def read(self, topic: str) -> list[Record]:
-        """The records written to a topic since it was last read, in order."""
+        """Return the records written to a topic since the last read, in order.
+
+        Args:
+            topic: the topic's name.
+        """
         records = self._kept.topics[topic][self._read[topic] :]
         self._read[topic] += len(records)
         return records
 
     def read_json(self, topic: str) -> list[Any]:
-        """The values of `read(topic)`, decoded."""
+        """Return the decoded values of `read(topic)`.
+
+        Args:
+            topic: the topic's name.
+        """
         return [orjson.loads(record.value or b"null") for record in self.read(topic)]
 
     def table(self, name: str) -> dict[tuple[Any, ...], dict[str, Any]]:
-        """A read-store table as the row changes so far make it: key values → whole row.
+        """Return a read-store table after the row changes so far: key values → whole row.
 
-        Values are of the types that the table declares, or of those of its first rows.
+        Values have the types that the table declares, or else those of its first rows.
+
+        Args:
+            name: the table's name.
         """
         rows = self._kept.read_store.tables.get(name, {})
         return {key: dict(row) for key, row in rows.items()}
@@ -264,37 +316,67 @@ class TopologyTestDriver:
             )
 
     def last(self, view: str, stream: str) -> int:
-        """The view state: the last processed sequence of a stream."""
+        """Return the view state: the last processed sequence of a stream.
+
+        Args:
+            view: the view's name.
+            stream: the stream's id, as its producer writes it.
+        """
         return last_of(self._view(view).state.progress(self._id(view, stream)))
 
     def state(self, view: str, stream: str) -> dict[str, Any]:
-        """The stream's own dictionary in a view."""
+        """Return the stream's own dictionary in a view.
+
+        Args:
+            view: the view's name.
+            stream: the stream's id, as its producer writes it.
+        """
         raw = self._view(view).state.stream_state(self._id(view, stream))
         return {} if raw is None else dict(orjson.loads(raw))
 
     def buffer(self, view: str, stream: str) -> dict[int, int]:
-        """The ring of a stream in a view: slot → sequence of the event that waits there."""
+        """Return the ring of a stream in a view: slot → sequence of the event that waits there.
+
+        Args:
+            view: the view's name.
+            stream: the stream's id, as its producer writes it.
+        """
         progress = self._view(view).state.progress(self._id(view, stream))
         ring = progress.ring if isinstance(progress, Progress) else None
         return {} if ring is None else {ring.slot(e.sequence): e.sequence for e in ring}
 
     def waiting(self, view: str, stream: str) -> list[int]:
-        """The sequences of a stream that wait in a view, parked ones too, in the ring or beyond."""
+        """Return the sequences of a stream that wait in a view, in the ring or beyond, or parked.
+
+        Args:
+            view: the view's name.
+            stream: the stream's id, as its producer writes it.
+        """
         return [event.sequence for event in self._view(view).state.waits(self._id(view, stream))]
 
     def counts(self, view: str) -> Counts:
-        """Where the view's events ended."""
+        """Return where the view's events are.
+
+        Args:
+            view: the view's name.
+        """
         return self._view(view).state.counts
 
     def halted(self, view: str) -> str | None:
-        """Why a view is halted, None if it is not."""
+        """Return why a view is halted, None if it is not.
+
+        Args:
+            view: the view's name.
+        """
         return self._view(view).halted
 
     def explain(self, view: str, stream: str) -> Account:
-        """Why a stream is where it is, as `faust explain` says it: `assert found.well`.
+        """Explain why a stream is where it is, as `faust explain` does: `assert found.well`.
 
-        In a view with lanes: of the lane that is named, as `stream|lane`; else of the first one
-        that is not well, if any is not.
+        Args:
+            view: the view's name.
+            stream: the stream's id. In a view with lanes, one lane as `stream|lane`; else the first
+                lane that is not well, if any is not.
         """
         ids = self._ids(view, stream)
         accounts = [self._account(view, each) for each in ids]
@@ -314,7 +396,8 @@ class TopologyTestDriver:
     def audit(self, *, contents: bool = False) -> AuditReport:
         """Prove that nothing vanished, as `faust audit` does: `assert driver.audit().sound`.
 
-        contents: run handlers again, too, and compare what they say with what was said.
+        Args:
+            contents: also run the handlers again, and compare their outputs with those written.
         """
         return audit(self._kept, self._tasks, self._rekeyed, self._missed, contents=contents)
 

@@ -9,6 +9,7 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event
+from topology.sequencer.step import Ordering
 from topology.testing.simulation.arrived import ArrivalReader, Arrived
 from topology.testing.simulation.audit_shared import SharedTopics, hasty
 from topology.testing.simulation.audit_state import StreamState, state_errors
@@ -122,21 +123,13 @@ class Audit:
                 handled.append(at)
                 at += order.step
             return handled
-        previous_of = view.ordering.previous
-        assert previous_of is not None
         for at in sorted(events):
             message = self._reader.messages[events[at]]
             found = view.of.inspect(message)
             assert found is not None
-            previous = previous_of(Event(*found, message))
-            if (
-                previous is None
-                if not handled
-                else previous is not None and previous <= handled[-1]
-            ):
-                handled.append(at)
-            else:
+            if not _follows(view.ordering, Event(*found, message), handled[-1:]):
                 break
+            handled.append(at)
         return handled
 
     def _expected(self, view: View, stream: str, numbers: tuple[int, ...]) -> Expected:
@@ -218,3 +211,12 @@ def _early(run: Schedule, view: View, stream: str, late: set[int], arrived: Arri
                 f"first event behind it, and the gap had {after} ms"
             )
     return wrong
+
+
+def _follows(ordering: Ordering, event: Event, last: list[int]) -> bool:
+    """Whether an event is the next, by the plain rule. last: the sequence that is, if any."""
+    if ordering.follows is not None:
+        return ordering.follows(event, last[0] if last else None)
+    assert ordering.previous is not None
+    previous = ordering.previous(event)
+    return previous is None if not last else previous is not None and previous <= last[0]

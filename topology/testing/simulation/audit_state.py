@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from topology.declaration.policies import RebuildStream
-from topology.declaration.sequences import Linked
+from topology.declaration.sequences import Followed, Linked
 from topology.declaration.view import View
 from topology.engine.rows import COUNTS, decode_progress, split_buffer_key
 from topology.model.counts import Counts, decode_counts
@@ -52,7 +52,7 @@ def state_errors(
     if held_rows != rows and not _only_stale(held_rows, rows, streams):
         wrong.append("the table is not what its changelog holds")
     stored = decode_counts(rows.pop(COUNTS, None))
-    linked = isinstance(view.of.sequence, Linked)
+    linked = isinstance(view.of.sequence, Linked | Followed)
     once = world.guarantee == "exactly_once"
     if not once and isinstance(view.late, RebuildStream):
         # A rebuild that a crash cut off has written records that are not counted.

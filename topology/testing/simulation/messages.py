@@ -84,7 +84,12 @@ class Delivery(NamedTuple):
     reach: int = 12
 
     def arrange(self, sent: Arrivals, chance: Random) -> Arrivals:
-        """The messages in order of arrival."""
+        """Return the messages in order of arrival.
+
+        Args:
+            sent: the messages in the order in which they were sent.
+            chance: decides what happens to each.
+        """
         random, (late, twice, never, reach) = chance.random, self
         arriving: list[tuple[float, int]] = []
         for at in range(len(sent)):

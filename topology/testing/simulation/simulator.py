@@ -51,7 +51,11 @@ class Report:
     trace: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, other: "Report") -> None:
-        """Add what other runs did."""
+        """Add what other runs did.
+
+        Args:
+            other: their report.
+        """
         self.seeds += other.seeds
         self.messages += other.messages
         self.handled += other.handled
@@ -154,7 +158,14 @@ class Simulator:
         self._audit = Audit(topology)
 
     def run(self, seeds: int | Iterable[int]) -> Report:
-        """Run a seed, or several. Raises SimulationError for the first that breaks a promise."""
+        """Run one seed, or several.
+
+        Args:
+            seeds: a seed, or the seeds to run.
+
+        Raises:
+            SimulationError: the first seed that breaks a promise, with its steps.
+        """
         report, began = Report(), time.perf_counter()
         for seed in (seeds,) if isinstance(seeds, int) else seeds:
             report.add(_reported(self._run(seed)))
@@ -162,7 +173,14 @@ class Simulator:
         return report
 
     def replay(self, seed: int) -> Report:
-        """Run a seed exactly as it ran before, with each single step in the trace."""
+        """Run a seed exactly as before, with each step in the trace.
+
+        Args:
+            seed: the seed.
+
+        Raises:
+            SimulationError: a promise is broken.
+        """
         return _reported(self._run(seed, verbose=True))
 
     def _run(self, seed: int, *, verbose: bool = False) -> Schedule:
