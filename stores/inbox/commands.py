@@ -37,6 +37,9 @@ class InboxCounts:
 def counts(inbox: Inbox) -> InboxCounts:
     """How much there is in an inbox.
 
+    Args:
+        inbox: the inbox.
+
     Raises:
         SQLAlchemyError: what the database raises.
     """
@@ -94,11 +97,11 @@ def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
 
 
 def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
-    """The streams that were set aside, in the order in which they became known.
+    """List the streams that were set aside, by id.
 
     Args:
-        inbox: whose streams they are.
-        limit: how many at most.
+        inbox: the inbox.
+        limit: the most streams to list.
     """
     columns = STREAMS.c
     found = (
@@ -120,12 +123,12 @@ def redrive(inbox: Inbox, topic: str, stream: str) -> None:
     """Deliver a parked stream again, from the failed message on.
 
     Args:
-        inbox: that has the stream.
-        topic: of the stream.
-        stream: its id.
+        inbox: the inbox.
+        topic: the stream's topic.
+        stream: the stream's id.
 
     Raises:
-        InboxError: there is no such stream, or it is not parked.
+        InboxError: no such stream is parked.
     """
     with inbox.engine.begin() as connection:
         _release(connection, _parked(connection, inbox, topic, stream))
@@ -135,15 +138,15 @@ def unpark(inbox: Inbox, topic: str, stream: str) -> int:
     """Go on with a parked stream without the failed message, which is kept among the dead.
 
     Args:
-        inbox: that has the stream.
-        topic: of the stream.
-        stream: its id.
+        inbox: the inbox.
+        topic: the stream's topic.
+        stream: the stream's id.
 
     Returns:
         The sequence of the failed message.
 
     Raises:
-        InboxError: there is no such stream, or it is not parked.
+        InboxError: no such stream is parked.
     """
     with inbox.engine.begin() as connection:
         of = _parked(connection, inbox, topic, stream)

@@ -26,18 +26,19 @@ MAX_RANGE = 100_000
 
 
 class MessageLog:
-    """A message log in a database of SQLite or PostgreSQL; `Outbox` appends to it.
+    """A message log in a database of SQLite or PostgreSQL.
 
     Every method works in the transaction of the connection that it is given, and leaves ending it
     to the caller.
 
     Args:
-        name: how the names of its tables begin: up to 40 letters, digits and `_`.
-        schema: of PostgreSQL.
-        max_content: bytes of a message's content, at most.
+        name: the prefix of its tables.
+        schema: the schema of its tables, in PostgreSQL.
+        max_content: the most bytes of a message's content.
 
     Raises:
-        MessageLogError: that cannot be a log.
+        MessageLogError: the arguments cannot be those of a log.
+        MessageRefused: a method got what cannot be a message.
     """
 
     def __init__(
@@ -51,13 +52,10 @@ class MessageLog:
         return f"MessageLog({self.name!r}, schema={self.schema!r})"
 
     def create(self, bind: Engine | Connection) -> None:
-        """Make the tables that are missing. What is there is left as it is.
+        """Make the tables that are missing.
 
         Args:
-            bind: an engine, or a connection, in whose transaction it is done.
-
-        Raises:
-            MessageLogError: the tables are of another layout.
+            bind: an engine, or a connection whose transaction they are made in.
         """
         if isinstance(bind, Engine):
             with bind.begin() as connection:
@@ -72,19 +70,17 @@ class MessageLog:
         """Read on from a position, by id.
 
         Nothing is passed over that another transaction commits later: it comes with a later page,
-        with its own, lower id; never behind a message of its stream with a higher sequence.
+        with its own, lower id; never behind a message of its stream with a higher sequence. Reads
+        from `START` bring everything that was not acknowledged.
 
         Args:
-            connection: must not have captured into the log in this transaction.
-            position: that of the last page; from `START` everything comes that was not
-                acknowledged.
-            limit: messages, at most.
+            connection: to the log's database. It must not have appended to the log in this
+                transaction.
+            position: that of the page before.
+            limit: the most messages of a page.
 
         Returns:
-            The messages, and the position to read on from.
-
-        Raises:
-            ValueError: the limit is below 1.
+            The page, with the position behind it.
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}: read at least one message")
@@ -93,23 +89,27 @@ class MessageLog:
     def read_stream(
         self, connection: Connection, topic: str, stream: str, after: int = 0, limit: int = 1000
     ) -> tuple[Message, ...]:
-        """The messages of a stream that are in the log, in order.
+        """Read the messages of a stream.
 
         Args:
-            connection: to the log's database.
-            topic: of the stream.
-            stream: its id.
-            after: the sequence above which they are.
-            limit: messages, at most.
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            after: the sequence above which to begin.
+            limit: the most messages to read.
         """
         values = {"topic": topic, "stream": stream, "after": after, "limit": limit}
         return self._of(connection).reading.stream(connection, values)
 
     def acknowledge(self, connection: Connection, page: Page) -> int:
-        """Delete the messages of a page, which are passed on.
+        """Delete the messages of a page that are passed on.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            page: as it was read.
 
         Returns:
-            How many were still there.
+            How many of them were still there.
         """
         return self.delete(connection, [message.id for message in page.messages])
 
@@ -118,8 +118,12 @@ class MessageLog:
 
         Always by id: a range of ids may come to hold a message that was never read.
 
+        Args:
+            connection: to the log's database, in a transaction.
+            ids: the messages' ids.
+
         Returns:
-            How many were there.
+            How many of them were there.
         """
         rest, deleted = iter(ids), 0
         statement = self._of(connection).delete
@@ -131,19 +135,29 @@ class MessageLog:
     # What is known of a stream
 
     def last(self, connection: Connection, topic: str, stream: str) -> int:
-        """The last sequence that a committed transaction gave to the stream, 0 if none did."""
+        """Return the last sequence that a committed transaction gave to the stream, 0 if none did.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+        """
         return self._of(connection).voids.last(connection, topic, stream)
 
     def known(
         self, connection: Connection, topic: str, stream: str, first: int, last: int
     ) -> list[SequenceRange]:
-        """What became of a range of a stream's sequences.
+        """Say what became of sequences of a stream.
 
-        Returns:
-            The range in parts, each with its state.
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            first: the first sequence.
+            last: the last sequence.
 
         Raises:
-            ValueError: the range is empty, begins below 1 or has more than 100,000 sequences.
+            ValueError: the sequences are no range.
         """
         if not 1 <= first <= last < first + MAX_RANGE:
             raise ValueError(f"sequences {first} to {last}: ask for 1 to {MAX_RANGE}, from 1 on")
@@ -156,13 +170,21 @@ class MessageLog:
     def declare_void(
         self, connection: Connection, topic: str, stream: str, first: int, last: int, reason: str
     ) -> int:
-        """Declare that the sequences from `first` to `last` never come, and delete their messages.
+        """Declare that sequences of a stream never come, and delete their messages.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            first: the first sequence.
+            last: the last sequence.
+            reason: why, for whoever asks.
 
         Returns:
             How many messages were deleted.
 
         Raises:
-            ValueError: no message has had some of the sequences yet: the next one would get them.
+            ValueError: no message has had one of the sequences yet; the next message would get it.
         """
         voids = self._of(connection).voids
         assigned = voids.last(connection, topic, stream, lock=True)

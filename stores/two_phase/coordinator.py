@@ -63,18 +63,16 @@ class OutcomeUnknown(TwoPhaseError):
 class Coordinator:
     """Makes transactions of several databases.
 
-    What an earlier process left in doubt is resolved when it is made, as far as databases can be
-    reached; the rest, and what comes to be in doubt later, by a thread that tries until it is done.
+    What an earlier process left in doubt is resolved when the coordinator is made, as far as
+    databases can be reached. A thread resolves the rest, and whatever comes to be in doubt later.
     Any number of processes and threads may have a coordinator over the same databases.
 
     Args:
-        decisions: PostgreSQL or SQLite; takes part in every transaction.
-        participants: PostgreSQL with max_prepared_transactions above 0, by names that are stored
-            with the decisions: keep them.
-        step: called between any two steps with what was done last, for tests.
-
-    Raises:
-        TwoPhaseError: a database or a name cannot take part.
+        decisions: the database of the decisions, PostgreSQL or SQLite; it takes part in every
+            transaction.
+        participants: the others by name, PostgreSQL with max_prepared_transactions above 0. The
+            names are stored with the decisions: keep them.
+        step: called between any two steps with the step that was done last, for tests.
     """
 
     def __init__(
@@ -124,16 +122,12 @@ class Coordinator:
         running.commit()
 
     def recover(self, age: float = 0.0) -> Recovery:
-        """Resolve what is in doubt, as far as databases can be reached and nobody is at it.
+        """Resolve what is in doubt, as far as databases can be reached and nobody else is at it.
+
+        It raises what the database of the decisions raises.
 
         Args:
             age: seconds; what was prepared more recently is left alone.
-
-        Returns:
-            What became of the prepared transactions.
-
-        Raises:
-            SQLAlchemyError: what the database of the decisions raises.
         """
         found = self._recover(age)
         if found.open or found.unreachable:
@@ -153,16 +147,10 @@ class Coordinator:
         return found
 
     def outcome(self, transaction: str) -> Outcome:
-        """What became of a transaction.
+        """Say what became of a transaction. It raises what the database of the decisions raises.
 
         Args:
-            transaction: its id, as `OutcomeUnknown` has it.
-
-        Returns:
-            "committed", "aborted", or "open" while it may still be decided.
-
-        Raises:
-            SQLAlchemyError: what the database of the decisions raises.
+            transaction: the transaction's id.
         """
         return self.decisions.outcome(transaction)
 
@@ -181,13 +169,21 @@ class Coordinator:
             self.decisions.forget(ended)
 
     def began(self, running: "RunningTransaction") -> None:
-        """Note that a transaction's line is written, and that it may be decided."""
+        """Note that a transaction's line is written, and that it may be decided.
+
+        Args:
+            running: the transaction.
+        """
         with self._lock:
             self._begun[running.id] = running
             self._watch()
 
     def deciding(self, running: "RunningTransaction") -> None:
-        """Note that a transaction is about to be decided."""
+        """Note that a transaction is about to be decided.
+
+        Args:
+            running: the transaction.
+        """
         with self._lock:
             self._begun.pop(running.id, None)
 
@@ -224,7 +220,11 @@ class Coordinator:
             self._doubt |= left
 
     def ended(self, transaction: str) -> None:
-        """Note that all participants have committed a transaction."""
+        """Note that all participants have committed a transaction.
+
+        Args:
+            transaction: the transaction's id.
+        """
         with self._lock:
             self._ended.append(transaction)
             if len(self._ended) < FORGET:
