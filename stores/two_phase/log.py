@@ -25,13 +25,14 @@ from sqlalchemy import (
     Table,
     Text,
     exists,
-    inspect,
     literal,
     select,
     text,
 )
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.schema import CreateTable
+
+from stores.db.advisory_locks import AdvisoryLock
+from stores.db.missing_tables import create_missing
 
 LAYOUT = 1
 BUSY = 200
@@ -40,7 +41,6 @@ BUSY = 200
 Outcome = Literal["committed", "aborted", "open"]
 """open: it may still be decided."""
 
-_MAKING = 0x5E9019  # any number that nobody else uses for a lock
 _METADATA = MetaData()
 LOG = Table(
     "sequitur_two_phase",
@@ -108,11 +108,7 @@ class DecisionLog:
             self.id = self._create(connection)
 
     def _create(self, connection: Connection) -> str:
-        if not self._sqlite:
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
-        if not inspect(connection).has_table(LOG.name):
-            for table in _METADATA.sorted_tables:
-                connection.execute(CreateTable(table, if_not_exists=True))
+        if LOG.name in create_missing(connection, _METADATA, AdvisoryLock.TWO_PHASE):
             line = select(literal(LAYOUT), literal(uuid4().hex)).where(~exists(select(LOG)))
             connection.execute(LOG.insert().from_select(["layout", "id"], line))
         layout, id = connection.execute(select(LOG.c.layout, LOG.c.id)).one()

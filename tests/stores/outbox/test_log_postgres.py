@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from checkout.postgres import Postgres
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Position
 from tests.contracts.message_log import MessageLogContract
@@ -46,7 +47,7 @@ def log(engine: Engine) -> MessageLog:
 
 
 def append(log: MessageLog, connection: Connection, *streams: str) -> None:
-    log.append_many(connection, [draft(stream) for stream in streams])
+    Outbox(log).capture_many(connection, [draft(stream) for stream in streams])
 
 
 class TestPostgres(MessageLogContract):
@@ -61,6 +62,7 @@ class TestPostgresSchema(MessageLogContract):
             connection.execute(text(f'CREATE SCHEMA "{name}"'))
         self.log = MessageLog(schema=name)
         self.log.create(engine)
+        self.outbox = Outbox(self.log, notify=False)
 
 
 class Reader:

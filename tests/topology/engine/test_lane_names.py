@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from topology import Event, Inspector, Topology, TopologyTestDriver, Upsert, park, redeliver
@@ -129,8 +129,7 @@ def test_any_stream_and_lane_are_found_by_all_their_names(stream: str, lane: str
     view = driver.topology.views["board"]
     pipe(driver, stream, lane, 1)
     task = driver._runner.view("board")
-    if not driver.counts("board").processed:  # no id is made of blanks or nothing
-        return
+    assume(driver.counts("board").processed)  # no id is made of blanks or nothing
     (id,) = [key[1:].decode() for key, _ in task.state.table.scan(b"p", b"q")]
     own, its = split_lane(id)
     for name in (id, own, f"{own}|{its}"):

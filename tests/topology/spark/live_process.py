@@ -78,7 +78,7 @@ class LiveProcess:
                 [*command, *options],
                 output=output,
                 cwd=ROOT,
-                env={**os.environ, **quick_spark.environment(), **self.environment},
+                env={**os.environ, **self.environment},
             )
 
     def end(self, number: signal.Signals) -> int:

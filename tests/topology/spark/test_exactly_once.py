@@ -1,4 +1,7 @@
-"""A driver that dies at any step of any batch: outputs, tables and counts are as if it had not."""
+"""A driver that dies at any step of any batch: outputs, tables and counts are as if it had not.
+
+In one process, with what Spark does around the processor played; `test_live.py` kills real ones.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence

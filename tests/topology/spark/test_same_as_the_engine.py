@@ -1,4 +1,7 @@
-"""What runs on Spark does what the engine does elsewhere, message for message, in any batches."""
+"""What runs on Spark does what the engine does elsewhere, message for message, in any batches.
+
+With what Spark does around the processor played; `test_live.py` compares Spark with Faust.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping

@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.process import spawn, tail
-from tests import quick_spark
 from tests.apps.sequitur.rebuild.stores import Store
 from tests.topology.faust.worker_process import Worker
 
@@ -130,7 +129,6 @@ class Living(Worker):
             "PREFIX": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.folder / "unused"),
-            **quick_spark.environment(),
             **more,
         }
 

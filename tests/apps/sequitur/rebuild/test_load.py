@@ -36,16 +36,18 @@ def test_slices_are_loaded_as_they_come_and_once(tmp_path: Path) -> None:
         slices.write(0, [rebuilt("c", 1, 3)], dict)
         loader.load(nothing)
         loader.load(nothing)
-        assert loader.applied.applied == 3
+        assert (loader.applied.applied, loader.applied.replayed) == (3, 0)
         assert sent == [message]
         again = Loader(shadow, slices, 0, {"v": "shop.v"})
         again.load(nothing)
         assert (again.applied.applied, again.applied.replayed) == (0, 3)
-        # Another source's slices are others.
-        other = Loader(shadow, slices, 1, {"v": "shop.other"})
+        # Slices of another source of the view have the same numbers, and are others.
+        others = Slices(str(tmp_path / "others"))
+        others.write(1, [rebuilt("d", 1, 4)], dict)
+        other = Loader(shadow, others, 1, {"v": "shop.v"})
         other.load(nothing)
-        assert other.applied.applied == 3
-        assert shadow.count("rows") == 3
+        assert (other.applied.applied, other.applied.replayed) == (1, 0)
+        assert shadow.count("rows") == 4
 
 
 @pytest.mark.integration
@@ -84,11 +86,18 @@ def test_what_the_store_refuses_is_told(tmp_path: Path) -> None:
 def test_who_wants_to_stop_is_heard_between_transactions(tmp_path: Path) -> None:
     slices = Slices(str(tmp_path / "slices"))
     slices.write(0, [rebuilt("a", 3, 1)], dict)
+    slices.write(1, [rebuilt("b", 3, 1)], dict)
+    asked: list[None] = []
 
     def stop() -> None:
-        raise InterruptedError
+        asked.append(None)
+        if len(asked) == 2:
+            raise InterruptedError
 
     with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], shadow="new") as shadow:
+        loader = Loader(shadow, slices, 0, {"v": "shop.v"})
         with pytest.raises(InterruptedError):
-            Loader(shadow, slices, 0, {"v": "shop.v"}).load(stop)
-        assert shadow.count("rows") == 0
+            loader.load(stop)
+        assert shadow.count("rows") == 1
+        loader.load(nothing)
+        assert (loader.applied.applied, loader.applied.replayed) == (2, 0)
