@@ -82,7 +82,12 @@ def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
 
 
 def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
-    """The streams that were set aside, by id."""
+    """List the streams that were set aside, by id.
+
+    Args:
+        inbox: the inbox.
+        limit: the most streams to list.
+    """
     columns = STREAMS.c
     found = (
         select(columns.topic, columns.stream, func.min(MESSAGES.c.sequence))
@@ -100,7 +105,16 @@ def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
 
 
 def redrive(inbox: Inbox, topic: str, stream: str) -> None:
-    """Deliver a parked stream again, from the failed message on. Raises InboxError."""
+    """Deliver a parked stream again, from the failed message on.
+
+    Args:
+        inbox: the inbox.
+        topic: the stream's topic.
+        stream: the stream's id.
+
+    Raises:
+        InboxError: no such stream is parked.
+    """
     with inbox.engine.begin() as connection:
         _release(connection, _parked(connection, inbox, topic, stream))
 
@@ -108,7 +122,16 @@ def redrive(inbox: Inbox, topic: str, stream: str) -> None:
 def unpark(inbox: Inbox, topic: str, stream: str) -> int:
     """Go on with a parked stream without the failed message, which is kept among the dead.
 
-    Returns its sequence. Raises InboxError.
+    Args:
+        inbox: the inbox.
+        topic: the stream's topic.
+        stream: the stream's id.
+
+    Returns:
+        The sequence of the failed message.
+
+    Raises:
+        InboxError: no such stream is parked.
     """
     with inbox.engine.begin() as connection:
         of = _parked(connection, inbox, topic, stream)

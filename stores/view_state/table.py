@@ -77,9 +77,15 @@ class Store(Protocol):
     """
 
     def table(self, view: str, partition: int) -> ViewTable:
-        """Open a table, and make it if it is not there. Raises TableError.
+        """Open a table, and make it if it is not there.
 
-        Raises BlockingIOError while another process has it open and the backend can have only one.
+        Args:
+            view: the view's name.
+            partition: the partition of the view's input.
+
+        Raises:
+            TableError: the table cannot be opened.
+            BlockingIOError: another process has it open, and the backend can have only one.
         """
         ...
 
