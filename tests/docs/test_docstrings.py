@@ -11,6 +11,7 @@ import pytest
 FACES = [
     "stores.inbox",
     "stores.outbox",
+    "stores.sinks",
     "stores.two_phase",
     "stores.view_state",
     "topology",
