@@ -15,10 +15,15 @@ from topology.model.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class InboxCounts:
-    """streams: known. messages: in the inbox, of which `behind_gaps` cannot be delivered yet.
+    """How much there is in an inbox.
 
-    dead: what was no message, and what streams went on without; `dead_removed` of it is kept no
-    longer.
+    Attributes:
+        streams: that are known.
+        messages: that are in the inbox.
+        behind_gaps: of them, those that cannot be delivered yet.
+        parked: streams that were set aside.
+        dead: what was no message, and what streams went on without.
+        dead_removed: of it, what is kept no longer.
     """
 
     streams: int
@@ -30,7 +35,14 @@ class InboxCounts:
 
 
 def counts(inbox: Inbox) -> InboxCounts:
-    """How much there is."""
+    """How much there is in an inbox.
+
+    Args:
+        inbox: the inbox.
+
+    Raises:
+        SQLAlchemyError: what the database raises.
+    """
     columns = STREAMS.c
     mine = columns.cursor == inbox.name
     streams = select(
@@ -53,9 +65,12 @@ def counts(inbox: Inbox) -> InboxCounts:
 
 
 def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
-    """The streams that wait for something, the oldest gap first; of each the first gap.
+    """The first gap of each stream that waits for something, the oldest gap first.
 
-    limit: so many at most, after the first `skip`.
+    Args:
+        inbox: whose streams they are.
+        limit: how many at most.
+        skip: how many to leave out before them.
     """
     columns = STREAMS.c
     waiting = (

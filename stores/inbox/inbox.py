@@ -133,7 +133,11 @@ class Inbox:
         return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
-        """The next offset of every partition that was read into the inbox."""
+        """The next offset of every partition that was read into the inbox.
+
+        Returns:
+            (topic, partition) → offset.
+        """
         found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
         with self.engine.connect() as connection:
             rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))

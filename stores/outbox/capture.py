@@ -61,7 +61,8 @@ class Outbox:
         streams do not.
 
         Args:
-            connection: a Connection or a Session, in a transaction.
+            connection: a Connection or Session of SQLAlchemy, or a connection of sqlite3 or
+                psycopg; not in autocommit.
             topic: the stream's topic.
             stream: the stream's id.
             kind: what happened, or None.

@@ -88,7 +88,12 @@ START = Position()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one read returned, and the position to read on from."""
+    """What one read of a log returned.
+
+    Attributes:
+        messages: in the order of their ids.
+        position: to read on from.
+    """
 
     messages: tuple[Message, ...]
     position: Position

@@ -96,11 +96,22 @@ class Coordinator:
 
     @contextmanager
     def transaction(self, *names: str) -> Iterator[tuple[Connection, ...]]:
-        """A transaction of the database of the decisions and of `names`, by default all.
+        """A transaction of the database of the decisions and of participants.
 
-        Gives their connections in this order; commits at the end of the block, rolls back when it
-        raises. Do not end the transactions of the connections yourself. Raises OutcomeUnknown,
-        TwoPhaseError, and what the databases raise; but for the first, nothing is committed then.
+        It commits at the end of the block and rolls back if the block raises. Do not end the
+        transactions of the connections yourself.
+
+        Args:
+            names: of the participants, by default all.
+
+        Returns:
+            A context manager that gives the connections: that of the decisions, then those of the
+            participants in the order of the names.
+
+        Raises:
+            OutcomeUnknown: all is committed, or nothing; ask `outcome` once the database answers.
+            TwoPhaseError: a participant cannot take part; nothing is committed.
+            SQLAlchemyError: what a database raises; nothing is committed.
         """
         running = RunningTransaction(self, names or tuple(self.participants))
         try:
