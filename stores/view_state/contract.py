@@ -23,7 +23,7 @@ class ViewStoreContract(TablesContract, ProcessesContract):
     Attributes:
         url: what `SEQUITUR_STORE` takes, and a new place for each test.
         durable: whether tables outlive the process.
-        keeps_all: whether a killed process loses nothing that it wrote; else its last writes may go.
+        keeps_all: whether a killed process loses nothing that it wrote, not even the last writes.
         shared: whether workers share a server.
         streams: how many idle streams the test of them has.
         memory: bytes that they may add to the process, None for a backend that is in memory.
