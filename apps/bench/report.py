@@ -136,15 +136,17 @@ _OF_A_RUN = ("date", "Sequitur", "events", "repeats", "absent", "load before", "
 _HEAD = """\
 # Benchmarks
 
-Written by `scripts/bench engine`, which measures Sequitur and what a user would pick instead, in
-turn, on one broker; `--install` gets the peers first, `--help` shows the rest. The job is the same
-for all: events of 5,000 streams come on one topic of 4 partitions, keyed by stream, 10% late by a
-few events of their own stream and 5% twice; the output topic has to hold each stream's events once,
-in sequence, without a gap, and the state has to survive a restart. Every output is audited, and one
-that is wrong has no figure."""
+`scripts/bench engine` writes this page. It measures Sequitur and its alternatives in turn, on one
+broker. `--install` installs the alternatives first; `--help` shows all options.
+
+All do the same job. Events of 5,000 streams arrive on one topic of 4 partitions, keyed by stream.
+10% are late by a few events of their own stream, and 5% arrive twice. The output topic has to hold
+each stream's events once, in sequence, without a gap, and the state has to survive a restart. Every
+output is audited; a wrong output gets no figure."""
 _RATIOS = """\
-Only ratios of medians of one session mean something: absolute figures depend on the machine, and
-broker, contestant and bench share its cores. In tables: median (lowest–highest of the repeats)."""
+Only ratios of medians of one session are comparable: absolute figures depend on the machine,
+and broker, contestant and bench share its cores. Tables show the median (lowest–highest of
+the repeats)."""
 _PEERS = """\
 ## The peers
 

@@ -15,65 +15,67 @@ database decides it is the other way round, and the next message may come before
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
-from stores.inbox.delivery_queue import Delivery
-from stores.inbox.inbox import Inbox, counts
+from stores.inbox.inbox import Inbox
 from stores.inbox.message import InboxError
+from stores.inbox.transaction import deliver
 from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
-from stores.two_phase.log import TwoPhaseError
 
 
 @contextmanager
 def two_phase_delivery(
     inbox: Inbox, coordinator: Coordinator
 ) -> Iterator[tuple[Message | None, tuple[Connection, ...]]]:
-    """As `Inbox.delivery`, in a transaction of `coordinator`, whose connections it gives.
+    """As `Inbox.delivery`, in a transaction of several databases.
 
-    (None, ()) if there is nothing to deliver. The inbox's database is that of the coordinator's
-    decisions, or one of its participants; the message is taken out by that connection, and a
-    failure is noted there once all is rolled back. Raises InboxError where it is none of them.
+    Args:
+        inbox: whose next message it is. Its database keeps the coordinator's decisions, or is one
+            of the participants.
+        coordinator: makes the transaction.
+
+    Returns:
+        A context manager that gives the message and the coordinator's connections; (None, ()) if
+        there is nothing to deliver.
+
+    Raises:
+        InboxError: the inbox's database is none of the coordinator's.
+        OutcomeUnknown: it is not known yet whether all is committed; the message is gone or comes
+            again with it.
+        TwoPhaseError: the transaction cannot be made, and nothing is committed.
     """
-    at = _place(inbox, coordinator)
-    while True:
-        if not _is_due(inbox):
-            yield None, ()
-            return
-        taken: Delivery | None = None
-        try:
-            with coordinator.transaction() as connections:
-                mine = connections[at]
-                taken = inbox.queue.take(mine, 1, 1)
-                if taken is not None and taken.messages:
-                    yield taken.messages[0], connections
-                if taken is not None:
-                    inbox.queue.settle(mine, taken)
-        except Exception as error:
-            if taken is not None and taken.messages:
-                _note(inbox, taken, error)
-            raise
-        if taken is None or taken.messages:
-            if taken is None:
-                yield None, ()
-            return
+    source = _Coordinated(inbox, coordinator, _place(inbox, coordinator))
+    with deliver(inbox, source) as (messages, connections):
+        yield (messages[0] if messages else None), connections or ()
 
 
-def _note(inbox: Inbox, taken: Delivery, error: Exception) -> None:
-    if isinstance(error, TwoPhaseError) or not counts(error):
-        return
-    with suppress(SQLAlchemyError), inbox.engine.begin() as connection:
-        inbox.queue.failed(connection, taken, f"{type(error).__name__}: {error}")
+@dataclass(frozen=True, slots=True)
+class _Coordinated:
+    """A transaction of a coordinator. place: of the inbox's connection among its connections."""
 
+    inbox: Inbox
+    coordinator: Coordinator
+    place: int
 
-def _is_due(inbox: Inbox) -> bool:
-    """A look that locks nothing, before databases are put to the trouble."""
-    with inbox.engine.connect() as connection:
-        inbox.recover(connection)
-        return inbox.queue.is_due(connection)
+    def is_due(self) -> bool:
+        """A look that locks nothing, before databases are put to the trouble."""
+        with self.inbox.engine.connect() as connection:
+            self.inbox.recover(connection)
+            return self.inbox.queue.is_due(connection)
+
+    @contextmanager
+    def begin(self) -> Iterator[tuple[Connection, tuple[Connection, ...]]]:
+        """See `TransactionSource`."""
+        with self.coordinator.transaction() as connections:
+            yield connections[self.place], connections
+
+    def after_rollback(self) -> AbstractContextManager[Connection]:
+        """See `TransactionSource`."""
+        return self.inbox.engine.begin()
 
 
 def _place(inbox: Inbox, coordinator: Coordinator) -> int:

@@ -15,25 +15,24 @@ SQLite and PostgreSQL. In PostgreSQL any number of consumers deliver at once, ea
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, Transaction, select
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.db.urls import said
-from stores.inbox.delivery_queue import Delivery, DeliveryQueue
+from stores.inbox.delivery_queue import DeliveryQueue
 from stores.inbox.message import InboxError, ReceiveResult
 from stores.inbox.order import Order
 from stores.inbox.receiver import Receiver
 from stores.inbox.rows import Partition, ReadRange
 from stores.inbox.tables import OFFSETS, make
+from stores.inbox.transaction import OwnTransaction, deliver
 from stores.message import Message
 
 __all__ = ["Inbox", "InboxError", "Message", "ReadRange", "ReceiveResult"]
 
-LOOKS = 100
-"""How often to look again where what was found was void."""
 RECOVER_SECONDS = 1.0
 """Seconds, by this process's own clock, between looks for what a clock that was set back stalls."""
 
@@ -76,8 +75,8 @@ class Inbox:
         self.receiver = Receiver(name, order, max_gap)
         self.queue = DeliveryQueue(name, attempts, backoff)
         self._recovered = -RECOVER_SECONDS
-        self._careful = 0
-        """Messages to be delivered one by one, since one among them fails."""
+        self._singly = 0
+        """How many messages are to be delivered one by one."""
         with engine.begin() as connection:
             make(connection)
 
@@ -90,12 +89,19 @@ class Inbox:
     ) -> ReceiveResult:
         """Take messages in, in one transaction, in whatever order they come and however often.
 
-        When it returns they are durable: acknowledge all but the refused ones. read: from where to
-        where partitions were read for this, kept in the same transaction; what a crash takes back
-        then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
-        bytes) of what is no message, kept among the dead; what the database does not take as data
-        is put there too. Raises SQLAlchemyError, and Fenced where somebody else has read these
-        partitions.
+        They are durable when it returns: acknowledge all but the refused ones.
+
+        Args:
+            messages: the messages.
+            read: from where to where partitions were read for this, kept in the same transaction.
+                What a crash takes back then, in PostgreSQL, is read again from the offsets that are
+                there.
+            malformed: (reason, bytes) of what is no message, kept among the dead. What the database
+                does not take as data is put there too.
+
+        Raises:
+            SQLAlchemyError: the database failed.
+            Fenced: somebody else has read these partitions.
         """
         given = list(messages)
         try:
@@ -127,7 +133,11 @@ class Inbox:
         return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
-        """The next offset of every partition that was read into the inbox."""
+        """The next offset of every partition that was read into the inbox.
+
+        Returns:
+            (topic, partition) → offset.
+        """
         found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
         with self.engine.connect() as connection:
             rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))
@@ -135,115 +145,78 @@ class Inbox:
 
     @contextmanager
     def delivery(self, connection: Connection) -> Iterator[Message | None]:
-        """A transaction on `connection` with the next message, None if there is none.
+        """A transaction on `connection` in which the next message leaves the inbox.
 
-        It is committed at the end, with what was done on the connection and without the message in
-        the inbox. If the block raises, all of it is rolled back, the failure is noted, and raised
-        on: the message comes again when its backoff is over, before any later one of its stream;
-        after the last attempt the stream is parked.
+        It commits at the end of the block: what was done on the connection, and that the message
+        is gone. If the block raises, all is rolled back, the failure is noted, and the error is
+        raised on. The message comes again when its backoff is over, before any later one of its
+        stream; after the last attempt the stream is parked.
+
+        Args:
+            connection: to the inbox's database, in no transaction. Do not commit or roll it back
+                within the block.
+
+        Returns:
+            A context manager that gives the message, None if there is nothing to deliver.
+
+        Raises:
+            InboxError: the connection is in a transaction already, or was taken out of the
+                delivery's one.
         """
         with self._deliver(connection, 1, 1) as messages:
             yield messages[0] if messages else None
 
     @contextmanager
     def batch(self, connection: Connection, messages: int = 500) -> Iterator[list[Message]]:
-        """The same for up to so many messages at once, in order per stream; empty if none is there.
+        """As `delivery`, with several messages in one transaction.
 
-        If the block raises, what it had comes again one by one, from whichever consumer of this
-        object, so that the failure is noted for the message whose it is.
+        If the block raises, its messages come again one by one, to whichever consumer of this
+        object, so that the failure is noted for the message that caused it.
+
+        Args:
+            connection: see `delivery`.
+            messages: how many at most, of as many streams.
+
+        Returns:
+            A context manager that gives the messages, in order per stream; empty if there is
+            nothing to deliver.
+
+        Raises:
+            InboxError: see `delivery`.
         """
-        limit = 1 if self._careful else messages
+        limit = 1 if self._singly else messages
         with self._deliver(connection, limit, limit) as found:
             yield found
-        self._careful = max(0, self._careful - 1)
+        self._singly = max(0, self._singly - 1)
 
     @contextmanager
     def _deliver(self, connection: Connection, limit: int, streams: int) -> Iterator[list[Message]]:
-        transaction, delivery = self.begin(connection, limit, streams)
-        if transaction is None or delivery is None:
-            yield []
-            return
-        try:
-            yield delivery.messages
-            if not transaction.is_active:
-                raise InboxError(
-                    "the transaction of a delivery was ended within its block; leave commit and "
-                    "rollback to the delivery, and raise an exception to have it rolled back"
-                )
-            self.queue.settle(connection, delivery)
-            transaction.commit()
-        except Exception as error:
-            self.failed(connection, delivery, error)
-            raise
-        except BaseException:
-            transaction.rollback()
-            raise
-
-    def begin(
-        self, connection: Connection, limit: int, streams: int
-    ) -> tuple[Transaction | None, Delivery | None]:
-        """Open a delivery's transaction; (None, None) if there is nothing to deliver."""
         if connection.in_transaction():
             raise InboxError(
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
-        self.recover(connection)
-        for _ in range(LOOKS):
-            transaction = connection.begin()
-            try:
-                found = self.queue.take(connection, limit, streams)
-                if found is not None and found.messages:
-                    return transaction, found
-                if found is not None:
-                    self.queue.settle(connection, found)
-                transaction.commit()
-            except BaseException:
-                with suppress(SQLAlchemyError):
-                    transaction.rollback()
-                raise
-            if found is None:
-                break
-        return None, None
+        with deliver(self, OwnTransaction(self, connection), limit, streams) as (messages, _):
+            yield messages
+
+    def deliver_singly(self, messages: int) -> None:
+        """Have messages delivered one by one, since one among them fails.
+
+        Args:
+            messages: how many.
+        """
+        self._singly = messages
 
     def recover(self, connection: Connection) -> None:
-        """Check now and then whether the database's clock was set back; see `DeliveryQueue`."""
+        """Check from time to time whether the database's clock was set back.
+
+        See `DeliveryQueue.recover`.
+
+        Args:
+            connection: to the inbox's database.
+        """
         now = time.monotonic()
         if now - self._recovered >= RECOVER_SECONDS:
             self._recovered = now
             with connection.begin():
                 self.queue.recover(connection)
-
-    def failed(
-        self,
-        connection: Connection,
-        delivery: Delivery,
-        error: Exception,
-    ) -> None:
-        """Roll a delivery back, and note the failure in a transaction of its own."""
-        with suppress(SQLAlchemyError):
-            if (current := connection.get_transaction()) is not None:
-                current.rollback()
-            # A commit that SQLite has refused leaves its transaction open.
-            connection.connection.rollback()
-        if len(delivery.messages) > 1:
-            self._careful = len(delivery.messages)
-            return
-        if not counts(error):
-            return
-        # Where the database is away it cannot be noted, and nothing is lost by that.
-        with suppress(SQLAlchemyError), connection.begin():
-            self.queue.failed(connection, delivery, f"{type(error).__name__}: {error}")
-
-
-def counts(error: Exception) -> bool:
-    """Whether it is the message's doing, rather than that of the database or of who else uses it.
-
-    What the database says of the data does count, deferred constraints too; that it is away, that
-    transactions got in each other's way, and how the caller used the connection does not.
-    """
-    if isinstance(error, DBAPIError):
-        return isinstance(error, IntegrityError) or not (
-            error.connection_invalidated or type(error).__name__ in ("OperationalError",)
-        )
-    return not isinstance(error, InboxError)

@@ -18,10 +18,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    inspect,
     text,
 )
-from sqlalchemy.schema import CreateIndex, CreateTable
+
+from stores.db.advisory_locks import AdvisoryLock
+from stores.db.missing_tables import create_missing
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what is INTEGER
 _METADATA = MetaData()
@@ -104,49 +105,19 @@ OFFSETS = Table(
     Column("partition", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
 )
-_MAKING = 0x5E901B  # any number that nobody else uses for a lock
 _BUSY = {STREAMS: 1000, DELIVERIES: 1000, MESSAGES: 10_000}
 """Tables whose rows come and go → dead rows after which PostgreSQL tidies up, large table or not;
 without it what is looked for lies behind more and more that is gone."""
 
 
 def make(connection: Connection) -> None:
-    """Create what is missing; others may be doing so at this moment.
-
-    Where all is there nothing is locked: a prepared transaction holds what it has written to until
-    it is resolved, and whoever is to resolve it may have to pass here.
-    """
-    if not _missing(connection):
+    """Create what is missing; see `create_missing`."""
+    missing = create_missing(connection, _METADATA, AdvisoryLock.INBOX)
+    if connection.dialect.name != "postgresql":
         return
-    on_server = connection.dialect.name == "postgresql"
-    if on_server:
-        # Two who CREATE TABLE IF NOT EXISTS at once get in each other's way in the catalogue.
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
-    missing = _missing(connection)
-    for table in _METADATA.sorted_tables:
+    for table, rows in _BUSY.items():
         if table.name in missing:
-            connection.execute(CreateTable(table, if_not_exists=True))
-    for index in (DUE, WAITING):
-        if index.name in missing:
-            connection.execute(CreateIndex(index, if_not_exists=True))
-    if on_server:
-        for table, rows in _BUSY.items():
-            if table.name not in missing:
-                continue
             connection.execute(text(
                 f'ALTER TABLE "{table.name}" SET (autovacuum_vacuum_scale_factor = 0.01, '
                 f"autovacuum_vacuum_threshold = {rows}, autovacuum_vacuum_cost_delay = 0)"
             ))  # fmt: skip
-
-
-def _missing(connection: Connection) -> set[str]:
-    """The names of tables and indices that are not there."""
-    found = inspect(connection)
-    wanted = {table.name for table in _METADATA.sorted_tables}
-    missing = wanted - set(found.get_table_names())
-    for index in (DUE, WAITING):
-        assert index.table is not None
-        name = str(index.table.name)
-        if name in missing or str(index.name) not in {i["name"] for i in found.get_indexes(name)}:
-            missing.add(str(index.name))
-    return missing

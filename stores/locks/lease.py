@@ -25,13 +25,13 @@ from sqlalchemy import (
     exists,
     literal,
     select,
-    text,
     update,
 )
-from sqlalchemy.schema import CreateTable
 
+from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
+from stores.db.missing_tables import create_missing
 
 LEASES = Table(
     "sequitur_leases",
@@ -46,7 +46,6 @@ DATABASE = Table("sequitur_database", LEASES.metadata, Column("id", Text, primar
 
 PLAUSIBLE = 60.0
 """Seconds that any line may hold on; one that says more was written by another clock."""
-_MAKING = 0x5E901A  # any number that nobody else uses for a lock
 
 
 class LeaseLost(RuntimeError):
@@ -68,13 +67,9 @@ class Lease:
         """Make the tables, and the lease's line, held by nobody."""
         with self.engine.begin() as connection:
             begin_writing(connection)
-            if connection.dialect.name == "postgresql":
-                lock = text("SELECT pg_advisory_xact_lock(:number)")
-                connection.execute(lock, {"number": _MAKING})
-            for table in (LEASES, DATABASE):
-                connection.execute(CreateTable(table, if_not_exists=True))
-            new = select(literal(uuid4().hex)).where(~exists(select(DATABASE)))
-            connection.execute(DATABASE.insert().from_select(["id"], new))
+            if DATABASE.name in create_missing(connection, LEASES.metadata, AdvisoryLock.LEASES):
+                new = select(literal(uuid4().hex)).where(~exists(select(DATABASE)))
+                connection.execute(DATABASE.insert().from_select(["id"], new))
             line = insert(connection, LEASES).values(name=self.name, epoch=0, holder="", until=0)
             connection.execute(line.on_conflict_do_nothing())
 

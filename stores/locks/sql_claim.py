@@ -11,11 +11,11 @@ from sqlalchemy import (
     Table,
     Text,
     select,
-    text,
 )
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
+from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
@@ -31,7 +31,6 @@ CLAIMS = Table(
     Column("until", BigInteger, nullable=False),
     Column("side", Text, nullable=False),
 )
-_MAKING = 0x5E91A1  # any number that nobody else uses for a lock
 
 
 class SqlClaimStore:
@@ -50,9 +49,7 @@ class SqlClaimStore:
     ) -> dict[str, str]:
         """See `ClaimStore.take`."""
         with self._transaction() as connection:
-            if connection.dialect.name == "postgresql":
-                lock = text("SELECT pg_advisory_xact_lock(:number)")
-                connection.execute(lock, {"number": _MAKING})
+            lock_until_commit(connection, AdvisoryLock.CLAIMS)
             connection.execute(CreateTable(CLAIMS, if_not_exists=True))
             now = connection.execute(select(Now())).scalar_one()
             asked = CLAIMS.c.name.in_(names)

@@ -6,10 +6,10 @@ other streams are not touched.
 """
 
 import time
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stores.db.advisory_locks import reader_lock
 from stores.db.statement import Statement
 from stores.outbox.tables import MessageTables
 
@@ -139,5 +139,4 @@ _LISTED = {
 def notification(tables: MessageTables) -> dict[str, Any]:
     """The number of the lock and the channel by which messages of the log wake its reader."""
     full = f"{tables.schema or ''}.{tables.name}"
-    number = zlib.crc32(full.encode()) | 0x5E9 << 48
-    return {"lock": number, "channel": f"{tables.name}_messages"}
+    return {"lock": reader_lock(full), "channel": f"{tables.name}_messages"}

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Transaction
 from sqlalchemy.exc import DBAPIError
 
 from stores.db.statement import Statement
-from stores.outbox.log import runner
 from stores.outbox.message import MessageLogError
 
 _UNDEFINED_TABLE = "42P01"
@@ -49,10 +48,10 @@ class _Alchemy(Producer):
             connection.begin()  # as the first statement would
         self.transaction = connection.get_transaction()
         _check_transaction(connection.connection.driver_connection)
-        self._run = runner(connection)
 
     def run(self, statement: Statement, values: Mapping[str, Any]) -> Sequence[Any]:
-        return self._run(statement, values)
+        result = self.connection.execute(statement.clause, values)
+        return result.all() if result.returns_rows else []
 
 
 class _Sqlite(Producer):

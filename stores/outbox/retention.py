@@ -6,9 +6,25 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    select,
+    text,
+)
+from sqlalchemy.sql.elements import quoted_name
 
+from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
+from stores.db.missing_tables import create_missing
 from stores.db.steady_clock import SteadyClock
 from stores.message import Message
 from stores.outbox.log import MessageLog
@@ -17,12 +33,6 @@ from stores.outbox.tables import MessageTables
 
 _MANY = 1_000
 _COLUMNS = "id, topic, stream, sequence, kind, content, headers, captured_at"
-_MAKE = """\
-CREATE TABLE IF NOT EXISTS {kept} (
-  id BIGINT PRIMARY KEY, topic TEXT NOT NULL, stream TEXT NOT NULL, sequence BIGINT NOT NULL,
-  kind TEXT, content {bytes} NOT NULL, headers TEXT, captured_at DOUBLE PRECISION NOT NULL,
-  at BIGINT NOT NULL)"""
-_INDEX = "CREATE INDEX IF NOT EXISTS {index} ON {kept} (topic, stream, sequence)"
 _KEEP = """\
 INSERT INTO {kept} ({columns}, at) SELECT {columns}, :now FROM {messages}
 WHERE id IN ({ids}) ON CONFLICT (id) DO NOTHING"""
@@ -48,20 +58,18 @@ class RetentionStore:
     def __init__(self, engine: Engine, log: MessageLog, seconds: float) -> None:
         dialect = engine.dialect.name
         tables = MessageTables(log.name, log.schema, dialect)
-        messages = tables.sql(tables.messages)
+        self._table = _table(log)
         names = {
-            "kept": messages.replace(f"{log.name}_messages", f"{log.name}_kept"),
-            "index": f'"{log.name}_kept_of_stream"',
-            "messages": messages,
+            "kept": tables.sql(self._table),
+            "messages": tables.sql(tables.messages),
             "columns": _COLUMNS,
             "ids": _IDS[dialect],
-            "bytes": "BYTEA" if dialect == "postgresql" else "BLOB",
         }
         self._sql = {
             name: text(sql.format(**names))
             for name, sql in (
-                ("make", _MAKE), ("index", _INDEX), ("keep", _KEEP), ("expire", _EXPIRE),
-                ("read", _READ), ("sizes", _SIZES), ("clamp", _CLAMP),
+                ("keep", _KEEP), ("expire", _EXPIRE), ("read", _READ), ("sizes", _SIZES),
+                ("clamp", _CLAMP),
             )
         }  # fmt: skip
         self._lists = dialect == "postgresql"
@@ -69,9 +77,8 @@ class RetentionStore:
         self._clock: SteadyClock | None = None
 
     def make(self, connection: Connection) -> None:
-        """Make the table; nobody else may be doing so."""
-        connection.execute(self._sql["make"])
-        connection.execute(self._sql["index"])
+        """Make the table where it is not there; see `create_missing`."""
+        create_missing(connection, self._table.metadata, AdvisoryLock.MESSAGE_LOG)
         # What an earlier process kept by a clock that was ahead is kept from now on.
         connection.execute(self._sql["clamp"], {"now": self._now(connection)})
 
@@ -112,3 +119,21 @@ class RetentionStore:
         many = max(1, sum(size <= room for size in accumulate(sizes)))
         found = connection.execute(self._sql["read"], {**values, "many": many})
         return [message for row in found if (message := read_row(row)).damage is None]
+
+
+def _table(log: MessageLog) -> Table:
+    return Table(
+        quoted_name(f"{log.name}_kept", quote=True),
+        MetaData(),
+        Column("id", BigInteger, primary_key=True, autoincrement=False),
+        Column("topic", Text, nullable=False),
+        Column("stream", Text, nullable=False),
+        Column("sequence", BigInteger, nullable=False),
+        Column("kind", Text),
+        Column("content", LargeBinary, nullable=False),
+        Column("headers", Text),
+        Column("captured_at", Float(53), nullable=False),
+        Column("at", BigInteger, nullable=False),
+        Index(quoted_name(f"{log.name}_kept_of_stream", quote=True), "topic", "stream", "sequence"),
+        schema=log.schema and quoted_name(log.schema, quote=True),
+    )

@@ -29,17 +29,17 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import quoted_name
 from sqlalchemy.types import UserDefinedType
 
+from stores.db.advisory_locks import AdvisoryLock
+from stores.db.missing_tables import create_missing
 from stores.outbox.message import MessageLogError
 
 LAYOUT = 1
 DIALECTS = ("sqlite", "postgresql")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
-_MAKING = 0x5E9018  # any number that nobody else uses for a lock
 
 _ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what is INTEGER
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")  # compared as bytes
@@ -126,22 +126,15 @@ class MessageTables:
 
     def create(self, connection: Connection) -> None:
         """Make what is missing, in the caller's transaction. Raises MessageLogError."""
-        if self._dialect == "postgresql":
-            # Two who make tables at once get in each other's way in the catalogue.
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
         made = inspect(connection).has_table(str(self.layout.name), self.schema)
-        self._check_layout(connection, made)
         if made:
-            return
-        for table in self._metadata.sorted_tables:
-            connection.execute(CreateTable(table, if_not_exists=True))
-            for index in sorted(table.indexes, key=lambda index: str(index.name)):
-                connection.execute(CreateIndex(index, if_not_exists=True))
-        line = select(literal(LAYOUT)).where(~exists(select(self.layout)))
-        connection.execute(insert(self.layout).from_select(["version"], line))
+            self._check_layout(connection)
+        if self.layout.name in create_missing(connection, self._metadata, AdvisoryLock.MESSAGE_LOG):
+            line = select(literal(LAYOUT)).where(~exists(select(self.layout)))
+            connection.execute(insert(self.layout).from_select(["version"], line))
 
-    def _check_layout(self, connection: Connection, made: bool) -> None:
-        found = connection.execute(select(self.layout.c.version)).scalar() if made else LAYOUT
+    def _check_layout(self, connection: Connection) -> None:
+        found = connection.execute(select(self.layout.c.version)).scalar()
         if found != LAYOUT:
             raise MessageLogError(
                 f"message log {self.name!r}: its tables have layout {found}, this version works "

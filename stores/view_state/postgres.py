@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, create_engine, text
 from sqlalchemy.dialects.postgresql import insert
 
+from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
 from stores.db.engines import parsed_url
 from stores.view_state.sql import SqlStore
 
@@ -20,7 +21,6 @@ _OPTIONS = (
     "-c synchronous_commit=off -c statement_timeout=60s -c lock_timeout=20s "
     "-c idle_in_transaction_session_timeout=10s"
 )
-_MAKING = 0x5E9017  # any number that nobody else uses for a lock
 _PUT = text(
     "INSERT INTO sequitur_view_rows (table_id, key, value) "
     "SELECT :of, new.key, new.value "
@@ -40,7 +40,7 @@ class _Postgres:
 
     def make_alone(self, connection: Connection) -> None:
         # Two who CREATE TABLE IF NOT EXISTS at once get in each other's way in the catalogue.
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MAKING})
+        lock_until_commit(connection, AdvisoryLock.VIEW_STATE)
 
     def insert(self, table: Table) -> Any:
         return insert(table)

@@ -170,6 +170,16 @@ def test_the_rooms_of_the_architecture_are_there() -> None:
         assert rooms == {path.parent.name for path in (ROOT / house).glob("*/__init__.py")}
 
 
+def test_the_walks_of_the_architecture_lead_to_files_that_are_there() -> None:
+    page = ROOT / "docs/architecture.md"
+    walks = [text for kind, text, _ in blocks(page) if kind == "mermaid"]
+    assert len(walks) == 2
+    named = {each for text in walks for each in re.findall(r"[\w/]+(?:\.py|/(?=[\s:]))", text)}
+    assert len(named) > 15
+    houses = (ROOT, ROOT / "topology")
+    assert [each for each in named if not any((house / each).exists() for house in houses)] == []
+
+
 def test_the_readme_s_topology_has_some_twenty_lines() -> None:
     first = next(text for kind, text, _ in blocks(PAGES[0]) if kind == "python")
     assert "Topology(" in first

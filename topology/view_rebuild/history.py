@@ -12,7 +12,7 @@ from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin import original
 from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
-from topology.view_rebuild.stream_rows import Written
+from topology.view_rebuild.stream_rows import WrittenRows
 
 ROOM = 50_000
 """Events that are held of all streams together, where a single one may not have more."""
@@ -29,7 +29,7 @@ class History:
 
     def __init__(self, last: int, limit: int, anew: int = 0) -> None:
         self.events: dict[int, Event] = {}
-        self.written = Written()
+        self.written = WrittenRows()
         self.shortened = False
         self.unwritten = False
         self.last = last

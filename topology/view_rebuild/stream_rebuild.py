@@ -30,7 +30,7 @@ from topology.model.printable import printable
 from topology.sequencer.progress import FAILED_KEPT, Progress
 from topology.sequencer.replay import replayed
 from topology.view_rebuild.history import History
-from topology.view_rebuild.stream_rows import Written
+from topology.view_rebuild.stream_rows import WrittenRows
 
 CLEARED = "cleared"
 """Header of an epoch's first record: how many of its changes, the first ones, clear the rows of the
@@ -44,7 +44,7 @@ def rebuild(task: ViewTask, stream: str, history: History, unit: CommitUnit) -> 
 
     A stream that cannot be rebuilt stays as it is, and its late events go to the late topic.
     """
-    made = _Rebuild(task, stream, history, unit)
+    made = _StreamRebuild(task, stream, history, unit)
     if made.handling is not None:
         made.handling.run(made.ready)
     made.finish()
@@ -52,7 +52,7 @@ def rebuild(task: ViewTask, stream: str, history: History, unit: CommitUnit) -> 
 
 async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUnit) -> None:
     """The same with a handler that has to be awaited."""
-    made = _Rebuild(task, stream, history, unit)
+    made = _StreamRebuild(task, stream, history, unit)
     if made.handling is not None:
         await made.handling.arun(made.ready)
     made.finish()
@@ -67,7 +67,7 @@ async def rebuild_all(task: ViewTask, histories: Mapping[str, History], unit: Co
             rebuild(task, stream, history, unit)
 
 
-class _Again(Handling):
+class _RebuildHandling(Handling):
     """A stream's events handled again, in epoch `number`.
 
     first: the events that were never handled before. failed_before: the sequences that failed
@@ -106,7 +106,7 @@ class _Again(Handling):
         return True
 
 
-class _Rebuild:
+class _StreamRebuild:
     """ready: the stream's events in sequence; handling: None if there is nothing to handle."""
 
     def __init__(self, task: ViewTask, stream: str, history: History, unit: CommitUnit) -> None:
@@ -115,7 +115,7 @@ class _Rebuild:
         self.history = history
         self.unit = unit
         self.ready: list[Event] = []
-        self.handling: _Again | None = None
+        self.handling: _RebuildHandling | None = None
         self.own = CommitUnit(*unit.place, now=unit.now)
         """What goes into `unit` only if all of it goes well."""
         self.new: list[Event] = []
@@ -157,7 +157,7 @@ class _Rebuild:
         self.ready = replayed(task.state.ordering, handled)
         self.before = set(progress.failed)
         first = new | self.before.difference(progress.sent)
-        self.handling = _Again(
+        self.handling = _RebuildHandling(
             view,
             self.own,
             max(progress.epoch, self.history.written.epoch) + 1,
@@ -207,7 +207,7 @@ class _Rebuild:
         if failed >= FAILED_KEPT:
             self.reason = f"{failed} of its events would have failed"
             return []
-        made, first = Written(), None
+        made, first = WrittenRows(), None
         late = {event.sequence for event in self.new}
         for _, value, _, _ in handling.outputs:
             body = orjson.loads(value or b"{}")
@@ -221,7 +221,7 @@ class _Rebuild:
         stale = history.written.stale(made)
         return self._cleared(handling, stale) if stale else handling.outputs
 
-    def _cleared(self, handling: _Again, stale: list[Delete]) -> list[Out]:
+    def _cleared(self, handling: _RebuildHandling, stale: list[Delete]) -> list[Out]:
         """The records, of which the first deletes what is stale before it does what it has to."""
         body: dict[str, Any]
         if handling.outputs:
@@ -245,7 +245,7 @@ class _Rebuild:
             return []
         return [(key, value, now, [*headers, (CLEARED, b"%d" % len(stale))]), *rest]
 
-    def _place(self, handling: _Again) -> None:
+    def _place(self, handling: _RebuildHandling) -> None:
         """Count each event where it is now. Late ones are where they would have been in their time;
         the others stay, but for those that failed and do not any more, and the other way round."""
         progress, counts, accepts = self.progress, self.task.state.counts, self.task.view.accepts

@@ -18,7 +18,7 @@ class Row(NamedTuple):
     columns: frozenset[str]
 
 
-class Written:
+class WrittenRows:
     """rows: the rows that are there. epoch, last: of the record that was applied last, as a read
     store has it. first: the sequence of the first record of that epoch, None if there is none.
     sequences: those of all its records.
@@ -54,7 +54,7 @@ class Written:
             columns = frozenset(change["values"])
             self.rows[place] = Row(key, columns if found is None else found.columns | columns)
 
-    def stale(self, new: "Written") -> list[Delete]:
+    def stale(self, new: "WrittenRows") -> list[Delete]:
         """Deletes of the rows that `new` does not have, or of which it does not set all columns."""
         found: list[Delete] = []
         for place, row in self.rows.items():

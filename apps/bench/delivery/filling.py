@@ -1,4 +1,4 @@
-"""A log that is full: rows as `append_many` makes them, by statements that make many at once."""
+"""A log that is full: rows as `capture_many` makes them, by statements that make many at once."""
 
 from sqlalchemy import Engine, text
 

@@ -114,7 +114,8 @@ def _wrapped(prose: str) -> str:
 _HEAD = """\
 # Benchmarks of delivery
 
-Written by `scripts/bench delivery`, which measures [delivery](delivering.md) against a PostgreSQL
-and a Kafka broker on the same machine, all of them sharing its cores. `--n` sets the backlog;
-`--part captures`, `latency` or `backlog` measures one of the three and keeps what was measured of
-the others. The figures to beat are those that others publish for this job on four cores."""
+`scripts/bench delivery` writes this page. It measures [delivery](delivering.md) with
+PostgreSQL and a Kafka broker on the same machine, which share its cores. `--n` sets the
+backlog. `--part captures`, `latency` or `backlog` measures one of the three parts and keeps
+the figures of the others. The goals are figures that others publish for this job on four
+cores."""

@@ -19,10 +19,10 @@ from bench.spark.registry import GOALS, SCENARIOS
 _HEAD = """\
 # Benchmarks of the data side
 
-Written by `scripts/bench spark`, which measures the jobs that run on Spark, in turn, on one broker;
-`--install` gets PostgreSQL's JDBC driver first, `--help` shows the rest. Everything runs on one
-machine, whose cores the broker, the stores and Spark share. [Materializing](materializing.md) says
-what the sinks do."""
+`scripts/bench spark` writes this page. It measures the jobs that run on Spark, in turn, on
+one broker. `--install` installs PostgreSQL's JDBC driver first; `--help` shows all options.
+The broker, the stores and Spark share the cores of one machine.
+[Materializing](materializing.md) explains the sinks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from sequitur.relay.wire import decode, encode
 from soak.fuzz.inbox_requests import fresh
 from stores.db.data_errors import OF_DATA
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft, damage
 
@@ -46,7 +47,7 @@ class LogRows:
         log.create(engine)
         with engine.begin() as connection:
             drafts = [Draft("orders", s, "Ok", b"x", {"h": "v"}) for s in "aabbcc"]
-            log.append_many(connection, drafts)
+            Outbox(log).capture_many(connection, drafts)
             connection.execute(text("PRAGMA ignore_check_constraints = 1"))
             for row, column, value, as_text in input:
                 given = "CAST(:value AS TEXT)" if as_text else ":value"

@@ -10,6 +10,7 @@ from sequitur.relay.link import MissingRange
 from sequitur.relay.records import missing_of
 from soak.fuzz.inbox_requests import fresh
 from soak.fuzz.mutation import bodies
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import RetentionStore
@@ -43,7 +44,7 @@ class ResendRequests:
         kept = RetentionStore(engine, log, 600)
         with engine.begin() as connection:
             kept.make(connection)
-            log.append_many(connection, [Draft("orders", "A-17", None, b"x")] * 6)
+            Outbox(log).capture_many(connection, [Draft("orders", "A-17", None, b"x")] * 6)
             gone = [m.id for m in log.read_stream(connection, "orders", "A-17", 0, 3)]
             kept.keep(connection, gone[1:])
             log.delete(connection, gone)

@@ -19,6 +19,7 @@ import psycopg.sql
 from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
 from psycopg.types.json import set_json_loads
 
+from stores.db.advisory_locks import ReadStoreLock
 from stores.db.urls import said, without_password
 from stores.sinks.columns import (
     INT_MAX,
@@ -44,7 +45,6 @@ FEW = 50
 _CONNECT = {"connect_timeout": 10, "application_name": "sequitur", "tcp_user_timeout": 30_000}
 # A writer that is stopped in the middle of a batch, and one that hangs, hold nobody up for ever.
 _OPTIONS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=120s"
-_STORE, _SIDE = 0x5E9018, 0x5E9019  # any numbers that nobody else uses for locks
 _HERE = "SELECT oid FROM pg_namespace WHERE nspname = current_schema()"
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("bigint", "integer", "smallint"), int),
@@ -113,9 +113,9 @@ class PostgresDatabase:
                 # The rest sees what others committed up to here.
                 shared = "" if alone else "_shared"
                 lock = f"SELECT pg_advisory_xact_lock{shared}(%s, hashtext(current_schema()))"
-                connection.execute(lock, (_STORE,))
+                connection.execute(lock, (int(ReadStoreLock.STORE),))
                 lock = "SELECT pg_advisory_xact_lock(%s, hashtext(current_schema() || '/' || %s))"
-                connection.execute(lock, (_SIDE, shadow or ""))
+                connection.execute(lock, (int(ReadStoreLock.SHADOW), shadow or ""))
                 yield
         except BaseException:
             self._stages = stages  # those that were made meanwhile are gone

@@ -16,6 +16,7 @@ from bench.delivery.run import DeliveryOptions
 from bench.delivery.stage import CONTENT, Stage
 from checkout.postgres import Postgres
 from stores.db.engines import open_engine
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from tests.conftest import BrokerAddress
@@ -68,12 +69,12 @@ def test_a_log_is_filled_as_by_appending(postgres: Postgres) -> None:
                 for at in range(7_003)
             ]
             with engine.begin() as connection:
-                log.append_many(connection, drafts)
+                Outbox(log).capture_many(connection, drafts)
         with engine.begin() as connection:
             messages = log.read_after(connection, limit=10_000).messages
             rows.append(sorted((m.stream, m.sequence, m.kind, m.content) for m in messages))
-            assert log.append(connection, "t", "stream-2002", "More", b"") == 3
-            assert log.append(connection, "t", "stream-2003", "More", b"") == 2
+            assert Outbox(log).capture(connection, "t", "stream-2002", "More", b"") == 3
+            assert Outbox(log).capture(connection, "t", "stream-2003", "More", b"") == 2
         engine.dispose()
     assert rows[0] == rows[1]
 

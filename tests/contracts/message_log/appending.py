@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft, MessageLogError, MessageRefused
 from tests.contracts.message_log.base import OnEngine, draft, places
@@ -17,26 +18,26 @@ class Appends(OnEngine):
         assert self.fill("ab", "parcels") == [1, 1]
         assert self.fill("b") == [3]
         with self.db.begin() as connection:
-            assert self.log.append(connection, "orders", "a", None, b"") == 4
-            assert self.log.append(connection, "orders", "a", None, b"") == 5
-            assert self.log.append(connection, "orders", "new", None, b"") == 1
+            assert self.outbox.capture(connection, "orders", "a", None, b"") == 4
+            assert self.outbox.capture(connection, "orders", "a", None, b"") == 5
+            assert self.outbox.capture(connection, "orders", "new", None, b"") == 1
 
     def test_a_rolled_back_transaction_leaves_no_gap(self) -> None:
         self.fill("ab")
         with self.db.connect() as connection:
-            assert self.log.append(connection, "orders", "a", None, b"") == 2
-            assert self.log.append_many(connection, [draft("a"), draft("new")]) == [3, 1]
+            assert self.outbox.capture(connection, "orders", "a", None, b"") == 2
+            assert self.outbox.capture_many(connection, [draft("a"), draft("new")]) == [3, 1]
             connection.rollback()
         assert self.fill(["a", "new"]) == [2, 1]
         assert places(self.messages()) == [("a", 1), ("b", 1), ("a", 2), ("new", 1)]
 
     def test_so_does_a_rolled_back_savepoint(self) -> None:
         with self.db.begin() as connection:
-            assert self.log.append(connection, "orders", "a", None, b"kept") == 1
+            assert self.outbox.capture(connection, "orders", "a", None, b"kept") == 1
             savepoint = connection.begin_nested()
-            assert self.log.append(connection, "orders", "a", None, b"gone") == 2
+            assert self.outbox.capture(connection, "orders", "a", None, b"gone") == 2
             savepoint.rollback()
-            assert self.log.append(connection, "orders", "a", None, b"kept") == 2
+            assert self.outbox.capture(connection, "orders", "a", None, b"kept") == 2
         assert [message.content for message in self.messages()] == [b"kept", b"kept"]
 
     def test_a_message_is_read_as_it_was_appended(self) -> None:
@@ -48,9 +49,9 @@ class Appends(OnEngine):
             Draft("orders", "s" * 1000, "", b""),
         ]
         with self.db.begin() as connection:
-            self.log.append_many(connection, drafts)
+            self.outbox.capture_many(connection, drafts)
             one = drafts[0]
-            self.log.append(connection, one.topic, "x", one.kind, one.content, one.headers)
+            self.outbox.capture(connection, one.topic, "x", one.kind, one.content, one.headers)
         found = self.messages()
         assert [(m.topic, m.stream, m.kind, m.content, dict(m.headers)) for m in found] == [
             ("orders", "Ä 7", "Placed", b'{"total":1.5}', {"trace": "é"}),
@@ -75,7 +76,7 @@ class Appends(OnEngine):
             of_stream = [m.sequence for m in found if m.stream == stream]
             assert of_stream == sorted(of_stream)
         with self.db.begin() as connection:
-            assert self.log.append_many(connection, []) == []
+            assert self.outbox.capture_many(connection, []) == []
 
     @pytest.mark.parametrize(
         ("bad", "says"),
@@ -101,18 +102,19 @@ class Appends(OnEngine):
     ) -> None:
         with self.db.begin() as connection:
             with pytest.raises(MessageRefused, match=says):
-                self.log.append_many(connection, [draft("a"), bad])
-            assert self.log.append(connection, "orders", "a", None, b"") == 1
+                self.outbox.capture_many(connection, [draft("a"), bad])
+            assert self.outbox.capture(connection, "orders", "a", None, b"") == 1
 
     def test_logs_of_other_names_are_apart(self) -> None:
         other = MessageLog("other", schema=self.log.schema, max_content=3)
         other.create(self.db)
         other.create(self.db)
+        outbox = Outbox(other, notify=False)
         self.fill("a")
         with self.db.begin() as connection:
-            assert other.append(connection, "orders", "a", None, b"123") == 1
+            assert outbox.capture(connection, "orders", "a", None, b"123") == 1
             with pytest.raises(MessageRefused, match="4 bytes, 3 are the limit"):
-                other.append(connection, "orders", "a", None, b"1234")
+                outbox.capture(connection, "orders", "a", None, b"1234")
             assert len(other.read_after(connection).messages) == 1
             self.log.create(connection)
         assert len(self.messages()) == 1

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import Connection, Engine
 
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft
 
@@ -15,17 +16,21 @@ class OnEngine:
 
     db: Engine
     log: MessageLog
+    outbox: Outbox
 
     @pytest.fixture(autouse=True)
     def _log(self, engine: Engine) -> None:
         self.db = engine
         self.log = MessageLog()
         self.log.create(engine)
+        self.outbox = Outbox(self.log, notify=False)
 
     def fill(self, streams: Iterable[str], topic: str = "orders") -> list[int]:
         """Append a message to each, in one transaction; returns the sequences."""
         with self.db.begin() as connection:
-            return self.log.append_many(connection, [draft(stream, topic) for stream in streams])
+            return self.outbox.capture_many(
+                connection, [draft(stream, topic) for stream in streams]
+            )
 
     def messages(self, limit: int = 1000) -> list[Message]:
         """All that is in the log, page by page."""

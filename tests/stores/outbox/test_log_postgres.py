@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import OperationalError
 
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Position
 from tests.contracts.message_log import MessageLogContract
@@ -25,7 +26,7 @@ def log(engine: Engine) -> MessageLog:
 
 
 def append(log: MessageLog, connection: Connection, *streams: str) -> None:
-    log.append_many(connection, [draft(stream) for stream in streams])
+    Outbox(log).capture_many(connection, [draft(stream) for stream in streams])
 
 
 class TestPostgres(MessageLogContract):
@@ -40,6 +41,7 @@ class TestPostgresSchema(MessageLogContract):
             connection.execute(text(f'CREATE SCHEMA "{name}"'))
         self.log = MessageLog(schema=name)
         self.log.create(engine)
+        self.outbox = Outbox(self.log, notify=False)
 
 
 class Reader:

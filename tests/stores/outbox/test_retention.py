@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from stores.db.engines import open_engine
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import RetentionStore
@@ -25,7 +26,9 @@ def keep(engine: Engine, kept: RetentionStore, contents: list[bytes]) -> None:
     log.create(engine)
     with engine.begin() as connection:
         kept.make(connection)
-        log.append_many(connection, [Draft("orders", "a", None, each) for each in contents])
+        Outbox(log).capture_many(
+            connection, [Draft("orders", "a", None, each) for each in contents]
+        )
         kept.keep(connection, [each.id for each in log.read_stream(connection, "orders", "a")])
 
 

@@ -210,10 +210,10 @@ class Audit:
             check.went(found[1], record, aside=True)
 
     def _output(self, view: View) -> Feed:
-        return lambda record: self._views[view.name, record.partition].output(record)
+        return lambda record: self._views[view.name, record.partition].records.output(record)
 
     def _redelivered(self, view: View) -> Feed:
-        return lambda record: self._views[view.name, record.partition].redelivered(record)
+        return lambda record: self._views[view.name, record.partition].records.redelivered(record)
 
     def _side(self, tell: Callable[[SideTopics, Message], None]) -> Feed:
         side_topics, views = self._side_topics, self.topology.views

@@ -140,8 +140,8 @@ class ContentsCheck:
             numbers = each.streams.get(key[0])
             if numbers is None or each.part.number(key[1]) not in numbers:
                 return
-            if epoch or each.part.outputs.chains[key[0]].epoch:
-                if epoch != each.part.outputs.chains[key[0]].epoch:
+            if epoch or each.part.records.outputs.chains[key[0]].epoch:
+                if epoch != each.part.records.outputs.chains[key[0]].epoch:
                     return
                 value = alone(body, record)
                 if value is None:

@@ -49,7 +49,7 @@ class ViewGroup:
         if found.add(number, previous, linked=self.linked):
             for view in self.choosy:
                 if event.kind not in (view.view.accepts or ()):
-                    view.passed_by(stream, number)
+                    view.records.passed_by(stream, number)
 
 
 class Received:

@@ -43,7 +43,7 @@ def view_report(
         report.behind += max(0, end - part.end)
         report.halted = report.halted or part.rows.positions.halted
         report.silent += tally.silent
-        report.repeats += part.outputs.repeats
+        report.repeats += part.records.outputs.repeats
         report.unsure |= tally.unsure
-        report.hashes.update(part.outputs.chains)
+        report.hashes.update(part.records.outputs.chains)
     return report

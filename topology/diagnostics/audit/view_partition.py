@@ -1,27 +1,19 @@
 """One view in one partition: are all events that came in one place, and are the counts right?"""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
-import orjson
-
-from topology.declaration.lanes import split_lane
 from topology.declaration.starts import EarliestSeen, First
 from topology.declaration.view import View
-from topology.diagnostics.audit.finding import Findings, Violation, place_of
-from topology.diagnostics.audit.outputs import Outputs
+from topology.diagnostics.audit.finding import Findings
 from topology.diagnostics.audit.rows import StateRows
 from topology.diagnostics.audit.sequence_log import EMPTY_LOG, SequenceLog
 from topology.diagnostics.audit.sequences import NONE, Sequences
-from topology.diagnostics.audit.side_topics import NOTHING, SideTopics, header
+from topology.diagnostics.audit.side_topics import NOTHING, SideTopics
 from topology.diagnostics.audit.snapshot import Partition
 from topology.diagnostics.audit.stream import Proof, Stream
 from topology.diagnostics.audit.tally import AuditTally
-from topology.engine.dead_events import dead_at
-from topology.engine.record_formatter import EPOCH
-from topology.engine.redelivery import SEQUENCE
+from topology.diagnostics.audit.view_records import ViewRecords
 from topology.model.counts import left_behind
-from topology.model.event import Message
 from topology.sequencer.progress import Progress
 
 _PROOFS: dict[str, Proof] = {
@@ -44,7 +36,7 @@ class ViewPartition:
         self.place = place
         self.findings = findings
         self.rows = StateRows()
-        self.outputs = Outputs(view, findings)
+        self.records = ViewRecords(view, place, findings, self.rows)
         self.tally = AuditTally(view, place)
         self.end = 0
         self.shortened = False
@@ -55,13 +47,9 @@ class ViewPartition:
         self.anew: set[str] = set()
         """Streams that may have been closed, forgotten, and begun once more."""
         self._name = view.name
-        self._start, self._add = view.of.sequence.start, view.of.sequence.step
         self.tally.uncounted = self.proves != "counted"
         self._handled: dict[str, Sequences] = {}
         self._unknown: set[str] = set()
-        self._passed: dict[str, Sequences] = {}
-        self._done: dict[str, Sequences] = {}
-        self._away: dict[str, list[int]] = {}
 
     def position(self, group: int, first: int) -> int:
         """The input offset up to which the view has processed. group: that of the group."""
@@ -71,61 +59,11 @@ class ViewPartition:
         self.end = group if own is None else own
         return self.end
 
-    def passed_by(self, stream: str, number: int) -> None:
-        """An event came of a kind that the view does not accept."""
-        _numbers(self._passed, stream).add(number)
-
-    def output(self, record: Message) -> None:
-        """A record of the output topic."""
-        numbered, epoch = b"", 0
-        for name, value in record.headers:
-            if name == "sequence":
-                numbered = value
-            elif name == EPOCH:
-                epoch = int(value)
-        body, sequence = orjson.loads(record.value or b""), int(numbered)
-        stream = body["stream"]
-        if not isinstance(body["changes"], list) or stream.__class__ is not str:
-            raise ValueError("it says no row changes of a stream")
-        if not self._agrees(record, body, sequence):
-            what = "its key, its headers and its body do not say the same view, stream and sequence"
-            self.findings.violation(
-                Violation(what, place_of(record), self._name, stream, sequence, self.place)
-            )
-        rows = self.rows
-        if not self.findings.exact and sequence > rows.last(stream, -(2**63) - 1):
-            return
-        before = self.outputs.chains.get(stream)
-        if self.outputs.add(stream, sequence, record, epoch, body):
-            self.tally.found.written += 1
-            if epoch and before is not None and epoch > before.epoch:
-                # What counts is what the stream says now.
-                self._done.pop(stream, None)
-            done = self._done.get(stream)
-            if done is None:
-                done = self._done[stream] = Sequences()
-            done.add((sequence - self._start) // self._add)
-
-    def _agrees(self, record: Message, body: Mapping[str, Any], sequence: int) -> bool:
-        """Whether an output record says the same in all of its parts."""
-        stream = body["stream"]
-        key = stream if self.view.split is None else split_lane(stream)[0]
-        if body["sequence"] != sequence or body["view"] != self._name:
-            return False
-        return bool(record.key == key.encode())
-
-    def redelivered(self, record: Message) -> None:
-        """A record of the redelivery topic; what was taken back already is of no interest."""
-        # One that is put back is dead until the view takes it.
-        if not self.rows.positions.took(record.offset) and dead_at(record) is None:
-            number = self.number(int(header(record, SEQUENCE)))
-            self._away.setdefault((record.key or b"").decode(), []).append(number)
-
     def streams(self, received: Collection[str]) -> set[str]:
         """All streams that there is anything of. received: that came."""
         rows = self.rows
         known = {*received, *rows.streams, *rows.waits, *rows.asked}
-        return {*known, *self.outputs.chains, *self._away}
+        return {*known, *self.records.outputs.chains, *self.records.away}
 
     def check(
         self,
@@ -140,6 +78,7 @@ class ViewPartition:
         """
         tally = self.tally
         tally.unsure = side_topics.dropped_unseen
+        tally.found.written = self.records.written
         tally.found.received = events
         for name in sorted(self.streams(received)):
             came = received.get(name, EMPTY_LOG)
@@ -152,7 +91,7 @@ class ViewPartition:
                 stream,
                 side_topics,
                 name,
-                away=len(self._away.get(name, ())),
+                away=len(self.records.away.get(name, ())),
                 asked=len(self.rows.asked.get(name, ())),
             )
             if came.closing and not self._lives_once(name, came, stream):
@@ -170,7 +109,7 @@ class ViewPartition:
             self._note_handled(name, stream)
             tally.handle(name, stream, openings=self._openings(name, stream, side_topics))
             self._check_stream(name, stream)
-        self.outputs.check(side_topics.drops, self.anew)
+        self.records.outputs.check(side_topics.drops, self.anew)
         if self.anew:
             self.findings.remark(
                 f"view {self._name}: {len(self.anew):,} streams may have begun anew after they "
@@ -199,19 +138,19 @@ class ViewPartition:
 
     def _in_order(self, name: str, came: SequenceLog, side_topics: SideTopics) -> bool:
         """Whether all that there is of a stream is what was handled, from the first number on."""
-        rows, done = self.rows, self._done.get(name)
+        rows, done = self.rows, self.records.done.get(name)
         last = rows.streams.get(name)
         if last.__class__ is not int or done is None or self.proves != "counted":
             return False
-        bounds, passed = came.numbers.bounds, self._passed.get(name)
+        bounds, passed = came.numbers.bounds, self.records.passed.get(name)
         if passed is not None or done.bounds != bounds or len(bounds) != 2 or bounds[0]:
             return False
         if bounds[1] != self.number(rows.last(name, 0)) + 1:
             return False
-        told = name in rows.waits or name in rows.asked or name in self._away
+        told = name in rows.waits or name in rows.asked or name in self.records.away
         if told or side_topics.tell(name) or name in side_topics.drops or came.closing:
             return False
-        return self.outputs.chains[name].last == last
+        return self.records.outputs.chains[name].last == last
 
     def _lives_once(self, name: str, came: SequenceLog, stream: Stream) -> bool:
         """Whether a stream that was closed cannot have been forgotten and begun again since."""
@@ -257,8 +196,8 @@ class ViewPartition:
             skipped=passed,
             ranges=len(skipped),
             waits=_set(map(self.number, rows.waits.get(name, ()))),
-            done=self._done.get(name, NONE) | self._passed.get(name, NONE),
-            away=_set(self._away.get(name, ())),
+            done=self.records.done.get(name, NONE) | self.records.passed.get(name, NONE),
+            away=_set(self.records.away.get(name, ())),
             late=late | _set(map(self.number, rows.asked.get(name, ()))),
             failed=side_topics.failed.get(name, NOTHING).numbers,
             dead=side_topics.dead.get(name, NOTHING).numbers,
@@ -282,26 +221,18 @@ class ViewPartition:
                 findings.violation(violation)
             else:
                 findings.remark(f"{violation}: a crash at least once can leave that")
-        chain, last = self.outputs.chains.get(name), self._sequence(stream.last)
+        chain, last = self.records.outputs.chains.get(name), self._sequence(stream.last)
         if findings.exact and chain is not None and chain.last > last:
             what = f"it has an output, but the view has processed up to {last} only"
             findings.violation(self.tally.violation(what, name, chain.last))
 
     def number(self, sequence: int) -> int:
         """An event's place in the order of its stream, from 0 on."""
-        order = self.view.of.sequence
-        return (sequence - order.start) // order.step
+        return self.records.number(sequence)
 
     def _sequence(self, number: int) -> int:
         order = self.view.of.sequence
         return order.start + number * order.step
-
-
-def _numbers(of: dict[str, Sequences], stream: str) -> Sequences:
-    found = of.get(stream)
-    if found is None:
-        found = of[stream] = Sequences()
-    return found
 
 
 def _set(numbers: Iterable[int]) -> Sequences:

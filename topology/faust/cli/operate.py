@@ -25,14 +25,14 @@ from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.named import view_of
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.operation.bulk import LIMIT, StreamSelection, operate_many
-from topology.faust.operation.command_sender import ANSWER, LIVES, operate
+from topology.faust.operation.command_sender import ANSWER, EXPIRES, operate
 from topology.faust.operation.dead_events import redrive_dead as put_back
 from topology.sequencer.sequencer import LAST
 
 _FORCE = option("--force", is_flag=True, default=False, help="Do it although it loses something.")
 _TIMEOUT = option("--timeout", type=SECONDS, default=ANSWER, help="Seconds to wait for a worker.")
 _EXPIRES = option(
-    "--expires", type=SECONDS, default=LIVES,
+    "--expires", type=SECONDS, default=EXPIRES,
     help="Seconds after which no worker carries the command out any more; 0 for never.",
 )  # fmt: skip
 _STREAM = argument("stream")
@@ -55,7 +55,7 @@ class OperatorCommand(AnsweringCommand):
     async def give(self, command: Command, *, timeout: float, expires: float) -> None:
         """Give the command and say what came of it."""
         command = replace(command, view=view_of(self.app, command.view).name)
-        result = await operate(self.app, command, seconds=timeout, lives=expires)
+        result = await operate(self.app, command, seconds=timeout, expires=expires)
         self.answer(result.message, result, bad=not result.done)
 
     async def give_many(
@@ -76,7 +76,7 @@ class OperatorCommand(AnsweringCommand):
         choice = StreamSelection(command.view, seconds_of(older_than or "0"), reason, limit)
         found = await operate_many(
             self.app, command.name, choice, force=command.force, dry_run=command.dry_run,
-            seconds=timeout, lives=expires,
+            seconds=timeout, expires=expires,
         )  # fmt: skip
         self.answer(str(found), found.as_dict())
         if found.unanswered:

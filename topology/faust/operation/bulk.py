@@ -12,7 +12,7 @@ from topology.faust.inspection.gaps import gaps
 from topology.faust.inspection.named import view_of
 from topology.faust.inspection.parked import parked
 from topology.faust.inspection.ticker import Ticker
-from topology.faust.operation.command_sender import ANSWER, LIVES, CommandSender
+from topology.faust.operation.command_sender import ANSWER, EXPIRES, CommandSender
 from topology.model.printable import printable
 
 AT_ONCE = 200
@@ -119,7 +119,7 @@ class BulkResult:
 
 async def operate_many(
     app: Any, name: str, choice: StreamSelection, *, force: bool = False, dry_run: bool = False,
-    seconds: float = ANSWER, lives: float = LIVES,
+    seconds: float = ANSWER, expires: float = EXPIRES,
 ) -> BulkResult:  # fmt: skip
     """Give a command for each stream that is chosen; each has an audit record of its own.
 
@@ -130,7 +130,7 @@ async def operate_many(
         force: do it although it loses something.
         dry_run: say only what would be done.
         seconds: how long to wait for a worker, after its last answer.
-        lives: seconds after which no worker carries a command out any more; 0 for never.
+        expires: seconds after which no worker carries a command out any more; 0 for never.
 
     Raises:
         KeyError: there is no such view.
@@ -147,10 +147,12 @@ async def operate_many(
     ticker = Ticker(name, len(commands), unit="streams")
     async with CommandSender(
         app, [app.engine.topology.views[view] for view in sorted(names)]
-    ) as orders:
+    ) as sender:
         for at in range(0, len(commands), AT_ONCE):
-            answers = await orders.give(commands[at : at + AT_ONCE], seconds=seconds, lives=lives)
-            made.results += zip(orders.last, answers, strict=True)
+            answers = await sender.give(
+                commands[at : at + AT_ONCE], seconds=seconds, expires=expires
+            )
+            made.results += zip(sender.last, answers, strict=True)
             ticker.add(len(answers))
             if not any(answers):
                 # Nobody is there: what is left would wait as well, and expire.

@@ -15,7 +15,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
-from topology.diagnostics.explain.side_records import body_of
+from topology.diagnostics.records import body_of
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandResult, encode_command
 from topology.engine.lane_names import readings
 from topology.faust.inspection.cannot_answer import CannotAnswer
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 ANSWER = 30.0
 """Seconds to wait for the answer of a worker."""
-LIVES = 600.0
+EXPIRES = 600.0
 """Seconds after which a command that no worker has taken is not carried out any more."""
 
 
@@ -37,13 +37,21 @@ class NoAnswer(CannotAnswer):
 
 
 async def operate(
-    app: Any, command: Command, *, seconds: float = ANSWER, lives: float = LIVES
+    app: Any, command: Command, *, seconds: float = ANSWER, expires: float = EXPIRES
 ) -> CommandResult:
     """Give a command to a view and wait for what comes of it.
 
-    lives: seconds after which it is not carried out any more, 0 for never. In a view with lanes the
-    stream is looked for in all ways in which its name may be read. Raises KeyError for a view that
-    is not there, NoAnswer where no worker answers in time.
+    In a view with lanes the stream is looked for in all ways in which its name may be read.
+
+    Args:
+        app: what `compile` made.
+        command: to one stream, or to the view.
+        seconds: how long to wait for a worker's answer.
+        expires: seconds after which no worker carries the command out any more; 0 for never.
+
+    Raises:
+        KeyError: there is no such view.
+        NoAnswer: no worker answered in time.
     """
     view = view_of(app, command.view)
     names = readings(view, command.stream) if command.stream else [command.stream]
@@ -52,11 +60,11 @@ async def operate(
         # A stream that is not known is made only if none is, whatever its name may mean.
         meant = [*(replace(each, everywhere=True) for each in meant), meant[0]]
     found: list[CommandResult] = []
-    async with CommandSender(app, [view]) as orders:
+    async with CommandSender(app, [view]) as sender:
         for each in meant:
-            (result,) = await orders.give([each], seconds=seconds, lives=lives)
+            (result,) = await sender.give([each], seconds=seconds, expires=expires)
             if result is None:
-                raise NoAnswer(orders.unanswered(each, seconds, lives))
+                raise NoAnswer(sender.unanswered(each, seconds, expires))
             if not _has_none(result):
                 return result
             found.append(result)
@@ -100,7 +108,7 @@ class CommandSender:
         await self._stack.aclose()
 
     async def give(
-        self, commands: Iterable[Command], *, seconds: float = ANSWER, lives: float = LIVES
+        self, commands: Iterable[Command], *, seconds: float = ANSWER, expires: float = EXPIRES
     ) -> list[CommandResult | None]:
         """What comes of commands, None of those that nobody has answered `seconds` after the last
         answer."""
@@ -117,7 +125,7 @@ class CommandSender:
                 who=me if command.who == "unknown" else command.who,
                 everywhere=command.everywhere or (stream is not None and len(partitions) > 1),
                 given=now,
-                expires=now + round(lives * 1000) if lives else 0,
+                expires=now + round(expires * 1000) if expires else 0,
             )
             self.last.append(command)
             wanted[command.id] = len(partitions)
@@ -137,11 +145,11 @@ class CommandSender:
             for command in self.last
         ]
 
-    def unanswered(self, command: Command, seconds: float, lives: float) -> str:
+    def unanswered(self, command: Command, seconds: float, expires: float) -> str:
         """Why there is no answer, and what becomes of the command."""
         (last,) = self.last
         every = partitions_of(self._views[command.view], last.stream)
-        until = f"for {lives:.0f} s" if lives else "until one comes"
+        until = f"for {expires:.0f} s" if expires else "until one comes"
         return (
             f"{len(self._found.get(last.id, ()))} of {len(every)} partitions answered in "
             f"{seconds:.0f} s: does a worker run? The command waits {until}; list it with "

@@ -12,7 +12,6 @@ Its position is a row of its own table. When it has caught up it reads with the 
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -23,16 +22,15 @@ from stores.view_state.table import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.engine.intake import IntakeCounts
-from topology.engine.partition import JoiningView, PartitionView, SideInputs, StreamStep
+from topology.engine.partition import JoiningView, PartitionView, StreamStep
 from topology.engine.positions import decode_positions
 from topology.engine.rows import COUNTS, POSITIONS
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
-from topology.faust.kafka.reader import AssignedPartition
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.open_view import open_view
 from topology.faust.worker.partition import Crash, Partition
-from topology.faust.worker.rebuilds import Rebuilds
 from topology.faust.worker.runner import Runner, stopped
 from topology.faust.worker.start_offset import clamp_to_log_start, committed_start
 from topology.faust.worker.watermark import Watermark
@@ -157,25 +155,8 @@ class StreamPartition(Partition):
             raise TableError(f"the tables of {self.source} are rebuilt: {error}") from error
 
     def _opened(self, task: ViewTask, table: Any) -> PartitionView:
-        """All that belongs to a view here."""
-        context, view, number = self._context, task.view, self.source.partition
-        again, told = (
-            TopicPartition(topic, number) for topic in (view.redeliver_topic, view.commands_topic)
-        )
-        side_inputs = SideInputs(
-            task,
-            AssignedPartition(context.side_reader, again),
-            AssignedPartition(context.side_reader, told),
-            lambda: context.barriers.end(again),
-            time.monotonic,
-        )
-        found = self._open[view.name] = PartitionView(
-            task,
-            table,
-            context.views[view.name].do,
-            side_inputs,
-            Rebuilds(context.app, context.barriers.end, context.settings.batch, task, number),
-        )
+        found = open_view(self._context, task, table, self.source.partition)
+        self._open[found.name] = found
         return found
 
     def _step(self, task: StreamTask, on_halted: OnHalted | None = None) -> StreamStep:

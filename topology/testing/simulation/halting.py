@@ -12,9 +12,10 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionView, Step, StreamStep
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
+from topology.testing.simulation.faults import FAULTS
 from topology.testing.simulation.ports import in_turn, record
 from topology.testing.simulation.runner import PartitionRunner
-from topology.testing.simulation.schedule import FAULTS, Schedule
+from topology.testing.simulation.schedule import Schedule
 
 
 class ObeyingRunner(PartitionRunner):

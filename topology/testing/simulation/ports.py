@@ -17,6 +17,7 @@ from topology.view_rebuild.stream_rebuild import rebuild_all
 
 if TYPE_CHECKING:
     from topology.testing.simulation.runner import PartitionRunner
+    from topology.testing.simulation.starting import Starting
     from topology.testing.simulation.world import World
 
 T = TypeVar("T")
@@ -119,7 +120,7 @@ class ShownHistories:
 
     ready = False
 
-    def __init__(self, runner: "PartitionRunner", task: ViewTask) -> None:
+    def __init__(self, runner: "Starting", task: ViewTask) -> None:
         self._runner = runner
         self._task = task
 

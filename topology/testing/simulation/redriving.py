@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from topology.engine.dead_events import DeadEventFilter, find_dead, put_back
 from topology.model.event import Record
-from topology.testing.simulation.schedule import FAULTS, Schedule
+from topology.testing.simulation.faults import FAULTS
+from topology.testing.simulation.schedule import Schedule
 
 ROUNDS = 3
 """Times that dead events are put back in the end."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from topology.testing.simulation.cluster import Cluster
+from topology.testing.simulation.faults import FAULTS
 from topology.testing.simulation.messages import Arrivals
 from topology.testing.simulation.runner import PartitionRunner
 from topology.testing.simulation.world import World
@@ -13,10 +14,6 @@ ROUNDS = 2_000
 """Rounds over all partitions in which a run has to come to rest once nothing more goes wrong."""
 STEPS = 16
 """Steps that a partition takes at most before another one's turn."""
-
-
-SKEW = 20
-"""Leaps that a machine's clock is ahead or behind at most."""
 
 
 class Restless(AssertionError):
@@ -34,7 +31,7 @@ class Schedule(Cluster):
     the more often it is named.
     """
 
-    faults: ClassVar[tuple[Callable[..., None], ...]] = ()
+    faults: ClassVar[tuple[Callable[..., None], ...]] = FAULTS
 
     def __init__(
         self,
@@ -52,7 +49,7 @@ class Schedule(Cluster):
         self.crashed: Counter[str] = Counter()
         self.handled = self.failed = 0
         self.skewed = False
-        self._zombies = zombies
+        self.zombies = zombies
 
     # -- the whole of it
 
@@ -125,8 +122,6 @@ class Schedule(Cluster):
                 world.log.now = max(world.log.now, int(due))
         raise Restless(f"still {', '.join(f'{r.name} {r.at}' for r in self.active)}")
 
-    # -- what may go wrong, or merely happen
-
     def hurry(self, runners: list[PartitionRunner]) -> PartitionRunner | None:
         """Bring one of these into the middle of something: there a fault is most instructive."""
         random = self.world.chance.random
@@ -140,120 +135,3 @@ class Schedule(Cluster):
         runner = behind[int(random() * len(behind))]
         self.advance(runner, int(random() * STEPS))
         return runner
-
-    def crash(self) -> None:
-        """A worker dies; its disk may be lost as well."""
-        chance = self.world.chance
-        worker = chance.choice(self.workers)
-        if worker.alive:
-            self.hurry([runner for runner in self.active if runner.worker is worker])
-            disk = chance.random() < 0.2
-            steps = [runner.at for runner in worker.runners.values() if runner is not None]
-            self.crashed.update(steps)
-            self.trace.append(("crash", worker.name, "with its disk" if disk else ", ".join(steps)))
-            self.active = [runner for runner in self.active if runner.worker is not worker]
-            worker.die(chance, disk=disk)
-            for place, owner in self.owner.items():
-                if owner is worker:
-                    self.owner[place] = None
-
-    def restart(self) -> None:
-        """A dead worker comes back, and gets what nobody has."""
-        worker = self.world.chance.choice(self.workers)
-        if not worker.alive:
-            worker.alive = True
-            # Its machine's clock may have been set meanwhile, or never have been right.
-            if self.skewed:
-                skew = self.world.layout.leap * SKEW
-                worker.ahead = int((self.world.chance.random() * 2 - 1) * skew)
-            self.trace.append(("restart", worker.name, f"its clock {worker.ahead} ms ahead"))
-            for place, owner in self.owner.items():
-                if owner is None:
-                    self.start(worker, place)
-
-    def assign(self) -> None:
-        """A partition that nobody has goes to some worker."""
-        places = [place for place, owner in self.owner.items() if owner is None]
-        alive = [worker for worker in self.workers if worker.alive]
-        if places and alive:
-            self.start(self.world.chance.choice(alive), self.world.chance.choice(places))
-
-    def move(self) -> None:
-        """A rebalance: the owner finishes its step or drops it first, or does not hear of it."""
-        chance = self.world.chance
-        place = chance.choice(list(self.places))
-        owner = self.owner[place]
-        alive = [worker for worker in self.workers if worker.alive]
-        if owner is None or not alive:
-            return
-        taker, how = chance.choice(alive), chance.choice(("finish", "drop", "zombie"))
-        self.hurry([runner for runner in self.active if runner.place == place])
-        self.trace.append(("move", "{}/{}".format(*place), f"to {taker.name}: {how}"))
-        if how != "zombie" or not self._zombies:
-            self.stop(owner, place, finish=how == "finish")
-        self.start(taker, place)
-
-    def notice(self) -> None:
-        """Zombies hear of the rebalance."""
-        for worker in self.workers:
-            for place in list(worker.runners):
-                if self.owner[place] is not worker:
-                    self.stop(worker, place, finish=self.world.chance.random() < 0.5)
-
-    def retry(self) -> None:
-        """A partition that was fenced off starts again, whether or not it is still the worker's."""
-        for worker in self.workers:
-            for place, runner in list(worker.runners.items()):
-                if runner is None:
-                    self.start(worker, place, owns=False)
-
-    def fail(self) -> None:
-        """A partition meets an error of the broker, and starts again from what is committed."""
-        runner = self.hurry(self.active)
-        if runner is not None and runner in self.active:
-            self.trace.append(("fail", runner.name, runner.at))
-            self.active.remove(runner)
-            del runner.worker.runners[runner.place]
-            self.start(runner.worker, runner.place, owns=False)
-
-    def clock(self) -> None:
-        """Time passes."""
-        passed = int(self.world.chance.random() * self.world.layout.leap)
-        self.world.log.now += passed
-        self.trace.append(("clock", "", f"{passed} ms pass"))
-
-    def broker(self) -> None:
-        """A committed transaction shows in one more partition, or an open one is given up."""
-        names = self.world.log.unfinished()
-        if names:
-            name = self.world.chance.choice(names)
-            self.trace.append(("broker", name, "goes on with the transaction or ends it"))
-            self.settle(name, 1)
-
-    def compact(self) -> None:
-        """A view's changelog is compacted, in time its deletions too."""
-        chance, world = self.world.chance, self.world
-        view = chance.choice(list(world.topology.views))
-        place = world.changelog(view, int(chance.random() * world.partitions))
-        tombstones = chance.random() < 0.5
-        told = "deletions too" if tombstones else ""
-        self.trace.append(("compact", "{}/{}".format(*place), told))
-        world.log.partition(place).compact(tombstones=tombstones)
-
-    def heartbeat(self) -> None:
-        """At least once: offsets are committed."""
-        for worker in self.workers:
-            if worker.uncommitted:
-                self.trace.append(("heartbeat", worker.name, f"commits {worker.uncommitted}"))
-                self.commit_offsets(worker)
-
-
-# The more often a fault stands here, the likelier it is.
-FAULTS: tuple[Callable[[Schedule], None], ...] = (
-    Schedule.crash, Schedule.crash, Schedule.restart, Schedule.restart, Schedule.move,
-    Schedule.move, Schedule.fail, Schedule.notice, Schedule.notice, Schedule.clock,
-    Schedule.clock, Schedule.broker, Schedule.broker, Schedule.compact, Schedule.heartbeat,
-    Schedule.assign, Schedule.assign, Schedule.retry,
-)  # fmt: skip
-
-Schedule.faults = FAULTS

@@ -8,6 +8,7 @@ from sequitur.relay import answers
 from sequitur.relay.answers import Answering
 from sequitur.relay.link import MissingRange
 from stores.locks.lease import Lease
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import RetentionStore
@@ -20,7 +21,7 @@ def keep(engine: Engine, stream: str, number: int, content: bytes = b"x") -> Ret
     log, kept = MessageLog(), RetentionStore(engine, MessageLog(), 600)
     with engine.begin() as connection:
         kept.make(connection)
-        log.append_many(connection, [Draft("orders", stream, None, content)] * number)
+        Outbox(log).capture_many(connection, [Draft("orders", stream, None, content)] * number)
         ids = [each.id for each in log.read_stream(connection, "orders", stream)]
         kept.keep(connection, ids)
         log.delete(connection, ids)
@@ -61,7 +62,7 @@ def test_status_tells_what_waits_and_who_leads(
     lease.make()
     lease.acquire()
     with engine.begin() as connection:
-        MessageLog().append_many(connection, [Draft("orders", "a", None, b"")] * 3)
+        Outbox(MessageLog()).capture_many(connection, [Draft("orders", "a", None, b"")] * 3)
     assert main(["relay", "status", "--log", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "relay sequitur: host/1 leads, in turn 1"

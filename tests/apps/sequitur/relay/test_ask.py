@@ -19,6 +19,7 @@ from sequitur.relay.requests import requests
 from soak.check import read
 from stores.db.engines import open_engine
 from stores.locks.lease import Lease
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import RetentionStore
@@ -49,7 +50,7 @@ app = compile(topology, group=prefix, session_timeout=6)
 def lose(engine: Engine, log: MessageLog, topic: str) -> None:
     """Four messages: the second was acknowledged and got lost since, the third is void."""
     with engine.begin() as connection:
-        log.append_many(connection, [Draft(topic, "a", "Ok", b"{}") for _ in range(4)])
+        Outbox(log).capture_many(connection, [Draft(topic, "a", "Ok", b"{}") for _ in range(4)])
         kept = RetentionStore(engine, log, 600)
         kept.make(connection)
         second = [message.id for message in log.read_stream(connection, topic, "a", 1, 1)]

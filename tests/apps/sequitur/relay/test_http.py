@@ -23,6 +23,7 @@ from stores.inbox.commands import counts, gaps
 from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from tests.apps.sequitur.relay.parts import TOKEN, running, serving, until
@@ -52,7 +53,7 @@ def log() -> MessageLog:
 def append(engine: Engine, log: MessageLog, sequences: Sequence[int], stream: str = "a") -> None:
     with engine.begin() as connection:
         drafts = [Draft("orders", stream, "Placed", f"{stream}{n}".encode()) for n in sequences]
-        log.append_many(connection, drafts)
+        Outbox(log).capture_many(connection, drafts)
 
 
 def rest(engine: Engine, log: MessageLog) -> int:

@@ -23,6 +23,7 @@ from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from stores.outbox.retention import RetentionStore
@@ -48,7 +49,7 @@ def source(database: str) -> Iterator[Engine]:
 
 def append(engine: Engine, topic: str, first: int, last: int, streams: str = "ab") -> None:
     with engine.begin() as connection:
-        MessageLog().append_many(
+        Outbox(MessageLog()).capture_many(
             connection,
             [
                 Draft(topic, stream, "Placed", f"{stream}{n}".encode())

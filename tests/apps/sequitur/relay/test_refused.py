@@ -27,6 +27,7 @@ from sequitur.relay.outstanding import Outstanding
 from sequitur.relay.relay import Relay
 from stores.locks.lease import Lease
 from stores.message import Message
+from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from tests.apps.sequitur.relay.parts import running, until
@@ -212,7 +213,7 @@ class Refusing:
 def append(engine: Engine, topic: str, numbers: Iterable[int], streams: str = "abc") -> None:
     with engine.begin() as connection:
         drafts = [Draft(topic, stream, None, b"%d" % n) for n in numbers for stream in streams]
-        MessageLog().append_many(connection, drafts)
+        Outbox(MessageLog()).capture_many(connection, drafts)
 
 
 def in_order(taken: Sequence[Message]) -> dict[tuple[str, str], list[int]]:

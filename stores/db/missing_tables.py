@@ -1,0 +1,42 @@
+"""Tables and indices are made where they are not there, by whoever comes first."""
+
+from sqlalchemy import Connection, MetaData, inspect
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
+
+
+def create_missing(connection: Connection, metadata: MetaData, lock: AdvisoryLock) -> set[str]:
+    """Create the tables and indices that are missing, in the connection's transaction.
+
+    Where all is there nothing is locked: a prepared transaction holds what it has locked until it
+    is resolved, and whoever is to resolve it may have to pass here. Else the lock is taken: two who
+    CREATE TABLE IF NOT EXISTS at once get in each other's way in PostgreSQL's catalogue.
+
+    Returns:
+        The names of what was missing.
+    """
+    if not _missing(connection, metadata):
+        return set()
+    lock_until_commit(connection, lock)
+    missing = _missing(connection, metadata)
+    for table in metadata.sorted_tables:
+        if table.name in missing:
+            connection.execute(CreateTable(table, if_not_exists=True))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            if index.name in missing:
+                connection.execute(CreateIndex(index, if_not_exists=True))
+    return missing
+
+
+def _missing(connection: Connection, metadata: MetaData) -> set[str]:
+    found = inspect(connection)
+    missing = set[str]()
+    for table in metadata.sorted_tables:
+        indices = {str(index.name) for index in table.indexes}
+        if not found.has_table(table.name, table.schema):
+            missing |= {table.name, *indices}
+        elif indices:
+            there = found.get_indexes(table.name, table.schema)
+            missing |= indices - {str(index["name"]) for index in there}
+    return missing

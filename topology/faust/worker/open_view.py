@@ -1,0 +1,28 @@
+"""All that a worker has of a view in one partition."""
+
+import time
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from topology.engine.partition import PartitionView, SideInputs
+from topology.engine.view_task import ViewTask
+from topology.faust.kafka.reader import AssignedPartition
+from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.rebuilds import Rebuilds
+
+
+def open_view(context: WorkerContext, task: ViewTask, table: Any, partition: int) -> PartitionView:
+    """Put together what belongs to a view in a partition, from its task and its restored table."""
+    view = task.view
+    redeliveries = TopicPartition(view.redeliver_topic, partition)
+    commands = TopicPartition(view.commands_topic, partition)
+    side_inputs = SideInputs(
+        task,
+        AssignedPartition(context.side_reader, redeliveries),
+        AssignedPartition(context.side_reader, commands),
+        lambda: context.barriers.end(redeliveries),
+        time.monotonic,
+    )
+    rebuilds = Rebuilds(context.app, context.barriers.end, context.settings.batch, task, partition)
+    return PartitionView(task, table, context.views[view.name].do, side_inputs, rebuilds)
