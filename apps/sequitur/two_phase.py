@@ -17,7 +17,7 @@ from sequitur.cli.options import URL, Reads
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from stores.db.engines import open_engine
-from stores.db.urls import read_url, said
+from stores.db.urls import existing, read_url, said
 from stores.two_phase.log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, end, is_gone, prepared
 from stores.two_phase.recovery import recover
@@ -71,7 +71,7 @@ def list_(decisions: str, participant: Participants) -> int:
     return _status(
         [decisions],
         participant,
-        lambda engines, found: _list(DecisionLog(_engine(decisions, engines)), found),
+        lambda engines, found: _list(_decided(decisions, engines), found),
     )
 
 
@@ -84,7 +84,7 @@ def resolve(decisions: str, participant: Participants, every: float | None) -> i
     return _status(
         [decisions],
         participant,
-        lambda engines, found: _resolve(DecisionLog(_engine(decisions, engines)), found, every),
+        lambda engines, found: _resolve(_decided(decisions, engines), found, every),
     )
 
 
@@ -116,6 +116,11 @@ def _status(
         return cannot(error, log, *urls)
     except KeyboardInterrupt:
         return DONE
+
+
+def _decided(place: str, engines: ExitStack) -> DecisionLog:
+    """The decisions of producers; a mistyped place is refused rather than made."""
+    return DecisionLog(_engine(existing(place), engines), create=False)
 
 
 def _engine(place: str, engines: ExitStack) -> Engine:

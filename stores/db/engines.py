@@ -26,11 +26,17 @@ def parsed_url(url: str) -> URL:
 
 
 def open_engine(url: str, **settings: Any) -> Engine:
-    """The engine of `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
+    """Open the engine of `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
 
     What is committed survives a power loss: SQLite is synced, PostgreSQL is as its server is set.
-    settings: of `sqlalchemy.create_engine`. Raises UrlError, a ValueError, for what is no URL of a
-    database, or of another kind of database, or whose driver is not installed.
+
+    Args:
+        url: the database.
+        settings: further arguments of `create_engine`.
+
+    Raises:
+        UrlError: a ValueError: this is no URL of a database, it is another kind of database, or its
+            driver is not installed.
     """
     parsed = parsed_url(url := read_url(url))
     kind = parsed.drivername.partition("+")[0]

@@ -11,9 +11,15 @@ BUSY = 20_000
 def begin_immediate(engine: Engine) -> Engine:
     """Have every transaction of a SQLite engine take the right to write when it begins.
 
-    Without it a transaction that reads before it writes fails at once ("database is locked") if
-    another one wrote in between, however long it would wait. Sets WAL mode, with commits that
-    outlive a loss of power. Returns the engine; call it before the first connection.
+    Without it, a transaction that reads before it writes fails at once ("database is locked") if
+    another one wrote in between, however long it would wait. It also sets WAL mode, with commits
+    that survive a loss of power.
+
+    Args:
+        engine: the engine, before its first connection.
+
+    Returns:
+        The same engine.
     """
 
     @event.listens_for(engine, "connect")

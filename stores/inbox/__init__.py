@@ -3,19 +3,27 @@
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.async_delivery import adelivery
-from stores.inbox.commands import parked, redrive, unpark
+from stores.inbox.commands import InboxCounts, counts, gaps, parked, redrive, unpark
+from stores.inbox.consumer import run_consumer
 from stores.inbox.inbox import Inbox
-from stores.inbox.message import InboxError
+from stores.inbox.message import Gap, InboxError, ParkedStream, ReceiveResult
 from stores.message import Message
 
 __all__ = [
+    "Gap",
     "Inbox",
+    "InboxCounts",
     "InboxError",
     "Message",
+    "ParkedStream",
+    "ReceiveResult",
     "adelivery",
+    "counts",
+    "gaps",
     "open_engine",
     "parked",
     "redrive",
+    "run_consumer",
     "two_phase_delivery",
     "unpark",
 ]

@@ -15,10 +15,15 @@ from topology.model.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class InboxCounts:
-    """streams: known. messages: in the inbox, of which `behind_gaps` cannot be delivered yet.
+    """How much there is in an inbox.
 
-    dead: what was no message, and what streams went on without; `dead_removed` of it is kept no
-    longer.
+    Attributes:
+        streams: that are known.
+        messages: that are in the inbox.
+        behind_gaps: of them, those that cannot be delivered yet.
+        parked: streams that were set aside.
+        dead: what was no message, and what streams went on without.
+        dead_removed: of it, what is kept no longer.
     """
 
     streams: int
@@ -30,7 +35,14 @@ class InboxCounts:
 
 
 def counts(inbox: Inbox) -> InboxCounts:
-    """How much there is."""
+    """How much there is in an inbox.
+
+    Args:
+        inbox: the inbox.
+
+    Raises:
+        SQLAlchemyError: what the database raises.
+    """
     columns = STREAMS.c
     mine = columns.cursor == inbox.name
     streams = select(
@@ -53,9 +65,12 @@ def counts(inbox: Inbox) -> InboxCounts:
 
 
 def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
-    """The streams that wait for something, the oldest gap first; of each the first gap.
+    """The first gap of each stream that waits for something, the oldest gap first.
 
-    limit: so many at most, after the first `skip`.
+    Args:
+        inbox: whose streams they are.
+        limit: how many at most.
+        skip: how many to leave out before them.
     """
     columns = STREAMS.c
     waiting = (
@@ -82,7 +97,12 @@ def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
 
 
 def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
-    """The streams that were set aside, by id."""
+    """List the streams that were set aside, by id.
+
+    Args:
+        inbox: the inbox.
+        limit: the most streams to list.
+    """
     columns = STREAMS.c
     found = (
         select(columns.topic, columns.stream, func.min(MESSAGES.c.sequence))
@@ -100,7 +120,16 @@ def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
 
 
 def redrive(inbox: Inbox, topic: str, stream: str) -> None:
-    """Deliver a parked stream again, from the failed message on. Raises InboxError."""
+    """Deliver a parked stream again, from the failed message on.
+
+    Args:
+        inbox: the inbox.
+        topic: the stream's topic.
+        stream: the stream's id.
+
+    Raises:
+        InboxError: no such stream is parked.
+    """
     with inbox.engine.begin() as connection:
         _release(connection, _parked(connection, inbox, topic, stream))
 
@@ -108,7 +137,16 @@ def redrive(inbox: Inbox, topic: str, stream: str) -> None:
 def unpark(inbox: Inbox, topic: str, stream: str) -> int:
     """Go on with a parked stream without the failed message, which is kept among the dead.
 
-    Returns its sequence. Raises InboxError.
+    Args:
+        inbox: the inbox.
+        topic: the stream's topic.
+        stream: the stream's id.
+
+    Returns:
+        The sequence of the failed message.
+
+    Raises:
+        InboxError: no such stream is parked.
     """
     with inbox.engine.begin() as connection:
         of = _parked(connection, inbox, topic, stream)

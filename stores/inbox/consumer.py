@@ -25,11 +25,21 @@ Handle = Callable[[Connection, Message], None]
 def run_consumer(
     inbox: Inbox, handle: Handle, stopped: Event, *, batch: int = 1, nap: float = NAP
 ) -> int:
-    """Deliver to `handle` until `stopped` is set; returns how many messages were processed.
+    """Deliver messages to a handler until it is told to stop.
 
-    batch: messages in one transaction. What `handle` raises is logged, and noted in the inbox: the
-    message comes again, and its stream is parked after the last attempt. A message that ends the
-    process comes again as well, but is not counted as failed: nobody is left to do so.
+    What the handler raises is logged, and noted in the inbox: the message comes again, and its
+    stream is parked after the last attempt. A message that ends the process comes again as well,
+    but is not counted as failed: nobody is left to do so.
+
+    Args:
+        inbox: whose messages they are.
+        handle: processes a message by the connection, and does not end the transaction.
+        stopped: ends the loop once it is set.
+        batch: messages in one transaction.
+        nap: seconds until it looks again where there was nothing.
+
+    Returns:
+        How many messages were processed.
     """
     done = 0
     while not stopped.is_set():

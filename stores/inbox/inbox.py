@@ -89,12 +89,19 @@ class Inbox:
     ) -> ReceiveResult:
         """Take messages in, in one transaction, in whatever order they come and however often.
 
-        When it returns they are durable: acknowledge all but the refused ones. read: from where to
-        where partitions were read for this, kept in the same transaction; what a crash takes back
-        then, in PostgreSQL, is read again from the offsets that are there. malformed: (reason,
-        bytes) of what is no message, kept among the dead; what the database does not take as data
-        is put there too. Raises SQLAlchemyError, and Fenced where somebody else has read these
-        partitions.
+        They are durable when it returns: acknowledge all but the refused ones.
+
+        Args:
+            messages: the messages.
+            read: from where to where partitions were read for this, kept in the same transaction.
+                What a crash takes back then, in PostgreSQL, is read again from the offsets that are
+                there.
+            malformed: (reason, bytes) of what is no message, kept among the dead. What the database
+                does not take as data is put there too.
+
+        Raises:
+            SQLAlchemyError: the database failed.
+            Fenced: somebody else has read these partitions.
         """
         given = list(messages)
         try:
@@ -126,7 +133,11 @@ class Inbox:
         return self._unfit(messages[:half]) | self._unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
-        """The next offset of every partition that was read into the inbox."""
+        """The next offset of every partition that was read into the inbox.
+
+        Returns:
+            (topic, partition) → offset.
+        """
         found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
         with self.engine.connect() as connection:
             rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))
@@ -189,13 +200,20 @@ class Inbox:
             yield messages
 
     def deliver_singly(self, messages: int) -> None:
-        """Have that many messages delivered one by one, since one among them fails."""
+        """Have messages delivered one by one, since one among them fails.
+
+        Args:
+            messages: how many.
+        """
         self._singly = messages
 
     def recover(self, connection: Connection) -> None:
-        """See now and then whether the database's clock was set back.
+        """Check from time to time whether the database's clock was set back.
 
         See `DeliveryQueue.recover`.
+
+        Args:
+            connection: to the inbox's database.
         """
         now = time.monotonic()
         if now - self._recovered >= RECOVER_SECONDS:

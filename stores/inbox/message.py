@@ -19,10 +19,12 @@ class InboxError(RuntimeError):
 class ReceiveResult:
     """What became of messages that were received; all but the refused ones are acknowledged by it.
 
-    stored: are in the inbox now. duplicates: were received before. conflicts: of them, those that
-    differ from the one that waits under their sequence. malformed: can be of no stream, and are in
-    the table of dead ones with the reason. refused: messages for which their stream has no room, as
-    too many wait behind its gap already; they are to come again.
+    Attributes:
+        stored: how many are in the inbox now.
+        duplicates: how many were received before.
+        conflicts: of them, how many differ from the message that waits under their sequence.
+        malformed: how many can be of no stream; they are among the dead, with the reason.
+        refused: the messages beyond `max_gap`; they are to come again.
     """
 
     stored: int = 0
@@ -34,7 +36,15 @@ class ReceiveResult:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Messages `first` to `last` that did not come although later ones did, since `since` (ms)."""
+    """Messages that did not come although later ones did.
+
+    Attributes:
+        topic: of the stream.
+        stream: its id.
+        first: the first missing sequence.
+        last: the last missing sequence.
+        since: when a later message came first, in milliseconds since 1970.
+    """
 
     topic: str
     stream: str
@@ -45,9 +55,15 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class ParkedStream:
-    """A stream that was set aside: the message at its head failed `attempts` times.
+    """A stream that was set aside.
 
-    messages: how many wait in it, the failed one included.
+    Attributes:
+        topic: of the stream.
+        stream: its id.
+        sequence: of the failed message, at its head.
+        attempts: how often that failed.
+        reason: the error of the last attempt.
+        messages: how many wait in the stream, the failed one included.
     """
 
     topic: str

@@ -5,7 +5,8 @@ from stores.db.sqlite_engine import begin_immediate
 from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Draft, MessageLogError, MessageRefused, Position
+from stores.outbox.message import START, Draft, MessageLogError, MessageRefused, Page, Position
+from stores.outbox.ranges import SequenceRange
 
 __all__ = [
     "START",
@@ -15,7 +16,9 @@ __all__ = [
     "MessageLogError",
     "MessageRefused",
     "Outbox",
+    "Page",
     "Position",
+    "SequenceRange",
     "begin_immediate",
     "open_engine",
 ]

@@ -30,15 +30,15 @@ AsyncConnectionLike = AsyncConnection | AsyncSession
 
 
 class Outbox:
-    """Captures messages into `log`, whose tables are in the producer's database.
+    """Captures messages into a log, in the producer's own transaction.
 
-    Or in another one: then give `capture` the connection to that, and coordinate both by
-    `stores.two_phase.coordinator`. notify: wake a reader that sleeps (PostgreSQL); without it, it
-    comes by itself after its polling interval.
+    If the log is in another database, give `capture` the connection to that one, and coordinate
+    both with `stores.two_phase`.
 
-    `capture` raises MessageRefused for what cannot be a message, MessageLogError where the log is
-    not there or there is no transaction, and what the database raises, as the producer's own
-    statements do. After either of the last two the transaction must be rolled back.
+    Args:
+        log: the log, whose tables are in the producer's database.
+        notify: whether to wake a reader that sleeps (PostgreSQL). Otherwise it comes after its
+            polling interval.
     """
 
     def __init__(self, log: MessageLog, *, notify: bool = True) -> None:
@@ -54,20 +54,48 @@ class Outbox:
         content: Any,
         headers: Mapping[str, str] | None = None,
     ) -> int:
-        """Append a message to the log, in the transaction of `connection`; returns its sequence.
+        """Append a message to the log, in the transaction of a connection.
 
-        The sequence is the stream's next one, and void if the transaction is rolled back: the next
-        transaction gets it. Until this one ends, other writers of the stream wait, those of other
-        streams do not. content: bytes as they are, anything else as JSON.
+        The sequence is the stream's next one. If the transaction is rolled back, the next
+        transaction gets it. Until this one ends, other writers of the stream wait; those of other
+        streams do not.
+
+        Args:
+            connection: a Connection or Session of SQLAlchemy, or a connection of sqlite3 or
+                psycopg; not in autocommit.
+            topic: the stream's topic.
+            stream: the stream's id.
+            kind: what happened, or None.
+            content: bytes as they are, anything else as JSON.
+            headers: text by name.
+
+        Returns:
+            The message's sequence.
+
+        Raises:
+            MessageRefused: this cannot be a message.
+            MessageLogError: the log is not there, or there is no transaction. Roll the transaction
+                back after this error, and after those of the database.
         """
         (sequence,) = self.capture_many(connection, [Draft(topic, stream, kind, content, headers)])
         return sequence
 
     def capture_many(self, connection: SyncConnection, drafts: Iterable[Draft]) -> list[int]:
-        """Append messages, in their order; returns their sequences.
+        """Append messages to the log, in their order.
 
-        Faster than one by one; and streams are locked in their own order, so transactions that
+        This is faster than one by one. Streams are locked in their own order, so transactions that
         capture all they have by one call cannot get into a deadlock over streams.
+
+        Args:
+            connection: a Connection or a Session, in a transaction.
+            drafts: the messages.
+
+        Returns:
+            Their sequences.
+
+        Raises:
+            MessageRefused: one of them cannot be a message.
+            MessageLogError: see `capture`.
         """
         if isinstance(connection, AsyncConnectionLike):
             raise TypeError(f"{type(connection).__name__}: use await outbox.acapture(…)")
@@ -87,7 +115,19 @@ class Outbox:
         content: Any,
         headers: Mapping[str, str] | None = None,
     ) -> int:
-        """As `capture`, in the transaction of an AsyncConnection or AsyncSession."""
+        """Append a message to the log: `capture` for asyncio.
+
+        Args:
+            connection: an AsyncConnection or an AsyncSession, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            kind: what happened, or None.
+            content: bytes as they are, anything else as JSON.
+            headers: text by name.
+
+        Returns:
+            The message's sequence.
+        """
         (sequence,) = await self.acapture_many(
             connection, [Draft(topic, stream, kind, content, headers)]
         )
@@ -96,7 +136,15 @@ class Outbox:
     async def acapture_many(
         self, connection: AsyncConnectionLike, drafts: Iterable[Draft]
     ) -> list[int]:
-        """As `capture_many`, in the transaction of an AsyncConnection or AsyncSession."""
+        """Append messages to the log: `capture_many` for asyncio.
+
+        Args:
+            connection: an AsyncConnection or an AsyncSession, in a transaction.
+            drafts: the messages.
+
+        Returns:
+            Their sequences.
+        """
         if isinstance(connection, AsyncSession):
             connection = await connection.connection()
         return await connection.run_sync(self.capture_many, list(drafts))

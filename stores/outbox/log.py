@@ -26,12 +26,19 @@ MAX_RANGE = 100_000
 
 
 class MessageLog:
-    """The log `name` in a database of SQLite or PostgreSQL.
+    """A message log in a database of SQLite or PostgreSQL.
 
-    name: how its tables begin. schema: of PostgreSQL. max_content: bytes of a message's content.
     Every method works in the transaction of the connection that it is given, and leaves ending it
-    to the caller. Raises MessageLogError for what cannot be a log, MessageRefused for what cannot
-    be a message.
+    to the caller.
+
+    Args:
+        name: the prefix of its tables.
+        schema: the schema of its tables, in PostgreSQL.
+        max_content: the most bytes of a message's content.
+
+    Raises:
+        MessageLogError: the arguments cannot be those of a log.
+        MessageRefused: a method got what cannot be a message.
     """
 
     def __init__(
@@ -45,7 +52,11 @@ class MessageLog:
         return f"MessageLog({self.name!r}, schema={self.schema!r})"
 
     def create(self, bind: Engine | Connection) -> None:
-        """Make the tables that are missing; with a connection, in its transaction."""
+        """Make the tables that are missing.
+
+        Args:
+            bind: an engine, or a connection whose transaction they are made in.
+        """
         if isinstance(bind, Engine):
             with bind.begin() as connection:
                 return self.create(connection)
@@ -56,12 +67,20 @@ class MessageLog:
     def read_after(
         self, connection: Connection, position: Position = START, limit: int = 1000
     ) -> Page:
-        """Read on from a position, at most `limit` messages, by id.
+        """Read on from a position, by id.
 
         Nothing is passed over that another transaction commits later: it comes with a later page,
         with its own, lower id; never behind a message of its stream with a higher sequence. Reads
-        from `START` bring everything that was not acknowledged. The connection must not have
-        appended to the log in this transaction.
+        from `START` bring everything that was not acknowledged.
+
+        Args:
+            connection: to the log's database. It must not have appended to the log in this
+                transaction.
+            position: that of the page before.
+            limit: the most messages of a page.
+
+        Returns:
+            The page, with the position behind it.
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}: read at least one message")
@@ -70,18 +89,41 @@ class MessageLog:
     def read_stream(
         self, connection: Connection, topic: str, stream: str, after: int = 0, limit: int = 1000
     ) -> tuple[Message, ...]:
-        """The messages of a stream with sequences above `after`, at most `limit`."""
+        """Read the messages of a stream.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            after: the sequence above which to begin.
+            limit: the most messages to read.
+        """
         values = {"topic": topic, "stream": stream, "after": after, "limit": limit}
         return self._of(connection).reading.stream(connection, values)
 
     def acknowledge(self, connection: Connection, page: Page) -> int:
-        """Delete the messages of a page that are passed on; returns how many were still there."""
+        """Delete the messages of a page that are passed on.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            page: as it was read.
+
+        Returns:
+            How many of them were still there.
+        """
         return self.delete(connection, [message.id for message in page.messages])
 
     def delete(self, connection: Connection, ids: Iterable[int]) -> int:
-        """Delete messages, 1,000 at a time; returns how many were there.
+        """Delete messages, 1,000 at a time.
 
         Always by id: a range of ids may come to hold a message that was never read.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            ids: the messages' ids.
+
+        Returns:
+            How many of them were there.
         """
         rest, deleted = iter(ids), 0
         statement = self._of(connection).delete
@@ -93,13 +135,30 @@ class MessageLog:
     # What is known of a stream
 
     def last(self, connection: Connection, topic: str, stream: str) -> int:
-        """The last sequence that a committed transaction gave to the stream, 0 if none did."""
+        """Return the last sequence that a committed transaction gave to the stream, 0 if none did.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+        """
         return self._of(connection).voids.last(connection, topic, stream)
 
     def known(
         self, connection: Connection, topic: str, stream: str, first: int, last: int
     ) -> list[SequenceRange]:
-        """What became of the sequences from `first` to `last`. Raises ValueError."""
+        """Say what became of sequences of a stream.
+
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            first: the first sequence.
+            last: the last sequence.
+
+        Raises:
+            ValueError: the sequences are no range.
+        """
         if not 1 <= first <= last < first + MAX_RANGE:
             raise ValueError(f"sequences {first} to {last}: ask for 1 to {MAX_RANGE}, from 1 on")
         voids = self._of(connection).voids
@@ -111,10 +170,21 @@ class MessageLog:
     def declare_void(
         self, connection: Connection, topic: str, stream: str, first: int, last: int, reason: str
     ) -> int:
-        """Declare that the sequences from `first` to `last` never come, and delete their messages.
+        """Declare that sequences of a stream never come, and delete their messages.
 
-        Returns how many messages that were. Raises ValueError for sequences that no message has
-        had yet: the next one would get them.
+        Args:
+            connection: to the log's database, in a transaction.
+            topic: the stream's topic.
+            stream: the stream's id.
+            first: the first sequence.
+            last: the last sequence.
+            reason: why, for whoever asks.
+
+        Returns:
+            How many messages were deleted.
+
+        Raises:
+            ValueError: no message has had one of the sequences yet; the next message would get it.
         """
         voids = self._of(connection).voids
         assigned = voids.last(connection, topic, stream, lock=True)

@@ -36,9 +36,14 @@ class MessageRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message before it has its number.
+    """A message before it has its sequence.
 
-    content: bytes as they are; anything else becomes JSON. headers: text by name.
+    Attributes:
+        topic: the stream's topic.
+        stream: the stream's id.
+        kind: what happened, or None.
+        content: bytes as they are; anything else becomes JSON.
+        headers: text by name.
     """
 
     topic: str
@@ -53,9 +58,14 @@ class Position:
     """How far a reader is in a log; take it as it comes from `read_after`.
 
     Everything up to `id` that `snapshot` sees has been read. What other transactions wrote up to
-    `id` without having ended by then is found later by the snapshot, however late they end. While
-    there are more of these than a read may return: those up to `behind`, of what `until` sees, have
-    been read.
+    `id` without having ended by then is found later by the snapshot, however late they end.
+
+    Attributes:
+        id: the highest id that was read.
+        snapshot: what was visible then, in PostgreSQL.
+        behind: while there are more such late messages than a read may return: how far these have
+            been read.
+        until: what was visible when that began.
     """
 
     id: int = 0
@@ -64,6 +74,7 @@ class Position:
     until: str | None = None
 
     def dumps(self) -> str:
+        """Write the position as text, for `loads`."""
         return orjson.dumps([self.id, self.snapshot, self.behind, self.until]).decode()
 
     @classmethod
@@ -77,7 +88,12 @@ START = Position()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one read returned, and the position to read on from."""
+    """What one read of a log returned.
+
+    Attributes:
+        messages: in the order of their ids.
+        position: to read on from.
+    """
 
     messages: tuple[Message, ...]
     position: Position

@@ -12,11 +12,14 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SequenceRange:
-    """What is known of the sequences from `first` to `last`, both included.
+    """What became of a range of a stream's sequences.
 
-    kept: the log has them, they can be sent again. void: declared so, they never come; this is the
-    proof on which a gap may be skipped. gone: they were acknowledged and deleted. ahead: no
-    committed transaction has them yet.
+    Attributes:
+        first: the first sequence.
+        last: the last sequence, included.
+        state: "kept": the log has them, and they can be sent again. "void": declared so, they never
+            come; on this proof a gap may be skipped. "gone": acknowledged and deleted. "ahead": no
+            committed transaction has them yet.
     """
 
     first: int

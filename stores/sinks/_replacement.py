@@ -10,10 +10,16 @@ from stores.sinks.schema import Schema
 
 
 def fold_replacement(schema: Schema, records: Iterable[OutputRecord]) -> Reduction:
-    """Fold records, whatever the store has of their streams. See `Sink.replace_streams`.
+    """Fold records, whatever the store has of their streams; see `Sink.replace_streams`.
 
-    The same records come to the same on the same schema. Raises StoreError for one that cannot be
-    applied.
+    The same records have the same result on the same schema.
+
+    Args:
+        schema: the tables that rows need.
+        records: the row changes of whole streams.
+
+    Raises:
+        StoreError: a record cannot be applied.
     """
     reduction = Reduction(schema, _Nothing(), {})
     reduction.fold(records)

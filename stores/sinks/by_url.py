@@ -69,18 +69,30 @@ def open_sink(url: str, tables: Iterable[DeclaredTable] = (), shadow: str | None
 
 
 def is_own(url: str) -> bool:
-    """Whether the store is a user's own, by `module:function` or an entry point."""
+    """Return whether a store is a user's own, by `module:function` or an entry point.
+
+    Args:
+        url: the store.
+    """
     kind, colon, _ = url.partition(":")
     return bool(colon) and kind not in _SCHEMES
 
 
 def needs_spark(url: str) -> bool:
-    """Whether the store is written by Spark, so that a session with Delta Lake has to be there."""
+    """Return whether Spark writes a store, and needs a session with Delta Lake.
+
+    Args:
+        url: the store.
+    """
     return url.startswith(_DELTA) and delta_folder(url) not in ("", "/")
 
 
 def delta_folder(url: str) -> str:
-    """The folder of `delta:///relative`, `delta:////absolute` or `delta:SCHEME://…`."""
+    """Return the folder of a Delta Lake URL.
+
+    Args:
+        url: `delta:///relative`, `delta:////absolute` or `delta:SCHEME://…`.
+    """
     rest = url.removeprefix(_DELTA)
     return rest.removeprefix("///") if rest.startswith("///") else "" if rest[:1] == "/" else rest
 

@@ -166,7 +166,12 @@ def fit(value: Any, kind: Kind) -> Any:
 
 
 def read(stored: Any, kind: Kind) -> Any:
-    """What `fit` made of a value, as a handler yielded it."""
+    """Return what a handler yielded, from what `fit` made of it.
+
+    Args:
+        stored: the value in the store.
+        kind: the column's kind.
+    """
     return orjson.loads(stored) if kind in JSON else stored
 
 

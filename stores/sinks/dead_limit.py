@@ -24,7 +24,12 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeadLimit:
-    """rows: the most that are kept. days: for how long, None for any time."""
+    """How many dead records a store keeps.
+
+    Attributes:
+        rows: the most that are kept.
+        days: for how long, None for any time.
+    """
 
     rows: int = DEFAULT_ROWS
     days: float | None = None
@@ -36,7 +41,16 @@ class DeadLimit:
 
 
 class StoredDead(NamedTuple):
-    """A dead record in a store. at: when it was put aside (s since 1970), if that is known."""
+    """A dead record in a store.
+
+    Attributes:
+        topic: the output topic.
+        partition: its partition.
+        offset: the record's offset.
+        reason: why it could not be applied.
+        value: the record's value.
+        at: when it was put aside, in seconds since 1970, if that is known.
+    """
 
     topic: str
     partition: int
@@ -47,7 +61,14 @@ class StoredDead(NamedTuple):
 
 
 class DeadCount(NamedTuple):
-    """Dead records of a partition: how many are kept, and how many were removed."""
+    """Dead records of a partition: how many are kept, and how many were removed.
+
+    Attributes:
+        topic: the output topic.
+        partition: its partition.
+        kept: how many are in the store.
+        removed: how many were removed.
+    """
 
     topic: str
     partition: int
@@ -56,7 +77,14 @@ class DeadCount(NamedTuple):
 
 
 def keep_from(settings: Mapping[str, str] = os.environ) -> DeadLimit:
-    """What the environment says. Raises StoreError for what is no number above zero."""
+    """Read from the environment how many dead records to keep.
+
+    Args:
+        settings: the variables.
+
+    Raises:
+        StoreError: a variable is no number above zero.
+    """
     rows, days = settings.get(ROWS) or str(DEFAULT_ROWS), settings.get(DAYS)
     try:
         keep = DeadLimit(int(rows), float(days) if days else None)

@@ -16,10 +16,13 @@ KEY_BYTES = 2_600
 
 @dataclass(frozen=True, slots=True)
 class StoreLimits:
-    """What a store does not take. name_bytes: of a table's name. nul: whether text may hold NUL.
+    """What a store does not take.
 
-    exact: whether a `Number` holds every integer of 64 bits. key_bytes: of a key's values together,
-    None where that is not limited.
+    Attributes:
+        name_bytes: the most bytes of a table's name.
+        nul: whether text may hold NUL.
+        exact: whether a `Number` holds every integer of 64 bits.
+        key_bytes: the most bytes of a key's values together, None for any.
     """
 
     name_bytes: int = NAME_BYTES

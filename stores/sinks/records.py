@@ -11,7 +11,15 @@ OutputRecord = tuple[str, int, int, bytes | None]
 
 
 class DeadRecord(NamedTuple):
-    """A record that could not be applied, and why."""
+    """A record that could not be applied, and why.
+
+    Attributes:
+        topic: the output topic.
+        partition: its partition.
+        offset: the record's offset.
+        reason: why it could not be applied.
+        value: the record's value.
+    """
 
     topic: str
     partition: int
@@ -66,7 +74,11 @@ class Applied:
     reason: str | None = None
 
     def add(self, other: "Applied") -> None:
-        """Add the numbers of another batch."""
+        """Add the numbers of another batch.
+
+        Args:
+            other: what became of that batch.
+        """
         for name in ("records", "applied", "replayed", "duplicates", "dead", "upserts", "deletes"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.reason = self.reason or other.reason
@@ -96,10 +108,17 @@ class Position:
 
 
 def check_batch(batch: Batch, last: int | None) -> None:
-    """Raise StoreError if batches are missing between `last`, the last one recorded, and this one.
+    """Check that no batches are missing in front of one.
 
-    Then the checkpoint knows of batches that the store does not have: the store was deleted,
-    replaced or restored, or the machine lost power.
+    If some are, the checkpoint knows of batches that the store does not have: the store was
+    deleted, replaced or restored, or the machine lost power.
+
+    Args:
+        batch: the batch to apply.
+        last: the number of the last one recorded, None for none.
+
+    Raises:
+        StoreError: batches are missing.
     """
     if batch.number > 0 and (last is None or last < batch.number - 1):
         have = "none of its batches" if last is None else f"its batches up to {last} only"
@@ -111,7 +130,15 @@ def check_batch(batch: Batch, last: int | None) -> None:
 
 
 def check_at(expected: Iterable[Position], now: Mapping[tuple[str, int], Position]) -> None:
-    """Raise NotYet unless a store at the positions `now` is at those that are expected."""
+    """Check that a store is at the expected positions.
+
+    Args:
+        expected: the positions that it has to be at.
+        now: (topic, partition) → the position that it is at.
+
+    Raises:
+        NotYet: it is not.
+    """
     for position in expected:
         known = now.get((position.topic, position.partition))
         offset = 0 if known is None else known.next_offset

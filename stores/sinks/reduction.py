@@ -34,26 +34,45 @@ class StoredProgress(Protocol):
         ...
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
-        """How far these streams are; one that has no record yet is left out."""
+        """Return how far streams are; one that has no record yet is left out.
+
+        Args:
+            streams: the streams to look up.
+        """
         ...
 
     def is_dead(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether this record could not be applied when it came."""
+        """Return whether a record could not be applied when it came.
+
+        Args:
+            topic: the output topic.
+            partition: its partition.
+            offset: the record's offset.
+        """
         ...
 
     def forgetting(self, topic: str) -> str:
-        """What makes the store forget the offsets of a topic, for an operator."""
+        """Say what makes the store forget the offsets of a topic, for an operator.
+
+        Args:
+            topic: the output topic.
+        """
         ...
 
 
 class Reduction:
     """Folds records into row changes.
 
-    rows: of each table by name. moved: streams whose mark in `marks` is new.
-    positions: of the partitions that came, after the batch. schema: the tables that rows need.
-    refused: by (topic, partition, offset), why a record cannot be applied, as far as the store
-    said so already. ahead: table → partition → the offset up to which the table has its changes
-    already, where a batch was applied to some of its tables only.
+    Attributes:
+        schema: the tables that rows need.
+        stored: what the store knows of streams and dead records.
+        positions: of the partitions that came, after the batch.
+        refused: by (topic, partition, offset), why a record cannot be applied, as far as the store
+            said so already.
+        ahead: table → partition → the offset up to which the table has its changes already, where a
+            batch was applied to some of its tables only.
+        rows: the row changes of each table by name.
+        moved: streams whose mark in `marks` is new.
     """
 
     def __init__(
@@ -77,7 +96,14 @@ class Reduction:
         self.applied = Applied()
 
     def fold(self, records: Iterable[OutputRecord]) -> None:
-        """Fold a batch. Raises StoreError if the records cannot be those that the store knows."""
+        """Fold a batch.
+
+        Args:
+            records: in any order.
+
+        Raises:
+            StoreError: the records cannot be those that the store knows.
+        """
         in_order = sorted(records, key=itemgetter(0, 1, 2))
         self.applied.records += len(in_order)
         for at, group in groupby(in_order, key=itemgetter(0, 1)):

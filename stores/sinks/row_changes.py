@@ -18,15 +18,22 @@ _NEW: dict[str, Any] = {}
 class TableChanges:
     """What a batch does to the rows of one table.
 
-    values: by primary key. reset: keys of rows that were deleted before their values were set, so
-    that their other columns are null.
+    Attributes:
+        values: by primary key, None for a row that is deleted.
+        reset: keys of rows that were deleted before their values were set, so that their other
+            columns are null.
     """
 
     values: dict[Key, Values] = field(default_factory=dict)
     reset: set[Key] = field(default_factory=set)
 
     def set_all(self, keys: Sequence[Key], values: Sequence[Values]) -> None:
-        """Add changes of rows, in order. The values are taken over."""
+        """Add changes of rows, in order. The values are taken over.
+
+        Args:
+            keys: the rows' primary keys.
+            values: of each row, None to delete it.
+        """
         new = dict(zip(keys, values, strict=True))
         if len(new) == len(keys) and self.values.keys().isdisjoint(new):
             self.values.update(new)
@@ -35,7 +42,12 @@ class TableChanges:
                 self.set(key, each)
 
     def set(self, key: Key, values: Values) -> None:
-        """Add the change of one row. The values are taken over."""
+        """Add the change of one row. The values are taken over.
+
+        Args:
+            key: the row's primary key.
+            values: column → value, None to delete the row.
+        """
         before = self.values.get(key, _NEW)
         if values is None:
             self.reset.discard(key)

@@ -31,7 +31,15 @@ MAX_COLUMNS = 900
 
 @dataclass(slots=True)
 class TableState:
-    """key, columns: column → kind, the key in the primary key's order. exists: in the store."""
+    """A table as the store has it, or will have it.
+
+    Attributes:
+        name: the table's name.
+        key: column → kind, in the primary key's order.
+        columns: column → kind, of the others.
+        exists: whether it is in the store.
+        folded: the columns' names by their folded form.
+    """
 
     name: str
     key: dict[str, Kind]
@@ -43,15 +51,23 @@ class TableState:
         self.folded = {name.casefold(): name for name in (*self.key, *self.columns)}
 
     def copied(self, name: str) -> "TableState":
-        """A copy under a name, of a table that is in the store."""
+        """Copy a table that is in the store, under another name.
+
+        Args:
+            name: the copy's name.
+        """
         return TableState(name, dict(self.key), dict(self.columns))
 
 
 class Schema:
     """The tables by name, and what a batch added to them.
 
-    tables: those in the store. taken: names of other things in it. added: (table, column) of new
-    columns of existing tables, (table, None) of new tables; the store makes them before it writes.
+    Attributes:
+        tables: those in the store.
+        taken: names of other things in it.
+        limits: what the store does not take.
+        added: (table, column) of new columns of existing tables, (table, None) of new tables; the
+            store makes them before it writes.
     """
 
     def __init__(
@@ -66,7 +82,14 @@ class Schema:
         self._folded = {name.casefold(): name for name in (*taken, *self.tables)}
 
     def declare(self, declared: DeclaredTable) -> None:
-        """Make the store's table as declared. Raises StoreError where it cannot become so."""
+        """Make the store's table as declared.
+
+        Args:
+            declared: the declaration.
+
+        Raises:
+            StoreError: the table cannot become so.
+        """
         name = declared.name
         key = {column: kind_of(each) for column, each in declared.key.items()}
         columns = {column: kind_of(each) for column, each in declared.columns.items()}
@@ -94,7 +117,14 @@ class Schema:
                 )
 
     def locate(self, name: Any, key: Any) -> tuple[TableState, tuple[Any, ...]]:
-        """The table and the primary key of a row change; the table is new where it has to be."""
+        """Return the table and the primary key of a row change.
+
+        The table is new where it has to be.
+
+        Args:
+            name: the table's name, as the record has it.
+            key: the row's key, as the record has it.
+        """
         if not isinstance(key, dict) or not key:
             raise Refused("a row change has no key")
         table = self.tables.get(name) if isinstance(name, str) else None
@@ -123,6 +153,11 @@ class Schema:
         """Fit the values of an upsert to the columns, in place; new columns are added.
 
         A null of a column that is not there yet is left out: it says nothing of the column's kind.
+
+        Args:
+            table: the row's table.
+            key: the row's primary key.
+            values: column → value, as the record has them.
         """
         if not isinstance(values, dict):
             raise Refused("an upsert has no values")
@@ -154,7 +189,11 @@ class Schema:
         return values
 
     def undo(self, mark: int) -> None:
-        """Take back what was added since `len(added)` was `mark`."""
+        """Take back what was added since a mark.
+
+        Args:
+            mark: the length of `added` at that time.
+        """
         while len(self.added) > mark:
             table, column = self.added.pop()
             if column is None:

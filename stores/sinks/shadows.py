@@ -19,12 +19,23 @@ def shadow_name(name: str, shadow: str | None) -> str:
 
 
 def name_bytes(shadow: str | None) -> int:
-    """How many bytes a table's name may have, so that the shadow's, and `old`, fit behind it."""
+    """Return how many bytes a table's name may have, so that the shadow's name fits behind it.
+
+    Args:
+        shadow: the shadow's name, None for the live tables, whose `old` has to fit.
+    """
     return NAME_BYTES if shadow is None else NAME_BYTES - len("__") - max(len(shadow), len(OLD))
 
 
 def checked_shadow(name: str | None) -> str | None:
-    """The name of a shadow to write, None for the live tables. Raises StoreError."""
+    """Check the name of a shadow to write, and return it.
+
+    Args:
+        name: the name, None for the live tables.
+
+    Raises:
+        StoreError: it cannot be one's name.
+    """
     if name is not None and (
         not re.fullmatch("[a-z](_?[a-z0-9])*", name) or len(name) > SHADOW_BYTES or name == OLD
     ):
@@ -39,7 +50,17 @@ def checked_shadow(name: str | None) -> str | None:
 def check_caught_up(
     shadow: str, topics: Iterable[str], live: Iterable[Position], there: Iterable[Position]
 ) -> None:
-    """Raise NotYet unless a shadow at the positions `there` is as far as the live tables."""
+    """Check that a shadow is as far as the live tables.
+
+    Args:
+        shadow: the shadow's name.
+        topics: the output topics that it follows.
+        live: the positions of the live tables.
+        there: the positions of the shadow.
+
+    Raises:
+        NotYet: it is not.
+    """
     topics = set(topics)
     ends = {(p.topic, p.partition): p.next_offset for p in there}
     others = sorted({topic for topic, _ in ends} - topics)
@@ -59,7 +80,15 @@ def check_caught_up(
 
 
 def not_caught_up(shadow: str, view: str, stream: str, there: int, live: int) -> NotYet:
-    """A stream that is not as far in a shadow as in the live tables."""
+    """Return the error for a stream that is not as far in a shadow as in the live tables.
+
+    Args:
+        shadow: the shadow's name.
+        view: the stream's view.
+        stream: the stream's id.
+        there: its sequence in the shadow.
+        live: its sequence in the live tables.
+    """
     return NotYet(
         f"shadow tables {shadow!r} are not caught up: view {view!r} stream {stream!r} is at "
         f"sequence {there} there, and at {live} in the live tables; rebuild them from a history "
@@ -68,12 +97,24 @@ def not_caught_up(shadow: str, view: str, stream: str, there: int, live: int) ->
 
 
 def check_live(shadow: str | None) -> None:
-    """Raise StoreError unless a sink writes the live tables, so that others can replace them."""
+    """Check that a sink writes the live tables, so that others can replace them.
+
+    Args:
+        shadow: the shadow that the sink writes, None for the live tables.
+
+    Raises:
+        StoreError: it writes a shadow.
+    """
     if shadow is not None:
         raise StoreError(f"shadow tables {shadow!r} are no place to switch to; use the live sink")
 
 
 def no_such_table(name: str, shadow: str | None) -> StoreError:
-    """What `rows` and `count` raise."""
+    """Return what `rows` and `count` raise.
+
+    Args:
+        name: the table's name.
+        shadow: the shadow that the sink writes, None for the live tables.
+    """
     where = "the read store" if shadow is None else f"shadow {shadow!r}"
     return StoreError(f"table {name!r}: {where} has no such table")

@@ -79,7 +79,11 @@ class Sink(Protocol):
         ...
 
     def last_batch(self, query: str) -> int | None:
-        """The number of the last batch that was recorded for a query, None if there is none."""
+        """Return the number of the last batch recorded for a query, None if there is none.
+
+        Args:
+            query: the query's id.
+        """
         ...
 
     def progress(self) -> list[Position]:
@@ -132,7 +136,14 @@ class Sink(Protocol):
         ...
 
     def count(self, table: str) -> int:
-        """How many rows a table has. Raises StoreError if there is no such table."""
+        """Return how many rows a table has.
+
+        Args:
+            table: by the name that views give it.
+
+        Raises:
+            StoreError: there is no such table.
+        """
         ...
 
     def shadows(self) -> list[str]:
@@ -163,7 +174,11 @@ class Sink(Protocol):
         ...
 
     def drop(self, shadow: str) -> None:
-        """Delete shadow tables and their notes; a shadow that is not there is no error."""
+        """Delete shadow tables and their notes; a shadow that is not there is no error.
+
+        Args:
+            shadow: the name of the shadow tables.
+        """
         ...
 
     def dead_counts(self) -> list[DeadCount]:
@@ -171,7 +186,11 @@ class Sink(Protocol):
         ...
 
     def last_dead(self, limit: int) -> list[StoredDead]:
-        """The dead records that were put aside last, the newest first, up to `limit`."""
+        """Return the dead records that were put aside last, the newest first.
+
+        Args:
+            limit: the most to return.
+        """
         ...
 
     def remove_dead(

@@ -2,9 +2,11 @@
 
 from stores.two_phase.coordinator import Coordinator, OutcomeUnknown
 from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.recovery import Recovery
 
 __all__ = [
     "Coordinator",
     "OutcomeUnknown",
+    "Recovery",
     "TwoPhaseError",
 ]

@@ -61,15 +61,18 @@ class OutcomeUnknown(TwoPhaseError):
 
 
 class Coordinator:
-    """Makes transactions of the database of `decisions` and of others, by name.
+    """Makes transactions of several databases.
 
-    decisions: PostgreSQL or SQLite; takes part in every transaction. participants: PostgreSQL with
-    max_prepared_transactions above 0. Names are stored with the decisions: keep them. step: called
-    between any two steps with what was done last, for tests.
-
-    What an earlier process left in doubt is resolved when it is made, as far as databases can be
-    reached; the rest, and what comes to be in doubt later, by a thread that tries until it is done.
+    What an earlier process left in doubt is resolved when the coordinator is made, as far as
+    databases can be reached. A thread resolves the rest, and whatever comes to be in doubt later.
     Any number of processes and threads may have a coordinator over the same databases.
+
+    Args:
+        decisions: the database of the decisions, PostgreSQL or SQLite; it takes part in every
+            transaction.
+        participants: the others by name, PostgreSQL with max_prepared_transactions above 0. The
+            names are stored with the decisions: keep them.
+        step: called between any two steps with the step that was done last, for tests.
     """
 
     def __init__(
@@ -93,11 +96,22 @@ class Coordinator:
 
     @contextmanager
     def transaction(self, *names: str) -> Iterator[tuple[Connection, ...]]:
-        """A transaction of the database of the decisions and of `names`, by default all.
+        """A transaction of the database of the decisions and of participants.
 
-        Gives their connections in this order; commits at the end of the block, rolls back when it
-        raises. Do not end the transactions of the connections yourself. Raises OutcomeUnknown,
-        TwoPhaseError, and what the databases raise; but for the first, nothing is committed then.
+        It commits at the end of the block and rolls back if the block raises. Do not end the
+        transactions of the connections yourself.
+
+        Args:
+            names: of the participants, by default all.
+
+        Returns:
+            A context manager that gives the connections: that of the decisions, then those of the
+            participants in the order of the names.
+
+        Raises:
+            OutcomeUnknown: all is committed, or nothing; ask `outcome` once the database answers.
+            TwoPhaseError: a participant cannot take part; nothing is committed.
+            SQLAlchemyError: what a database raises; nothing is committed.
         """
         running = RunningTransaction(self, names or tuple(self.participants))
         try:
@@ -108,10 +122,12 @@ class Coordinator:
         running.commit()
 
     def recover(self, age: float = 0.0) -> Recovery:
-        """Resolve what is in doubt, as far as databases can be reached and nobody is at it.
+        """Resolve what is in doubt, as far as databases can be reached and nobody else is at it.
 
-        age: seconds; what was prepared more recently is left alone. Raises what the database of the
-        decisions raises.
+        It raises what the database of the decisions raises.
+
+        Args:
+            age: seconds; what was prepared more recently is left alone.
         """
         found = self._recover(age)
         if found.open or found.unreachable:
@@ -131,7 +147,11 @@ class Coordinator:
         return found
 
     def outcome(self, transaction: str) -> Outcome:
-        """What became of a transaction. Raises what the database of the decisions raises."""
+        """Say what became of a transaction. It raises what the database of the decisions raises.
+
+        Args:
+            transaction: the transaction's id.
+        """
         return self.decisions.outcome(transaction)
 
     def close(self) -> None:
@@ -149,13 +169,21 @@ class Coordinator:
             self.decisions.forget(ended)
 
     def began(self, running: "RunningTransaction") -> None:
-        """Note that a transaction's line is written, and that it may be decided."""
+        """Note that a transaction's line is written, and that it may be decided.
+
+        Args:
+            running: the transaction.
+        """
         with self._lock:
             self._begun[running.id] = running
             self._watch()
 
     def deciding(self, running: "RunningTransaction") -> None:
-        """Note that a transaction is about to be decided."""
+        """Note that a transaction is about to be decided.
+
+        Args:
+            running: the transaction.
+        """
         with self._lock:
             self._begun.pop(running.id, None)
 
@@ -192,7 +220,11 @@ class Coordinator:
             self._doubt |= left
 
     def ended(self, transaction: str) -> None:
-        """Note that all participants have committed a transaction."""
+        """Note that all participants have committed a transaction.
+
+        Args:
+            transaction: the transaction's id.
+        """
         with self._lock:
             self._ended.append(transaction)
             if len(self._ended) < FORGET:

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     Text,
     exists,
+    inspect,
     literal,
     select,
     text,
@@ -89,13 +90,21 @@ def separate_engine(engine: Engine) -> Engine:
 
 
 class DecisionLog:
-    """The decisions that are kept in the database of `engine`; makes its tables.
+    """The decisions that are kept in a database.
 
-    id: tells it from all others; the prepared transactions in other databases bear it. Raises
-    TwoPhaseError, and what the database raises.
+    Args:
+        engine: the database, PostgreSQL or SQLite.
+        create: make the tables that are missing; else a database without decisions is refused.
+
+    Attributes:
+        id: tells it from all others. The prepared transactions in other databases bear it.
+
+    Raises:
+        TwoPhaseError: the database cannot keep decisions, or has none, or of another layout.
+        SQLAlchemyError: what the database raises.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, create: bool = True) -> None:
         if engine.dialect.name not in ("sqlite", "postgresql"):
             raise TwoPhaseError(
                 f"two-phase commit: a database of the kind {engine.dialect.name!r} cannot keep the "
@@ -105,9 +114,14 @@ class DecisionLog:
         self._sqlite = engine.dialect.name == "sqlite"
         self._write = text(_WRITE if self._sqlite else _WRITE + _SAFE)
         with engine.begin() as connection:
-            self.id = self._create(connection)
+            self.id = self._open(connection, create)
 
-    def _create(self, connection: Connection) -> str:
+    def _open(self, connection: Connection, create: bool) -> str:
+        if not create and not inspect(connection).has_table(LOG.name):
+            raise TwoPhaseError(
+                f"two-phase commit: {self.engine.url!r} holds no decisions; name the database that "
+                "producers give their Coordinator as the one that decides"
+            )
         if LOG.name in create_missing(connection, _METADATA, AdvisoryLock.TWO_PHASE):
             line = select(literal(LAYOUT), literal(uuid4().hex)).where(~exists(select(LOG)))
             connection.execute(LOG.insert().from_select(["layout", "id"], line))

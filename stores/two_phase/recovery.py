@@ -18,10 +18,13 @@ Undecided = Callable[[], Collection[str]]
 class Recovery:
     """What became of the prepared transactions that were found.
 
-    open: left alone, since the one who decides is still at it, or its database cannot tell yet.
-    foreign: of other decisions, which this coordinator does not know. unreachable: participant →
-    reason; what is prepared there is not known. forgotten: decisions that were deleted, since
-    no participant needs them any more.
+    Attributes:
+        committed: what was committed.
+        rolled_back: what was rolled back.
+        open: left alone, since the one who decides is still at it, or its database cannot tell yet.
+        foreign: of other decisions, which this coordinator does not know.
+        unreachable: participant → reason; what is prepared there is not known.
+        forgotten: decisions that were deleted, since no participant needs them any more.
     """
 
     committed: list[PreparedTransaction] = field(default_factory=list)

@@ -18,8 +18,13 @@ __all__ = ["GROUP", "ViewStoreContract"]
 class ViewStoreContract(TablesContract, ProcessesContract):
     """Inherit, set `url` for each test, and say what the backend is like.
 
-    durable: whether tables outlive the process. keeps_all: whether a killed process loses nothing
-    that it wrote, rather than the last writes. shared: whether workers share a server. streams:
-    how many idle streams the test of them has. memory: bytes they may add to the process, None for
-    a backend that is in memory.
+    A test that does not apply to such a backend is skipped, with the reason.
+
+    Attributes:
+        url: what `SEQUITUR_STORE` takes, and a new place for each test.
+        durable: whether tables outlive the process.
+        keeps_all: whether a killed process loses nothing that it wrote, not even the last writes.
+        shared: whether workers share a server.
+        streams: how many idle streams the test of them has.
+        memory: bytes that they may add to the process, None for a backend that is in memory.
     """

@@ -54,6 +54,12 @@ class MemoryStore:
         self._tables: dict[tuple[str, int], MemoryTable] = {}
 
     def table(self, view: str, partition: int) -> MemoryTable:
+        """Open a table, and make it if it is not there.
+
+        Args:
+            view: the view's name.
+            partition: the partition of the view's input.
+        """
         return self._tables.setdefault((view, partition), MemoryTable())
 
     def close(self) -> None:

@@ -21,12 +21,18 @@ Opening = Callable[[str, str, Path], Store]
 
 
 def open_store(url: str, group: str, datadir: Path | None = None) -> Store:
-    """Open the view-state store at `url` for a consumer group.
+    """Open the view-state store of a consumer group.
 
-    datadir: the worker's folder, for `rocksdb` and `files` without a folder of their own; each
-    keeps its tables in a folder `<group>`. `module:function` is imported and called with the URL,
-    the group and the data folder. Raises TableError for a URL of no known kind, a library that is
-    not installed, and a store that cannot be opened.
+    Args:
+        url: the store, as `SEQUITUR_STORE` names it. `module:function` is imported and called with
+            the URL, the group and the data folder.
+        group: the consumer group.
+        datadir: the worker's folder, for `rocksdb` and `files` without a folder of their own; each
+            keeps its tables in a folder `<group>`.
+
+    Raises:
+        TableError: the URL is of no known kind, a library is not installed, or the store cannot be
+            opened.
     """
     try:
         return _opened(read_url(url), group, Path() if datadir is None else datadir)

@@ -38,8 +38,10 @@ class ViewTable(PartitionTable, Protocol):
 
     One thread uses a table at a time, not always the same one.
 
-    Every method raises TableError. `write` of a backend that would have to wait for its disk raises
-    TableBusy at once.
+    Raises:
+        TableError: from every method, where the table cannot be read or written.
+        TableBusy: from `write`, at once, where the backend would have to wait for its disk.
+        TableFenced: from every method, where another worker has claimed the table.
     """
 
     @property
@@ -55,9 +57,8 @@ class ViewTable(PartitionTable, Protocol):
     def claim(self) -> None:
         """Become the table's only writer, and see what an earlier one has left.
 
-        Call it when the partition is this worker's, before the first write. Where workers share a
-        server, every other handle of the table raises TableFenced from then on. `offset` is what
-        is stored.
+        A worker calls it when it has got the partition, before the first write. Where workers share
+        a server, every other handle of the table raises TableFenced from then on.
         """
         ...
 
@@ -77,9 +78,15 @@ class Store(Protocol):
     """
 
     def table(self, view: str, partition: int) -> ViewTable:
-        """Open a table, and make it if it is not there. Raises TableError.
+        """Open a table, and make it if it is not there.
 
-        Raises BlockingIOError while another process has it open and the backend can have only one.
+        Args:
+            view: the view's name.
+            partition: the partition of the view's input.
+
+        Raises:
+            TableError: the table cannot be opened.
+            BlockingIOError: another process has it open, and the backend can have only one.
         """
         ...
 

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-FACES = ["topology", "topology.faust", "topology.spark", "topology.testing"]
+FACES = [
+    "stores.inbox",
+    "stores.outbox",
+    "stores.sinks",
+    "stores.two_phase",
+    "stores.view_state",
+    "topology",
+    "topology.faust",
+    "topology.spark",
+    "topology.testing",
+]
 _SECTION = re.compile(r"^(?:Args|Attributes):\n((?: {4,}.*\n|\n)+)", re.MULTILINE)
 
 

@@ -99,7 +99,7 @@ class Run:
     def command(self, name: str, stream: str | None = None, *more: Any) -> None:
         stream = None if stream is None else self.stream(stream)
         sequence, force = more if more else (None, True)
-        sent = len(self.driver._kept.topics["log"])
+        sent = len(self.driver._storage.topics["log"])
         done = self.driver.command(name, "board", stream, sequence, force=force).done
         if name == "drop" and done and stream is not None:
             self.dropped.add(stream)
@@ -112,9 +112,9 @@ class Run:
 
     def told(self, stream: str) -> Passed:
         driver = self.driver
-        task = driver._view("board")
+        task = driver._runner.view("board")
         progress = task.state.progress(stream)
-        context = StreamContext(**context_of(driver._kept, task, stream, now=driver.now))  # type: ignore[arg-type]
+        context = StreamContext(**context_of(driver._storage, task, stream, now=driver.now))  # type: ignore[arg-type]
         waits = {event.sequence for event in task.state.waits(stream)}
         here = waits | {each.sequence for each in context.redelivering}
         return passed(progress, last_of(progress), here, context, task.state.ordering)
@@ -122,7 +122,7 @@ class Run:
     def check(self) -> None:
         driver = self.driver
         counts = driver.counts("board")
-        read = self.arrived - len(driver._missed["board"])
+        read = self.arrived - len(driver._runner.missed["board"])
         assert counts.accounted == counts.received == read + counts.redriven, counts
         audit = driver.audit()
         assert not audit.violations, str(audit)
@@ -146,8 +146,8 @@ class Run:
         driver = self.driver
         seen = driver.state("board", stream).get("seen", [])
         assert seen == sorted(set(seen))
-        progress = driver._view("board").state.progress(stream)
-        log = driver._kept.topics["log"][self.began.get(stream, 0) :]
+        progress = driver._runner.view("board").state.progress(stream)
+        log = driver._storage.topics["log"][self.began.get(stream, 0) :]
         sent = Counter(body["n"] for body in map(_json, log) if body["stream"] == stream)
         later_failed = set(progress.sent) if isinstance(progress, Progress) else set()
         assert sent == Counter({*seen, *later_failed}), (seen, sent, later_failed)
@@ -162,16 +162,16 @@ class Run:
         assert not without & set(seen), (seen, told)
         assert not skipped & set(seen), (seen, told)
         plain = stream not in self.dropped and self.order != "monotonic"
-        if plain and not driver._missed["board"]:
-            asked = set(driver._view("board").late_events.streams.get(stream, ()))
+        if plain and not driver._runner.missed["board"]:
+            asked = set(driver._runner.view("board").late_events.streams.get(stream, ()))
             away = {int(dict(r.headers)["sequitur-sequence"]) for r in self.away(stream)}
             passed_by = {n for n in self.came.get(stream, ()) if n <= last_of(progress)}
             assert passed_by - set(seen) <= without | skipped | asked | away, (seen, told)
         return len(seen)
 
     def away(self, stream: str) -> list[Any]:
-        view = self.driver._view("board")
-        records = self.driver._kept.topics[view.view.redeliver_topic]
+        view = self.driver._runner.view("board")
+        records = self.driver._storage.topics[view.view.redeliver_topic]
         return [
             record
             for record in records[view.state.positions.redelivered :]

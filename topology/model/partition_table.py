@@ -14,16 +14,28 @@ class PartitionTable(Protocol):
     """
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of `key`, or None."""
+        """Return the value of a key, or None.
+
+        Args:
+            key: 1 byte or longer.
+        """
         ...
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the rows with first ≤ key < end, by key; do not write meanwhile."""
+        """Iterate over rows by key, as bytes sort. Do not write before you are done with it.
+
+        Args:
+            first: the lowest key.
+            end: the key behind the last one; its own row is left out.
+        """
         ...
 
     def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
-        """Write rows, all or nothing, and the changelog offset that they bring the table to.
+        """Write rows, all or nothing. Of rows with the same key the last one counts.
 
-        Of rows with the same key the last one counts.
+        Args:
+            rows: (key, value) pairs; the value None deletes the row.
+            offset: the changelog offset that they bring the table to; the one before stays where
+                it is None.
         """
         ...

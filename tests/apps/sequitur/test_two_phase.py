@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from sequitur.cli.main import main
 from soak_capture.producer import engine_of
@@ -106,6 +106,20 @@ def test_a_participant_that_cannot_be_reached_is_named(
     assert two.run("resolve") == 2
     assert "log cannot be" in caplog.text
     assert "hush" not in caplog.text
+
+
+@pytest.mark.parametrize("command", ["list", "resolve"])
+def test_a_mistyped_place_of_the_decisions_is_refused_and_not_made(
+    command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing, other = tmp_path / "folder" / "shpo.sqlite", tmp_path / "other.sqlite"
+    other.touch()
+    for file, says in ((missing, "no such file"), (other, "holds no decisions")):
+        words = ["--decisions", f"sqlite:///{file}", "--participant", "log=postgresql://x/log"]
+        assert main(["two-phase", command, *words]) == 2
+        assert says in caplog.text
+    assert not missing.parent.exists()
+    assert not inspect(engine_of(f"sqlite:///{other}")).get_table_names()
 
 
 @pytest.mark.parametrize("participant", ["log", "=sqlite://", "log=nothing", "log=x://me:hush@h/d"])

@@ -150,7 +150,7 @@ async def test_a_handler_that_awaits_what_was_cancelled_does_not_hang_its_partit
             await gone
 
     driver = driver_of(handler)
-    task = driver._tasks["orders"]
+    task = driver._runner.tasks["orders"]
     for sequence in (1, 2, 3):
         record = Record("x", 0, sequence, b"a", b'{"id":"a","n":%d}' % sequence, [], 0)
         unit, events = task.begin([record], 1000)
@@ -166,7 +166,7 @@ async def test_a_task_that_is_to_end_ends_in_a_handler_too() -> None:
         await asyncio.sleep(3600)
 
     driver = driver_of(handler)
-    task = driver._tasks["orders"]
+    task = driver._runner.tasks["orders"]
     unit, events = task.begin([Record("x", 0, 0, b"a", b'{"id":"a","n":1}', [], 0)], 1000)
     running = asyncio.create_task(task.views["v"].arun(events, unit, None))
     await reached.wait()

@@ -128,7 +128,7 @@ def test_any_stream_and_lane_are_found_by_all_their_names(stream: str, lane: str
     driver = driver_of()
     view = driver.topology.views["board"]
     pipe(driver, stream, lane, 1)
-    task = driver._view("board")
+    task = driver._runner.view("board")
     assume(driver.counts("board").processed)  # no id is made of blanks or nothing
     (id,) = [key[1:].decode() for key, _ in task.state.table.scan(b"p", b"q")]
     own, its = split_lane(id)

@@ -71,7 +71,7 @@ def test_each_lane_is_as_a_stream_of_its_own(
 
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for record, value in zip(
-        driver._kept.topics["bank.board"], driver.read_json("bank.board"), strict=True
+        driver._storage.topics["bank.board"], driver.read_json("bank.board"), strict=True
     ):
         stream, lane = split_lane(value["stream"])
         assert (value["lane"], record.key) == (lane, stream.encode())

@@ -71,9 +71,11 @@ def test_what_is_redriven_twice_comes_once() -> None:
     before = driver.counts("board")
     assert driver.redrive_dead("board") == {}
     # An impatient operator's second command was under way already.
-    for found in list(driver._kept.topics["shop.board.redeliver"]):
+    for found in list(driver._storage.topics["shop.board.redeliver"]):
         if DEAD in dict(found.headers):
-            driver._kept.append(found.topic, found.key, found.value, found.headers, found.timestamp)
+            driver._storage.append(
+                found.topic, found.key, found.value, found.headers, found.timestamp
+            )
     driver.advance(10)
     driver.restart()
     driver.advance(10)
@@ -217,7 +219,7 @@ def test_it_is_told_in_the_audit_topic() -> None:
 def test_what_somebody_else_wrote_to_the_dead_topic_is_passed_over(headers: Any) -> None:
     assert dead_of(Record("shop.dead", 0, 0, b"\xff", b"", headers)) is None
     driver = stuck()
-    driver._kept.append("shop.dead", None, None, headers, 0)
+    driver._storage.append("shop.dead", None, None, headers, 0)
     assert driver.redrive_dead("board") == {"a": [3, 4, 5, 6]}
 
 

@@ -277,10 +277,10 @@ def test_however_many_streams_are_closed_all_are_dropped_in_time() -> None:
     driver.restart()
     driver.advance(20)
     assert driver.counts("board").dropped == 11
-    assert {key[:1] for key in driver._kept.stores["board"].rows} == {b"c", b"d", b"p"}
+    assert {key[:1] for key in driver._storage.stores["board"].rows} == {b"c", b"d", b"p"}
     driver.advance(60)
     assert driver.counts("board").dropped == 50
-    assert {key[:1] for key in driver._kept.stores["board"].rows} == {b"c"}
+    assert {key[:1] for key in driver._storage.stores["board"].rows} == {b"c"}
 
 
 def test_the_closing_event_sees_the_state_for_the_last_time_and_async_as_well() -> None:

@@ -29,7 +29,7 @@ def times(driver: TopologyTestDriver) -> dict[str, set[int]]:
     """Topic → the timestamps of its records, of the topics that are no input of the view."""
     return {
         topic: {record.timestamp for record in records}
-        for topic, records in driver._kept.topics.items()
+        for topic, records in driver._storage.topics.items()
         if records and topic not in ("orders", "shop.orders.by-stream")
     }
 

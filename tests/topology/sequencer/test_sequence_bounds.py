@@ -149,7 +149,7 @@ def test_what_waited_before_there_was_a_bound_is_set_aside_when_its_gap_is_due()
     of = driver(contiguous(jump=MOST), gap=skip(after=60), full=spill(), buffer=2)
     pipe(of, 1, 10**15, 10**15 + 1, 10**15 + 9)
     of.restart()
-    task = of._tasks["orders"].views["v"]
+    task = of._runner.tasks["orders"].views["v"]
     task.state.ordering = replace(task.state.ordering, jump=10**12)
     of.advance(61)
     assert of.last("v", "a") == 1

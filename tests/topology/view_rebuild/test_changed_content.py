@@ -38,7 +38,7 @@ def test_a_handler_that_pops_a_field_moves_no_event_of_another_view(
     driver = TopologyTestDriver(topology, strict=False)
     for n in (1, 3, 2, 4):
         driver.pipe("orders", order(n, lane="L", before=n - 1 or None), key="a")
-    state = {name: dict(store.scan(b"", b"\xff")) for name, store in driver._kept.stores.items()}
+    state = {name: dict(store.scan(b"", b"\xff")) for name, store in driver._storage.stores.items()}
     assert driver.counts("board").processed == 4
     _, tally = rebuilt(topology, driver.read("orders"), state)
     assert (tally["board"].processed, tally["board"].missing, tally["board"].failed) == (4, 0, 0)

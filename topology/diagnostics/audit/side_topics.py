@@ -12,6 +12,7 @@ from topology.declaration.starts import First
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation, place_of
 from topology.diagnostics.audit.sequences import Sequences
+from topology.diagnostics.records import last_header
 from topology.engine.failure import HEALED
 from topology.model.event import Message
 from topology.model.origin import REASON
@@ -171,8 +172,8 @@ class SideTopics:
 
 
 def header(record: Message, name: str) -> str:
-    """The last header of that name: ours are behind the message's own."""
-    return next((v for n, v in reversed(record.headers) if n == name), b"").decode()
+    """Return the last header of that name as text, empty if there is none."""
+    return (last_header(record, name) or b"").decode()
 
 
 def report_of(record: Message) -> dict[str, object]:

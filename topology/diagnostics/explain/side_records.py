@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import orjson
-
 from topology.declaration.lanes import LANE, split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain.stream_context import Arrival, Blocked, Request, SetAside
+from topology.diagnostics.records import body_of, last_header
 from topology.engine.failure import HEALED
 from topology.engine.rows import redriven_key
 from topology.engine.view_task import ViewTask
@@ -52,7 +51,7 @@ class SideRecords:
             each
             for record in filter(mine.lately, self.late)
             for each in _late(record)
-            if _header(record, REASON) is None or may_be_skipped(progress, each.sequence)
+            if last_header(record, REASON) is None or may_be_skipped(progress, each.sequence)
         ]
         if isinstance(progress, Progress) and progress.anew:
             failed = [each for each in failed if each.sequence in progress.failed]
@@ -101,13 +100,13 @@ class _BelongsTo:
 
 def dead_of(record: Message) -> Iterable[tuple[str, str, SetAside]]:
     """(view, stream, what it is) of a record of the dead topic; nothing if it is none."""
-    view = (_header(record, "view") or b"").decode("utf-8", "replace")
+    view = (last_header(record, "view") or b"").decode("utf-8", "replace")
     for each in _dead(record):
         yield view, (record.key or b"").decode("utf-8", "replace"), each
 
 
 def _dead(record: Message) -> Iterable[SetAside]:
-    sequence = _number(_header(record, "sequence"))
+    sequence = _number(last_header(record, "sequence"))
     if sequence is not None:
         yield SetAside(sequence, _place(record, sequence), _text(record, REASON))
 
@@ -130,7 +129,7 @@ def _failures(records: Iterable[Message]) -> dict[int, str]:
 
 
 def _late(record: Message) -> Iterable[Arrival]:
-    if (sequence := _number(_header(record, "sequence"))) is not None:
+    if (sequence := _number(last_header(record, "sequence"))) is not None:
         yield _place(record, sequence)
 
 
@@ -177,13 +176,8 @@ def _place(record: Message, sequence: int) -> Arrival:
     return Arrival(sequence, record.topic, record.partition, record.offset, record.timestamp)
 
 
-def _header(record: Message, name: str) -> bytes | None:
-    """The last header of that name: those of the message come first."""
-    return next((value for each, value in reversed(record.headers) if each == name), None)
-
-
 def _text(record: Message, name: str) -> str:
-    return (_header(record, name) or b"").decode("utf-8", "replace")
+    return (last_header(record, name) or b"").decode("utf-8", "replace")
 
 
 def _number(value: bytes | None) -> int | None:
@@ -191,12 +185,3 @@ def _number(value: bytes | None) -> int | None:
         return int(value or b"")
     except ValueError:
         return None
-
-
-def body_of(record: Message) -> dict[str, Any]:
-    """The JSON object that a record is, empty for what somebody else wrote there."""
-    try:
-        found = orjson.loads(record.value or b"{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -14,7 +14,7 @@ from topology.diagnostics.explain.command_log import (
     pending_command,
 )
 from topology.diagnostics.explain.fold import of_counts
-from topology.diagnostics.explain.side_records import body_of
+from topology.diagnostics.records import body_of
 from topology.engine.commands.command import decode_command
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of

@@ -15,7 +15,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
-from topology.diagnostics.explain.side_records import body_of
+from topology.diagnostics.records import body_of
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandResult, encode_command
 from topology.engine.lane_names import readings
 from topology.faust.inspection.cannot_answer import CannotAnswer

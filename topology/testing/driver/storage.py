@@ -10,7 +10,8 @@ from stores.view_state.memory import MemoryTable
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import RefusedValue
-from topology.model.event import Record
+from topology.model.event import Record, damaged
+from topology.model.large import too_large
 from topology.model.printable import printable
 from topology.testing.driver.read_store import ReadStore, StoreRules
 
@@ -55,9 +56,11 @@ class DriverStorage:
     def append(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, timestamp: int
     ) -> Record:
-        """Write a record."""
+        """Write a record. One that is too large is read as workers read it: as malformed."""
         records = self.topics[topic]
         record = Record(topic, 0, len(records), key, value, tuple(headers), timestamp)
+        if (reason := too_large(record)) is not None:
+            record = damaged(record, reason)
         records.append(record)
         return record
 

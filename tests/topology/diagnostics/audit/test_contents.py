@@ -65,8 +65,8 @@ class Planted:
                 driver.pipe("orders", body | ({"fails": 1} if n == 4 else {}))
         driver.advance(5)
         driver.pipe("orders", {"stream": "a", "sequence": 8, "kind": "A"})
-        self.kept = driver._kept
-        self.done = committed(self.kept, driver._tasks, driver._rekeyed)
+        self.kept = driver._storage
+        self.done = committed(self.kept, driver._runner.tasks, driver._runner.rekeyed)
         self.outputs = self.kept.topics["shop.board"]
         self.alerts = self.kept.topics["alerts"]
 

@@ -26,12 +26,12 @@ class Spoiled:
 
     def __init__(self, driver: TopologyTestDriver) -> None:
         self.driver = driver
-        self.kept: DriverStorage = driver._kept
+        self.kept: DriverStorage = driver._storage
         # What is spoiled is not what is committed.
-        self.committed = committed(self.kept, driver._tasks, driver._rekeyed)
+        self.committed = committed(self.kept, driver._runner.tasks, driver._runner.rekeyed)
 
     def violations(self) -> list[Violation]:
-        missed = self.driver._missed
+        missed = self.driver._runner.missed
         return audit_of(self.kept, self.committed, missed).report().violations
 
     def places(self) -> list[Place | None]:
@@ -186,8 +186,9 @@ def test_an_event_that_is_not_dead_or_away_any_more(
 ) -> None:
     found = spoiled(topology, steps)
     topics = [view.redeliver_topic for view in topology.views.values()]
+    runner = found.driver._runner
     away = {
-        topic: [r for r in found.driver._away(found.driver._view(name)) if isinstance(r, Record)]
+        topic: [r for r in runner.redeliveries(runner.view(name)) if isinstance(r, Record)]
         for name, topic in zip(topology.views, topics, strict=True)
     }
     for topic in topics:
@@ -265,7 +266,7 @@ def test_a_skip_that_nobody_recorded() -> None:
         driver.pipe("orders", {"stream": "a", "sequence": number, "kind": "A"})
     driver.advance(3)
     assert driver.audit().sound
-    driver._kept.stores["board"].rows[b"pa"] = b"5"
+    driver._storage.stores["board"].rows[b"pa"] = b"5"
     (first, *_) = Spoiled(driver).violations()
     assert (first.stream, first.sequence) == ("a", 3)
     assert "no skip is recorded" in first.what

@@ -83,9 +83,9 @@ def test_any_run_is_clean(kind: str, arrivals: Arrivals, quiet: bool, choosy: bo
 
 def spoiled(driver: TopologyTestDriver, topic: str, at: int) -> list[str]:
     """What is said when a record of a topic is gone."""
-    done = committed(driver._kept, driver._tasks, driver._rekeyed)
-    del driver._kept.topics[topic][at]
-    return said(audit_of(driver._kept, done, {}).report())
+    done = committed(driver._storage, driver._runner.tasks, driver._runner.rekeyed)
+    del driver._storage.topics[topic][at]
+    return said(audit_of(driver._storage, done, {}).report())
 
 
 IN_ORDER: Arrivals = [(stream, n, 1, False, "A") for n in range(1, 10) for stream in "ab"]
@@ -95,7 +95,7 @@ IN_ORDER: Arrivals = [(stream, n, 1, False, "A") for n in range(1, 10) for strea
 def test_an_output_that_is_gone_is_named(kind: str) -> None:
     driver = ran(kind, IN_ORDER)
     driver.advance(10)
-    gone = orjson.loads(driver._kept.topics["shop.board"][7].value or b"")
+    gone = orjson.loads(driver._storage.topics["shop.board"][7].value or b"")
     found = spoiled(driver, "shop.board", 7)
     place = f"view board, stream {gone['stream']} sequence {gone['sequence']}"
     assert any(each.startswith(place) for each in found), found
@@ -104,7 +104,7 @@ def test_an_output_that_is_gone_is_named(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["linked", "linked, waiting", "parked"])
 def test_a_link_to_what_never_came_is_found(kind: str) -> None:
     driver = ran(kind, IN_ORDER)
-    records = driver._kept.topics["shop.orders.by-stream"]
+    records = driver._storage.topics["shop.orders.by-stream"]
     (at,) = [
         number
         for number, record in enumerate(records)
@@ -132,7 +132,7 @@ def test_a_late_record_that_is_gone_is_missed(kind: str) -> None:
 def test_outputs_that_change_places_are_found(kind: str) -> None:
     driver = ran(kind, IN_ORDER)
     driver.advance(10)
-    records = driver._kept.topics["shop.board"]
+    records = driver._storage.topics["shop.board"]
     own = [at for at, record in enumerate(records) if orjson.loads(record.value or b"")["stream"]
            == orjson.loads(records[0].value or b"")["stream"]]  # fmt: skip
     records[own[0]], records[own[1]] = records[own[1]], records[own[0]]
@@ -150,5 +150,5 @@ def test_a_rebuilt_stream_has_the_hash_of_one_that_was_not() -> None:
 def test_an_output_of_an_epoch_that_is_over_is_found() -> None:
     late: Arrivals = [("a", n, s, False, "A") for n, s in ((1, 0), (3, 0), (4, 9), (2, 0))]
     driver = ran("rebuilt", late)
-    driver._kept.topics["shop.board"].append(driver._kept.topics["shop.board"][0])
+    driver._storage.topics["shop.board"].append(driver._storage.topics["shop.board"][0])
     assert any("has sequence 4 of epoch 1" in each for each in said(driver.audit()))

@@ -132,16 +132,16 @@ IN_ORDER += [("b", 5, 0, False, "On"), ("b", 4, 9, False, "Is"), ("b", 6, 9, Fal
 
 def spoiled(driver: TopologyTestDriver, topic: str, at: int) -> list[str]:
     """What is said when a record of a topic is gone."""
-    done = committed(driver._kept, driver._tasks, driver._rekeyed)
-    del driver._kept.topics[topic][at]
-    return said(audit_of(driver._kept, done, {}).report())
+    done = committed(driver._storage, driver._runner.tasks, driver._runner.rekeyed)
+    del driver._storage.topics[topic][at]
+    return said(audit_of(driver._storage, done, {}).report())
 
 
 @pytest.mark.parametrize("kind", ["midway", "midway, linked", "opened", "midway, closing"])
 def test_an_output_that_is_gone_is_named(kind: str) -> None:
     driver = ran(kind, IN_ORDER)
     driver.advance(10)
-    gone = orjson.loads(driver._kept.topics["shop.board"][3].value or b"")
+    gone = orjson.loads(driver._storage.topics["shop.board"][3].value or b"")
     place = f"view board, stream {gone['stream']} sequence {gone['sequence']}"
     found = spoiled(driver, "shop.board", 3)
     assert any(each.startswith(place) for each in found), found
@@ -155,7 +155,7 @@ def test_an_event_that_came_and_is_nowhere_is_named(kind: str) -> None:
     driver = ran(kind, arrivals)
     driver.advance(1)
     assert driver.audit().sound
-    store = driver._kept.stores["board"]
+    store = driver._storage.stores["board"]
     (waits,) = [key for key in store.rows if key[:1] == b"b"]
     store.write([(waits, None)])
     (found, *_) = driver.audit().violations
@@ -177,7 +177,7 @@ def test_a_changed_count_is_found(kind: str) -> None:
     driver = ran(kind, IN_ORDER)
     driver.advance(20)
     assert said(driver.audit()) == []
-    rows = driver._kept.stores["board"].rows
+    rows = driver._storage.stores["board"].rows
     counts = decode_counts(rows[COUNTS])
     for name in ("received", "failed", "written", "waiting", "duplicate"):
         rows[COUNTS] = encode_counts(replace(counts, **{name: getattr(counts, name) + 1}))

@@ -105,11 +105,11 @@ def test_records_that_cannot_be_decoded_are_counted_with_a_sample(what: str, top
     key, value, headers = RUBBISH[what]
     if what == "no JSON" and topic in ("shop.late", "shop.dead"):
         headers = (("view", b"board"), ("sequence", b"x"))
-    records = run._kept.topics[topic]
-    done = committed(run._kept, run._tasks, run._rekeyed)
+    records = run._storage.topics[topic]
+    done = committed(run._storage, run._runner.tasks, run._runner.rekeyed)
     for _ in range(2):
         records.append(Record(topic, 0, len(records), key, value, headers))
-    report = audit_of(run._kept, done, {}).report()
+    report = audit_of(run._storage, done, {}).report()
     assert not report.sound
     assert report.unreadable == {topic: 2}
     assert report.as_dict()["unreadable"] == {topic: 2}
@@ -123,7 +123,7 @@ def test_an_output_whose_parts_say_different_things_is_found() -> None:
     for field, other in (("stream", "b"), ("sequence", 3), ("view", "other")):
         run = driver()
         send(run, 1, 2)
-        records = run._kept.topics["shop.board"]
+        records = run._storage.topics["shop.board"]
         body = orjson.loads(records[1].value or b"")
         records[1].value = orjson.dumps(body | {field: other})
         found = [each for each in run.audit().violations if "do not say the same" in each.what]
@@ -133,10 +133,10 @@ def test_an_output_whose_parts_say_different_things_is_found() -> None:
 def test_one_view_can_be_audited_by_itself() -> None:
     run = driver()
     send(run, 1, 2)
-    done = committed(run._kept, run._tasks, run._rekeyed)
-    del run._kept.topics["shop.other"][0]
-    alone = audit_of(run._kept, done, {}, views=["board"]).report()
+    done = committed(run._storage, run._runner.tasks, run._runner.rekeyed)
+    del run._storage.topics["shop.other"][0]
+    alone = audit_of(run._storage, done, {}, views=["board"]).report()
     assert alone.clean
     assert [view.name for view in alone.views] == ["board"]
     assert "the views that were not asked for" in str(alone).splitlines()[-1]
-    assert not audit_of(run._kept, done, {}, views=["other"]).report().sound
+    assert not audit_of(run._storage, done, {}, views=["other"]).report().sound

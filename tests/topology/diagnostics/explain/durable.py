@@ -27,7 +27,7 @@ OWNER = "worker-1 on 10.0.0.1"
 def task_of(driver: TopologyTestDriver, wanted: Wanted, view: str = "board") -> ViewTask:
     """The view, made of the rows of its table that are wanted."""
     fold = Fold(wanted)
-    for key, value in driver._kept.stores[view].rows.items():
+    for key, value in driver._storage.stores[view].rows.items():
         fold.take(key, value)
     table = MemoryTable()
     rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
@@ -38,7 +38,7 @@ def task_of(driver: TopologyTestDriver, wanted: Wanted, view: str = "board") -> 
 def explained(driver: TopologyTestDriver, stream: str = "a", **context: object) -> Account:
     """The account of a stream of the view `board`, all of its input being read."""
     task = task_of(driver, of_stream(stream))
-    known = context_of(driver._kept, task, stream, now=driver.now)
+    known = context_of(driver._storage, task, stream, now=driver.now)
     known |= {"owner": OWNER, "command": COMMAND, **context}
     return account(task, stream, StreamContext(**known))  # type: ignore[arg-type]
 
@@ -47,7 +47,7 @@ def away(driver: TopologyTestDriver, stream: str) -> tuple[PendingRedelivery, ..
     """The stream's events in the redelivery topic that did not come again yet."""
     view = driver.topology.views["board"]
     position = task_of(driver, of_stream(stream)).state.positions.redelivered
-    return aways(driver, driver._kept.topics[view.redeliver_topic][position:], stream)
+    return aways(driver, driver._storage.topics[view.redeliver_topic][position:], stream)
 
 
 def aways(

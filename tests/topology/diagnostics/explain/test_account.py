@@ -32,9 +32,8 @@ def all_help(driver: TopologyTestDriver) -> list[str]:
     for remedy in explained(driver).remedies:
         line = remedy.command
         trial = TopologyTestDriver(driver.topology, now=driver.now)
-        trial._kept = driver._kept.__class__(driver.topology)
-        for view, table in driver._kept.stores.items():
-            trial._kept.stores[view].write(table.rows.items())
+        for view, table in driver._storage.stores.items():
+            trial._storage.stores[view].write(table.rows.items())
         trial.restart()
         assert obeyed(trial, line).done, line
         names.append(line.split()[3])

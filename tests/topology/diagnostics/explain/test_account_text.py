@@ -62,9 +62,9 @@ def test_redelivery_says_which_attempt_and_when_it_is_given_up() -> None:
 def test_an_event_in_redelivery_is_counted_once() -> None:
     driver = driver_of(board, buffer=4, full=redeliver(delay=2, limit=600))
     send(driver, 2, 9, 10)
-    records = driver._kept.topics["shop.board.redeliver"]
+    records = driver._storage.topics["shop.board.redeliver"]
     # A worker has sent it again, and its position is not durable yet.
-    driver._kept.append(
+    driver._storage.append(
         "shop.board.redeliver", records[0].key, records[0].value, records[0].headers, driver.now
     )
     found = explained(driver)
@@ -129,7 +129,7 @@ def test_a_handler_that_blocks_is_told(names: list[str], later: int, blocks: boo
         }  # fmt: skip
         out = (b"a", orjson.dumps(body), driver.now, [("view", b"board")])
         unit.keyed["shop.audit"].append(out)
-    driver._kept.commit(unit)
+    driver._storage.commit(unit)
     driver.now += later * 1000
     found = explained(driver)
     assert found.well is not blocks

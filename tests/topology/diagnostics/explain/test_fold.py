@@ -26,7 +26,7 @@ def folded(fold: Fold) -> dict[bytes, bytes]:
     send(driver, 1, 2)
     send(driver, 1, 3, stream="b")
     send(driver, 1, 3, 2, stream="bb")
-    for row in driver._kept.stores["board"].rows.items():
+    for row in driver._storage.stores["board"].rows.items():
         fold.take(*row)
     return fold.rows
 
@@ -67,7 +67,7 @@ def test_bodies_are_left_out_when_there_are_too_many_bytes() -> None:
     fold = Fold(of_waiting, room=300)
     driver = driver_of(board)
     send(driver, *range(2, 8))
-    for row in driver._kept.stores["board"].rows.items():
+    for row in driver._storage.stores["board"].rows.items():
         fold.take(*row)
     rows = [value for key, value in fold.rows.items() if key[:1] == b"b"]
     messages = [decode_message(row) for row in rows]

@@ -31,7 +31,7 @@ def board(event: Event) -> None:
 def aside(driver: TopologyTestDriver) -> ParkedStreams:
     found = list(parked_of(task_of(driver, of_waiting), 0))
     made = ParkedStreams(driver.now, sorted(found, key=lambda one: one.since))
-    told = map(reason_of, driver._kept.topics["shop.errors"])
+    told = map(reason_of, driver._storage.topics["shop.errors"])
     made.explain(dict(each for each in told if each is not None))
     return made
 

@@ -21,7 +21,7 @@ NOW = 1_700_000_000_000
 
 def told(driver: TopologyTestDriver, *values: bytes | None) -> list[dict[str, Any]]:
     """What is audited of records of the commands topic that are read at once."""
-    task = driver._view("board")
+    task = driver._runner.view("board")
     unit = CommitUnit("orders", 0, now=NOW)
     at = task.state.positions.commands
     records = [Record("shop.board.commands", 0, at + n, b"a", v) for n, v in enumerate(values)]
@@ -90,7 +90,7 @@ def test_no_command_stops_a_view(
         name, "board", stream or None, sequence, "ann", force, dry_run, "1", everywhere, *times
     )
     assert len(told(driver, encode_command(command))) == 1
-    counts = driver._view("board").state.counts
+    counts = driver._runner.view("board").state.counts
     assert counts.accounted == counts.received
     assert counts.skipped < 2**62
 
@@ -131,7 +131,7 @@ def test_a_command_that_waits_is_cancelled_and_one_that_was_carried_out_is_not()
 
 def test_a_command_for_another_view_is_refused() -> None:
     driver = driver_of(board)
-    task, unit = driver._view("board"), CommitUnit("orders", 0, now=NOW)
+    task, unit = driver._runner.view("board"), CommitUnit("orders", 0, now=NOW)
     result = execute(task, Command("halt", "bored"), unit)
     assert not result.done
     assert "it is for view bored, not for board" in result.message
@@ -154,13 +154,13 @@ def test_a_dry_run_says_it_and_changes_nothing(name: str) -> None:
     for sequence in (1, 2, 3):
         driver.pipe("orders", order(sequence))
     driver.pipe("orders", order(2, "b"))
-    task = driver._view("board")
-    before = dict(driver._kept.stores["board"].rows), task.state.counts.accounted
+    task = driver._runner.view("board")
+    before = dict(driver._storage.stores["board"].rows), task.state.counts.accounted
     stream = "b" if name == "skip" else "a"
     result = driver.command(name, "board", stream, 1, dry_run=True, force=name == "drop")
     assert result.done, result
     assert "would" in result.message
-    rows = dict(driver._kept.stores["board"].rows)
+    rows = dict(driver._storage.stores["board"].rows)
     assert (rows, task.state.counts.accounted) == before
     assert driver.waiting("board", "a") == [2, 3]
     assert not driver.read("shop.dead")

@@ -121,7 +121,7 @@ def test_a_record_that_feigns_an_origin_stops_nothing(headers: Any) -> None:
     seen: list[int] = []
     topology.view("v", of=source, handler=lambda event: seen.append(event.sequence))
     driver = TopologyTestDriver(topology)
-    task = StreamTask(topology, source, 0, driver._kept.stores)
+    task = StreamTask(topology, source, 0, driver._storage.stores)
     forged = Record(source.by_stream, 0, 0, b"a", b'{"id":"a","seq":1}', headers, 17)
     task.process([forged], 1000)
     assert task.intake.read == 1

@@ -64,7 +64,7 @@ class Partitions:
     async def give(self, commands: list[Command], **_: float) -> list[CommandResult]:
         (command,) = commands
         (number,) = partitions_of(self.view, command.stream)
-        task = self.drivers[number]._view(self.view.name)
+        task = self.drivers[number]._runner.view(self.view.name)
         return [execute(task, command, CommitUnit("", number, now=1))]
 
 

@@ -16,7 +16,7 @@ from topology import (
     retry,
     skip,
 )
-from topology.testing.driver import test_driver as driver_module
+from topology.testing.driver import runner
 
 
 def countdown(event: Event) -> list[Emit]:
@@ -66,7 +66,7 @@ def test_what_is_sent_to_another_source_arrives_whatever_brought_it_about() -> N
 
 
 def test_handlers_that_feed_each_other_for_ever_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_module, "FED", 50)
+    monkeypatch.setattr(runner, "FED", 50)
     topology = Topology("shop")
     source = topology.source("steps", inspector=Inspector("id", "n"))
     topology.view("board", of=source, handler=countdown)

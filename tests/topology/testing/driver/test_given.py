@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tests.topology.handled import driver_of, order
-from topology import Emit, Event, TopologyTestDriver, park
+from tests.topology.partition import INSPECTOR
+from topology import Emit, Event, Topology, TopologyTestDriver, park
+from topology.model.large import MESSAGE_BYTES
 
 
 def handler(event: Event) -> list[Emit]:
@@ -93,3 +95,19 @@ def test_what_is_no_topology_and_no_stream_is_refused_by_name() -> None:
         TopologyTestDriver(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="stream="):
         driver_of(handler).redrive_dead("board", "\ud800")
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_message_that_is_too_large_for_a_worker_is_malformed_here_too(keyed: bool) -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR, keyed=keyed)
+    topology.view("board", of=orders, handler=lambda event: None)
+    driver = TopologyTestDriver(topology)
+    body = {"stream": "a", "sequence": 1, "kind": "Paid", "more": "x" * MESSAGE_BYTES}
+    driver.pipe("orders", body, key="a")
+    driver.pipe("orders", {**body, "more": ""}, key="a")
+    assert driver.counts("board").processed == 1
+    (record,) = driver.read("shop.malformed")
+    assert record.value is None
+    assert b"the limit is" in dict(record.headers)["sequitur-reason"]
+    assert driver.audit().sound
