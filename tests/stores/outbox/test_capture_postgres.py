@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -11,22 +10,10 @@ from sqlalchemy import Engine, create_engine, insert, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from checkout.postgres import Postgres
 from stores.outbox.message import Draft
 from tests.contracts.outbox import OWN, OutboxContract
-from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: Postgres) -> str:
-    return postgres.new_database(f"test-{uuid4().hex[:8]}")
-
-
-@pytest.fixture
-def database(shared: str) -> str:
-    return new_schema(shared)
 
 
 class TestPostgres(OutboxContract):

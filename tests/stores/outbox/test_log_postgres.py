@@ -1,42 +1,21 @@
 """The message log in PostgreSQL keeps the contract, with transactions that end in any order."""
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import OperationalError
 
-from checkout.postgres import Postgres
 from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Position
 from tests.contracts.message_log import MessageLogContract
 from tests.contracts.message_log.base import draft, places, read_on
-from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: Postgres) -> str:
-    return postgres.new_database(f"test-{uuid4().hex[:8]}")
-
-
-@pytest.fixture
-def database(shared: str) -> str:
-    return new_schema(shared)
-
-
-@pytest.fixture
-def engine(database: str) -> Iterator[Engine]:
-    url = make_url(database).set(drivername="postgresql+psycopg")
-    engine = create_engine(url, pool_size=20)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

@@ -4,38 +4,18 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import Engine, create_engine, text
 
-from checkout.postgres import Postgres
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.notifier import Notifier
-from tests.contracts.schema import new_schema
 
 pytestmark = pytest.mark.integration
 
 LONG = 300.0
 """Seconds that no test waits for: nothing but the notifier ends a sleep of this."""
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: Postgres) -> str:
-    return postgres.new_database(f"test-{uuid4().hex[:8]}")
-
-
-@pytest.fixture
-def database(shared: str) -> str:
-    return new_schema(shared)
-
-
-@pytest.fixture
-def engine(database: str) -> Iterator[Engine]:
-    engine = create_engine(make_url(database).set(drivername="postgresql+psycopg"))
-    yield engine
-    engine.dispose()
 
 
 class Sleeper:

@@ -1,5 +1,7 @@
 """Streams made anew in the middle of live tables: at one position, in one transaction, once."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +66,28 @@ def test_delta(spark: object, tmp_path: Path) -> None:
     replaced(f"delta:///{tmp_path / 'store'}")
 
 
+@contextmanager
+def cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    """A store that crashes before it writes down how far it is."""
+
+    def crash(*_: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
+    with opened(url) as sink, monkeypatch.context() as patch:
+        patch.setattr(sink, "_save_progress", crash)
+        yield sink
+
+
 @pytest.mark.integration
 def test_delta_carries_out_what_was_cut_off(
     spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
     url = f"delta:///{tmp_path / 'store'}"
-    with opened(url) as sink, monkeypatch.context() as patch:
-
-        def crash(*_: Any) -> None:
-            raise InterruptedError
-
-        patch.setattr(sink, "_save_progress", crash)
-        with pytest.raises(InterruptedError):
-            sink.replace_streams(
-                [record(0, 6, delete(1), delete(2), upsert(2, x=2))], [Position("t.v", 0, 5)]
-            )
+    with cut_off(url, monkeypatch) as sink, pytest.raises(InterruptedError):
+        sink.replace_streams(
+            [record(0, 6, delete(1), delete(2), upsert(2, x=2))], [Position("t.v", 0, 5)]
+        )
     with open_sink(url) as sink:
         assert list(sink.rows("rows")) == [{"row": 2, "x": 2}]
         done = sink.apply([record(5, 6, upsert(2, x=9)), record(6, 7, upsert(3, x=7))])
@@ -91,14 +99,8 @@ def test_delta_carries_out_what_was_cut_off(
 def test_delta_waits_until_a_batch_that_was_cut_off_is_whole(
     spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
     url = f"delta:///{tmp_path / 'store'}"
-    with opened(url) as sink, monkeypatch.context() as patch:
-
-        def crash(*_: Any) -> None:
-            raise InterruptedError
-
-        patch.setattr(sink, "_save_progress", crash)
+    with cut_off(url, monkeypatch) as sink:
         batch = [record(5, 6, upsert(2, x=6)), record(6, 7, upsert(2, x=7))]
         with pytest.raises(InterruptedError):
             sink.apply(batch)

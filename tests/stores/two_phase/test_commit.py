@@ -48,19 +48,23 @@ def test_three_databases(shop: Engine, other: Engine, database: str) -> None:
     third.dispose()
 
 
+CHILD = text(
+    "CREATE TABLE child (p int PRIMARY KEY, c int REFERENCES child DEFERRABLE INITIALLY DEFERRED)"
+)
+ORPHAN = text("INSERT INTO child VALUES (1, 2)")
+"""Refused when its transaction is to be prepared or committed, and not before."""
+
+
 def test_a_part_that_cannot_be_prepared_undoes_all(shop: Engine, other: Engine) -> None:
     with other.begin() as connection:
-        connection.execute(
-            text("CREATE TABLE child (p int PRIMARY KEY, c int REFERENCES child "
-                 "DEFERRABLE INITIALLY DEFERRED)")
-        )  # fmt: skip
+        connection.execute(CHILD)
     coordinator = Coordinator(shop, {"other": other})
 
     def orphan() -> None:
         with coordinator.transaction() as (one, two):
             insert(one)
             insert(two)
-            two.execute(text("INSERT INTO child VALUES (1, 2)"))
+            two.execute(ORPHAN)
 
     with pytest.raises(DBAPIError, match="foreign key"):
         orphan()
@@ -72,16 +76,13 @@ def test_a_part_that_cannot_be_prepared_undoes_all(shop: Engine, other: Engine) 
 def test_a_decision_that_fails_undoes_all(other: Engine, database: str) -> None:
     shop = next(with_rows(database))
     with shop.begin() as connection:
-        connection.execute(
-            text("CREATE TABLE child (p int PRIMARY KEY, c int REFERENCES child "
-                 "DEFERRABLE INITIALLY DEFERRED)")
-        )  # fmt: skip
+        connection.execute(CHILD)
     coordinator = Coordinator(shop, {"other": other})
 
     def orphan() -> None:
         with coordinator.transaction() as (one, two):
             insert(two)
-            one.execute(text("INSERT INTO child VALUES (1, 2)"))
+            one.execute(ORPHAN)
 
     with pytest.raises(DBAPIError, match="foreign key"):
         orphan()
