@@ -17,7 +17,7 @@ from topology.faust.cli import register
 from topology.faust.settings import Settings
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.engine import Engine
-from topology.faust.worker.rate_limited import WorkerProgram, install_log_filters
+from topology.faust.worker.rate_limited import Worker, install_log_filters
 from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
@@ -109,7 +109,7 @@ def compile(topology: Topology, **settings: Any) -> App:
             "web_host": "127.0.0.1",
             "web_bind": "127.0.0.1",
             "TableManager": TableManager,
-            "Worker": WorkerProgram,
+            "Worker": Worker,
             **passed,
         },
     )

@@ -150,7 +150,10 @@ def test_times_are_in_order_once_they_have_settled_over_a_restart(size: int) -> 
         (lambda: monotonic(settle=0), "settle must be a number of seconds above 0"),
         (lambda: monotonic(settle=ANY), "monotonic(settle=None)"),
         (lambda: contiguous(start=-(2**63)), "start at -9223372036854775807 or above"),
-        (lambda: driver_of("monotonic", []), "use contiguous(…), linked(…) or monotonic(…)"),
+        (
+            lambda: driver_of("monotonic", []),
+            "use contiguous(…), linked(…), monotonic(…), or an object with",
+        ),
         (
             lambda: driver_of(monotonic(settle=1), [], full=redeliver()),
             "what is away for redelivery cannot settle; use spill() or halt()",

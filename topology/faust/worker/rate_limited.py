@@ -80,7 +80,7 @@ def install_log_filters() -> None:
                 logger.addFilter(kind())
 
 
-class WorkerProgram(faust.Worker):
+class Worker(faust.Worker):
     """Faust's, which shows a turning wheel while it starts: here only where somebody may see it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -72,7 +72,7 @@ def test_a_healthy_broker_gives_no_warnings_and_one_without_replicas_does(
 
 def test_no_codes_for_a_terminal_go_into_a_log_file(monkeypatch: pytest.MonkeyPatch) -> None:
     app = compile(Topology("wheel"))
-    assert isinstance(app.Worker(stdout=io.StringIO()), rate_limited.WorkerProgram)
+    assert isinstance(app.Worker(stdout=io.StringIO()), rate_limited.Worker)
     assert app.Worker(stdout=io.StringIO()).spinner is None
 
     class Terminal(io.StringIO):
