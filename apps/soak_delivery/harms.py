@@ -32,7 +32,7 @@ def harms(fleet: Fleet) -> dict[str, int]:
 
 def harm(fleet: Fleet, chance: random.Random) -> str:
     """Do one thing, after some time of work; what was killed runs again then."""
-    # Mostly in the middle of work, and sometimes before the last harm is mended.
+    # Mostly in the middle of work, and sometimes before the last harm is repaired.
     if chance.random() < 0.7:
         fleet.progress(20)
     time.sleep(chance.uniform(0.0, 0.6))

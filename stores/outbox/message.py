@@ -103,7 +103,7 @@ def read_row(row: Sequence[Any]) -> Message:
     """A message of its row: id, topic, stream, sequence, kind, content, headers, captured_at.
 
     SQLite takes any value in any column. What is no message of a log is returned with its damage,
-    under the topic and stream that it says it is of, so that it can be told of, and mended or
+    under the topic and stream that it says it is of, so that it can be told of, and fixed or
     declared void; it raises nothing.
     """
     id, topic, stream, sequence, kind, content, headers, at = row

@@ -27,7 +27,7 @@ class StoreUnderTest:
     memory: ClassVar[int | None] = 200 << 20
 
     def spoil(self) -> Callable[[], None]:
-        """Damage the store's files, or stop its server; returns what mends it as an operator may.
+        """Damage the store's files, or stop its server; returns what repairs it as an operator may.
 
         Nothing of it is open in this process.
         """

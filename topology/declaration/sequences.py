@@ -1,4 +1,4 @@
-"""How a source's sequences order a stream: by counting, by links, or merely by growing."""
+"""How a source's sequences order a stream: contiguous, linked, monotonic, or the user's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Previous = Callable[[Event], Any]
 
 @dataclass(frozen=True, slots=True)
 class Contiguous:
-    """Counting numbers: `start`, `start + step`, … without a gap in the source.
+    """Contiguous numbers: `start`, `start + step`, … without a gap in the source.
 
     jump: how many of them a stream can be ahead of what it is known to be at, JUMP unless given.
     """
@@ -46,7 +46,7 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class Monotonic:
-    """Sequences merely grow: an event waits `settle` seconds for lower ones."""
+    """Sequences only grow: an event waits `settle` seconds for lower ones."""
 
     settle: float
     kind: ClassVar[Literal["monotonic"]] = "monotonic"
@@ -102,7 +102,7 @@ Sequence = Contiguous | Linked | Monotonic | Followed
 
 
 def contiguous(start: int = 1, step: int = 1, jump: int | None = None) -> Contiguous:
-    """Order by counting numbers, without a gap.
+    """Order by contiguous numbers, without a gap.
 
     Args:
         start: the first number of a stream.

@@ -32,7 +32,7 @@ def check_partitions(name: str, topics: tuple[str, ...], keyed: bool, partitions
 
 
 def checked_sequence(name: str, sequence: Sequence | Order | None) -> Sequence:
-    """What orders a source's events: counting numbers unless given."""
+    """What orders a source's events: contiguous numbers unless given."""
     if sequence is None:
         sequence = contiguous()
     if isinstance(sequence, Contiguous | Linked | Monotonic | Followed):

@@ -1,4 +1,8 @@
-"""One partition of a source: inspects each message once, and runs the views."""
+"""One partition of a source: inspects each message for its event, and runs the views.
+
+A message of a source that is not keyed is inspected twice: by RekeyTask for the key, and by
+StreamTask, from the by-stream topic, for the event.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 

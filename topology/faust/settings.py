@@ -19,7 +19,7 @@ class Settings(BaseSettings):
     `broker`; the argument wins.
 
     Attributes:
-        broker: the Kafka brokers, host:port; several are joined by ';'.
+        broker: the Kafka brokers, host:port; several are joined by ',' or ';'.
         datadir: the worker's folder. Each worker on a machine needs its own.
         store: where view state is kept, see `stores.view_state`: a URL, `module:function`, or
             `@FILE` for a file that the URL is in; RocksDB in `datadir` unless given.

@@ -92,7 +92,7 @@ def stream_id(value: Any, kind: StreamType = "auto") -> str:
 
 
 def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
-    """Read a sequence: counting numbers as they are, timestamps as microseconds since 1970.
+    """Read a sequence: numbers as they are, timestamps as microseconds since 1970.
 
     Args:
         value: what the message has.

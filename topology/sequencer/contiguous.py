@@ -1,4 +1,4 @@
-"""Counting numbers: the next event is the one whose sequence is `last` + `step`."""
+"""Contiguous numbers: the next event is the one whose sequence is `last` + `step`."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""Values that merely grow: an event waits a settled time, then goes with all that is lower."""
+"""Values that only grow: an event waits a settled time, then goes with all that is lower."""
 
 from itertools import chain
 

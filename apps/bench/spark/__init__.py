@@ -1,1 +1,1 @@
-"""`scripts/bench spark`: what is measured of the data side, a file for each scenario."""
+"""`scripts/bench spark`: what is measured of materializing and Spark, a file for each scenario."""

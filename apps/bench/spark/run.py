@@ -1,4 +1,4 @@
-"""`scripts/bench spark`: run the scenarios of the data side, show the figures, write the page."""
+"""`scripts/bench spark`: run the scenarios, show the figures, write the page."""
 
 import shutil
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from bench.spark import stores
 from bench.spark.registry import GOALS, SCENARIOS
 
 _HEAD = """\
-# Benchmarks of the data side
+# Benchmarks of materializing and Spark
 
 `scripts/bench spark` writes this page. It measures the jobs that run on Spark, in turn, on
 one broker. `--install` installs PostgreSQL's JDBC driver first; `--help` shows all options.

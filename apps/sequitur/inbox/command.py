@@ -1,4 +1,4 @@
-"""`sequitur inbox`: fill an inbox from Kafka or over HTTP, look at it, release what is parked."""
+"""`sequitur inbox`: fill an inbox from Kafka or over HTTP, list and release what is parked."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""`sequitur dead-records`: look at the records that a read store refused, and remove them."""
+"""`sequitur dead-records`: list the records that a read store refused, and remove them."""
 
 import logging
 import time

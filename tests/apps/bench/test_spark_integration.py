@@ -1,4 +1,4 @@
-"""A small run of the data side's bench: every record has to arrive, nothing is timed."""
+"""A small run of the bench of Spark: every record has to arrive, nothing is timed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the data side's bench materializes, and how its figures come about."""
+"""What the bench of Spark materializes, and how its figures come about."""
 
 import time
 

@@ -1,7 +1,7 @@
 """What the commands of `faust -A app` have in common.
 
 The exit status is 0 where the command is done or all is well, 1 where the answer is bad news, and 2
-where the command could not look or could not be given: no broker, no right, no such view. A pager
+where the command could not read or could not be given: no broker, no right, no such view. A pager
 may rely on it.
 """
 

@@ -1,4 +1,4 @@
-"""The commands that look: explain, gaps, views, parked, commands, suggest-timeouts.
+"""The commands that read: explain, gaps, views, parked, commands, suggest-timeouts.
 
 They read topics, stop nothing and need no worker.
 """

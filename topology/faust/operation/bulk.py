@@ -182,7 +182,7 @@ async def _chosen(app: Any, name: str, choice: StreamSelection) -> tuple[list[Co
 def up_to(gap: OpenGap, step: int) -> int | None:
     """The last of what is missing in front of a stream; None if nothing is to be skipped.
 
-    That is so if it is parked, is not ordered by counting numbers, or if its next event is there or
+    That is so if it is parked, has no contiguous order, or if its next event is there or
     lies in the dead topic: that one would be lost.
     """
     if gap.parked or gap.count is None or not gap.missing:
