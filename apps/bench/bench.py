@@ -19,6 +19,7 @@ from bench.programs import Program, start
 from bench.results import Result, Sample
 from bench.timing import Stalled, Timing, watch
 from bench.workload import Message, Workload
+from sequitur.cli.signals import check_interrupted
 from sequitur.demo.processes import ChildFailed
 
 PARTITIONS = 4
@@ -137,6 +138,7 @@ class Run:
 
     def check(self) -> None:
         """Raise ChildFailed where a program has ended."""
+        check_interrupted()
         for program in self.programs:
             program.check()
 

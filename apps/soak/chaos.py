@@ -30,6 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
+from sequitur.cli.signals import check_interrupted
 from sequitur.local.process import spawn
 from soak import VIEWS
 from soak.clock import set_clock
@@ -307,6 +308,7 @@ class Soak:
 
         Raises RuntimeError if one ended by itself that was at work.
         """
+        check_interrupted()
         for name, worker in list(self.workers.items()):
             if worker.poll() is not None:
                 if b"Worker ready" in self.said(name):

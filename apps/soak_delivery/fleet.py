@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from checkout.postgres import Postgres
 from sequitur.cli.running import TOKEN
+from sequitur.cli.signals import check_interrupted
 from sequitur.local.broker import Broker
 from sequitur.local.home import LocalError
 from sequitur.local.kafka_probe import answers
@@ -176,6 +177,7 @@ class Fleet:
 
     def supervise(self) -> None:
         """Start what ended, as whoever runs them would: a part whose database was away ends."""
+        check_interrupted()
         for name, part in list(self.parts.items()):
             if part.poll() is not None:
                 self.start(name)

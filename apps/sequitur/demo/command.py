@@ -3,14 +3,13 @@
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from sequitur.cli.group import Command
 from sequitur.cli.options import COUNT, FILE
 from sequitur.cli.signals import interrupted_by
-from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
+from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.demo.display import Display
 from sequitur.demo.processes import ChildFailed
 from sequitur.demo.run import Demo, Options, Outcome, Stuck
@@ -92,10 +91,6 @@ def _refusal(chosen: Options) -> str | None:
     return None
 
 
-def _terminated(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
-
-
 def _report(outcome: Outcome, chosen: Options, display: Display) -> int:
     """Say what came of it; the exit status."""
     differences = outcome.verification.differences
@@ -117,14 +112,12 @@ def run(chosen: Options) -> int:
         if not ours:
             display.say(f"another demo is running in {chosen.folder}; choose another --folder")
             return CANNOT
-        interrupted_by()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _terminated)
+        interrupted_by(signal.SIGTERM, signal.SIGHUP)
         try:
             return _report(Demo(chosen, display).run(), chosen, display)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stopped:
             display.say("stopped; nothing that was started is running any more")
-            return STOPPED
+            return 128 + int(stopped.args[0])
         except (ChildFailed, LocalError, Stuck) as error:
             display.say(f"the demo failed: {error}")
             return CANNOT

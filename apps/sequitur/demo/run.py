@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sequitur.cli.signals import check_interrupted
 from sequitur.demo import parts
 from sequitur.demo.counts import CountsReader
 from sequitur.demo.display import Display, Snapshot
@@ -141,6 +142,7 @@ class Demo:
         self._children["worker"] = parts.worker(broker, self.options.folder)
 
     def _check(self) -> None:
+        check_interrupted()
         for child in self._children.values():
             child.check()
 
