@@ -166,9 +166,9 @@ SCENARIO = Scenario(
     "All 656,000 movements of aircraft come at once, some late, some twice, none lost. Live is one"
     " worker and one materializer into SQLite, which share the machine with the broker and wait for"
     " them; to the last row. The rebuild reads the by-stream topic on so many Spark cores, writes"
-    " into shadow tables of the same store, and is compared with the live tables row by row; a sample"
-    " in which a row differs is void. Its rate is without the start of Spark, during which it reads"
-    " how far the live views are; `whole command` is with that, and with the comparing.",
+    " into shadow tables of the same store, and is compared with the live tables row by row; a"
+    " sample in which a row differs is void. Its rate is without the start of Spark, during which"
+    " it reads how far the live views are; `whole command` is with that, and with the comparing.",
     (
         Column("events/s", "rate"),
         Column("× live", "rate", 2, LIVE),
