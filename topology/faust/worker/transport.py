@@ -30,7 +30,13 @@ class Consumer(driver.Consumer):
         if not self._subscribed:
             self._subscribed = True
             coordinator = self._thread._ensure_consumer()._coordinator
-            await self._thread.call_thread(leave_if_changed, coordinator, self.app.assignor, topics)
+            await self._thread.call_thread(
+                leave_if_changed,
+                coordinator,
+                self.app.assignor,
+                topics,
+                str(self.app.conf.broker[0]),
+            )
         await super().subscribe(topics)
 
     def resume_partitions(self, tps: Iterable[TP]) -> None:
