@@ -1,6 +1,6 @@
 """What all tests share: the run's one Kafka broker, and names that no other test uses.
 
-Hypothesis tries the same 50 examples on every run, and 2,000 new ones with SEQUITUR_HYPOTHESIS=2000.
+Hypothesis tries the same 50 examples on every run, 2,000 new ones by SEQUITUR_HYPOTHESIS=2000.
 """
 
 import os
