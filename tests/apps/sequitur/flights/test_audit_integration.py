@@ -53,7 +53,7 @@ def worker(
 
 def audited(environment: dict[str, str]) -> tuple[int, dict[str, Any], str]:
     """(exit status, report, standard error) of an audit."""
-    command = flights("audit", "--json", "--patience", "2")
+    command = flights("audit", "--json", "--patience", "2s")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     return done.returncode, orjson.loads(done.stdout) if done.stdout else {}, done.stderr
 
