@@ -36,8 +36,8 @@ from soak import VIEWS
 from soak.clock import set_clock
 from soak.disk import SmallDisk
 from soak.workload import Workload
-from topology.engine.positions import decode_positions
-from topology.engine.rows import COUNTS, POSITIONS
+from topology.engine.state.positions import decode_positions
+from topology.engine.state.rows import COUNTS, POSITIONS
 from topology.model.counts import decode_counts
 
 SESSION = 6
