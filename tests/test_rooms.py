@@ -32,11 +32,11 @@ def test_no_room_imports_what_it_may_not() -> None:
 @pytest.mark.parametrize(
     ("module", "arrow", "broken"),
     [
-        ("topology/model/names.py", "topology.engine.positions", "The rooms of topology"),
+        ("topology/model/names.py", "topology.engine.state.positions", "The rooms of topology"),
         ("topology/sequencer/ring.py", "topology.sequencer.run", "No circles"),
         ("stores/db/clock.py", "stores.sinks.schema", "The rooms of stores"),
-        ("stores/sinks/schema.py", "topology.engine.rows", "Stores know values"),
-        ("topology/engine/rows.py", "sequitur.local.home", "Nothing that is imported"),
+        ("stores/sinks/schema.py", "topology.engine.state.rows", "Stores know values"),
+        ("topology/engine/state/rows.py", "sequitur.local.home", "Nothing that is imported"),
     ],
 )
 def test_an_arrow_that_is_added_is_found(

@@ -11,7 +11,7 @@ from soak import VIEWS
 from soak.workload import Workload
 from stores.view_state.stores import open_store
 from stores.view_state.table import Store, TableError
-from topology.engine.rows import COUNTS, decode_progress
+from topology.engine.state.rows import COUNTS, decode_progress
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import last_of
 

@@ -121,7 +121,7 @@ def test_gaps_that_closed_leave_no_timers_behind() -> None:
 
 
 def test_a_flood_of_streams_is_not_all_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topology.engine.view_state.CACHED", 10)
+    monkeypatch.setattr("topology.engine.state.view_state.CACHED", 10)
     partition = Partition(shop())
     streams = [f"s{number}" for number in range(100)]
     for stream in streams:

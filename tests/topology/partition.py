@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stores.view_state.memory import MemoryTable
 from topology import Emit, Event, Inspector, Record, Topology, Upsert, contiguous, spill
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import RedeliveryQueue
+from topology.engine.partition.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from topology.declaration.policies.gap_time import Adaptive, GapTime
 from topology.diagnostics.trial import Trial
-from topology.engine.lateness import Lateness
+from topology.engine.state.lateness import Lateness
 from topology.model.event import Event, Record
 from topology.sequencer.contiguous import ContiguousOrdering
 from topology.sequencer.ordering import Ordering

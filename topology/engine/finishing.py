@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from topology.declaration.policies.late import RebuildStream
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.handling import Handling
-from topology.engine.redelivery import bury_impossible, redeliver
-from topology.engine.rows import LATENESS
-from topology.engine.side_outputs import report_step, send_malformed, why_full
+from topology.engine.output.handling import Handling
+from topology.engine.output.side_outputs import report_step, send_malformed, why_full
+from topology.engine.redelivery.records import bury_impossible, redeliver
+from topology.engine.state.rows import LATENESS
 from topology.engine.suspending import count_parked, suspend_failed
 from topology.engine.view_parts import ViewParts
 from topology.model.counts import saturated

@@ -8,7 +8,7 @@ import orjson
 from topology.declaration.policies.gap import Ask
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit
-from topology.engine.view_state import ViewState
+from topology.engine.state.view_state import ViewState
 from topology.model.event import Event
 from topology.sequencer.progress import Progress
 from topology.sequencer.timers import Timers

@@ -11,9 +11,9 @@ from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.intake import IntakeCounts, MalformedAlarm, encode_intake
-from topology.engine.plausible import ALWAYS
-from topology.engine.positions import encode_positions
-from topology.engine.rows import POSITIONS
+from topology.engine.state.plausible import ALWAYS
+from topology.engine.state.positions import encode_positions
+from topology.engine.state.rows import POSITIONS
 from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message

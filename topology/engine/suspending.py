@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import islice
 
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.failure import Failure
-from topology.engine.side_outputs import report_parked
+from topology.engine.output.failure import Failure
+from topology.engine.output.side_outputs import report_parked
+from topology.engine.state.view_state import is_parked
 from topology.engine.view_parts import ViewParts
-from topology.engine.view_state import is_parked
 from topology.model.event import Event
 from topology.model.printable import printable
 from topology.sequencer.progress import PendingRetry, Progress

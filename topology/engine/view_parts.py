@@ -3,13 +3,13 @@
 from typing import Protocol
 
 from topology.declaration.view import View
-from topology.engine.closed_streams import ClosedStreams
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.late_events import LateEvents
-from topology.engine.redelivery import ForeignRecords
-from topology.engine.redriven_events import RedrivenEvents
+from topology.engine.redelivery.records import ForeignRecords
+from topology.engine.redelivery.redriven_events import RedrivenEvents
 from topology.engine.resend_requests import ResendRequests
-from topology.engine.view_state import ViewState
+from topology.engine.state.closed_streams import ClosedStreams
+from topology.engine.state.late_events import LateEvents
+from topology.engine.state.view_state import ViewState
 
 
 class ViewParts(Protocol):

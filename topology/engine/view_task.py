@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.declaration.view import View
-from topology.engine.closed_streams import ClosedStreams
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.finishing import FinishedStep, parts_of
-from topology.engine.handling import NEVER, Handling
-from topology.engine.late_events import LateEvents
-from topology.engine.plausible import ALWAYS
-from topology.engine.record_formatter import RecordFormatter
-from topology.engine.redelivery import ForeignRecords, revive
-from topology.engine.redriven_events import RedrivenEvents
+from topology.engine.output.handling import NEVER, Handling
+from topology.engine.output.record_formatter import RecordFormatter
+from topology.engine.redelivery.records import ForeignRecords, revive
+from topology.engine.redelivery.redriven_events import RedrivenEvents
 from topology.engine.resend_requests import requests_of
+from topology.engine.state.closed_streams import ClosedStreams
+from topology.engine.state.late_events import LateEvents
+from topology.engine.state.plausible import ALWAYS
+from topology.engine.state.view_state import ViewState
 from topology.engine.view_parts import ViewParts
-from topology.engine.view_state import ViewState
 from topology.model.event import Event, Message
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable

@@ -6,7 +6,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from topology.engine.output_chain import START, OutputChain, chained
+from topology.engine.output.output_chain import START, OutputChain, chained
 from topology.view_rebuild import limit_of
 
 _SCHEMA = "of_view string, chain binary"

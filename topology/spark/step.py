@@ -20,8 +20,8 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.engine.commands.execute import Command, aexecute
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.pending_redelivery import RedeliveryQueue
-from topology.engine.rows import decode_message, encode_message
+from topology.engine.partition.pending_redelivery import RedeliveryQueue
+from topology.engine.state.rows import decode_message, encode_message
 from topology.engine.view_task import ViewTask
 from topology.model.counts import Counts
 from topology.model.event import Event, Record, event_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from topology.engine.rows import decode_progress
+from topology.engine.state.rows import decode_progress
 from topology.sequencer.progress import SKIPPED_KEPT, Progress
 
 

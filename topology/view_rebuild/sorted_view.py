@@ -6,7 +6,7 @@ from dataclasses import replace
 from topology.declaration.policies import LateTopic, Spill, Wait
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.handling import Handling
+from topology.engine.output.handling import Handling
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event

@@ -11,7 +11,7 @@ import orjson
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.output_chain import START, OutputChain, chained
+from topology.engine.output.output_chain import START, OutputChain, chained
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
 from topology.sequencer.progress import Progress, last_of

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from topology import Counts, Topology
-from topology.engine.rows import COUNTS
+from topology.engine.state.rows import COUNTS
 from topology.model.counts import decode_counts
 
 _CHUNK = 10_000  # records

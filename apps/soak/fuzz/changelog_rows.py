@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from soak.fuzz.mutation import bodies, changed_bytes
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, adaptive, park, rebuild_stream, skip, spill
-from topology.engine.foreign_rows import foreign
-from topology.engine.rows import buffer_key, encode_message, late_key, progress_key
+from topology.engine.state.foreign_rows import foreign
+from topology.engine.state.rows import buffer_key, encode_message, late_key, progress_key
 from topology.engine.stream_task import StreamTask
 from topology.model.errors import Malformed
 

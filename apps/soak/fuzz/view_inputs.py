@@ -9,8 +9,8 @@ from stores.view_state.memory import MemoryTable
 from topology import Inspector, Record, Topology, redeliver, skip, spill
 from topology.engine.commands.execute import decode_command, execute
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import RedeliveryQueue
-from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
+from topology.engine.partition.pending_redelivery import RedeliveryQueue
+from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.stream_task import StreamTask
 from topology.model.origin import ORIGIN, ORIGIN_KEY
 

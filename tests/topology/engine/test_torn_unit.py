@@ -5,7 +5,7 @@ import pytest
 
 from stores.view_state.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology
-from topology.engine.record_formatter import OUTPUT_LIMIT
+from topology.engine.output.record_formatter import OUTPUT_LIMIT
 from topology.engine.stream_task import StreamTask
 from topology.model.partition_table import Row
 from topology.sequencer.progress import last_of

@@ -28,8 +28,8 @@ from topology import (
     skip,
     spill,
 )
+from topology.engine.state.view_state import ViewState
 from topology.engine.stream_task import StreamTask
-from topology.engine.view_state import ViewState
 from topology.model.event import Event
 from topology.sequencer.memory_budget import EVENT, Budget, size_of
 from topology.sequencer.progress import Progress

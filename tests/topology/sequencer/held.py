@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.topology.deliveries import Arrival
 from topology import Event, Record
-from topology.engine.rows import decode_progress, encode_progress
+from topology.engine.state.rows import decode_progress, encode_progress
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.ring import RingBuffer
 from topology.sequencer.sequencer import Ordering, Step, step

@@ -12,7 +12,7 @@ from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import INSPECTOR
 from tests.topology.view_rebuild.rows import ReadStore, rebuilt
 from topology import Event, Record, Topology, Upsert, spill
-from topology.engine.rows import progress_key
+from topology.engine.state.rows import progress_key
 from topology.model.origin import ORIGIN, origin
 from topology.spark import history, output_hashes, rebuild
 from topology.spark.slices import SliceRecord, Slices

@@ -10,8 +10,8 @@ from tests.topology.deliveries import Arrival, body, records
 from tests.topology.partition import shop
 from tests.topology.view_rebuild.rows import ReadStore, begun, rebuilt
 from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
-from topology.engine.output_chain import START, chained
-from topology.engine.rows import encode_progress, progress_key
+from topology.engine.output.output_chain import START, chained
+from topology.engine.state.rows import encode_progress, progress_key
 from topology.testing.simulation.fold import fold
 from topology.view_rebuild import CannotRebuild, HistoryPart, Rebuild
 from topology.view_rebuild.limit import Limit, limit_of

@@ -18,7 +18,7 @@ from topology.diagnostics.audit.replay import HandlerReplay
 from topology.diagnostics.audit.side_topics import header
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.engine.commit_unit import Out
-from topology.engine.record_formatter import EPOCH
+from topology.engine.output.record_formatter import EPOCH
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.origin import original

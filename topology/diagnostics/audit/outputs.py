@@ -11,7 +11,7 @@ from topology.declaration.policies import Skip
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Place, Violation
 from topology.diagnostics.audit.side_topics import header
-from topology.engine.output_chain import START, OutputChain, chained
+from topology.engine.output.output_chain import START, OutputChain, chained
 from topology.model.event import Message
 from topology.view_rebuild.stream_rebuild import CLEARED
 

@@ -8,7 +8,7 @@ from typing import Any
 from topology.declaration.view import View
 from topology.diagnostics.audit.sequences import Sequences
 from topology.engine.commit_unit import CommitUnit, Out
-from topology.engine.handling import Handling
+from topology.engine.output.handling import Handling
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 

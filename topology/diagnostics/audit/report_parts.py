@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from topology.engine.output_chain import OutputChain
+from topology.engine.output.output_chain import OutputChain
 from topology.model.counts import Counts
 
 PLACES = {

@@ -1,15 +1,15 @@
 """A view's state in one partition, as the rows of its changelog tell it."""
 
 from topology.diagnostics.audit.finding import Place, place_of
-from topology.engine.positions import Positions, decode_positions
-from topology.engine.rows import (
+from topology.engine.state.positions import Positions, decode_positions
+from topology.engine.state.rows import (
     COUNTS,
     POSITIONS,
     decode_progress,
     split_buffer_key,
     split_redriven_key,
 )
-from topology.engine.view_state import is_parked
+from topology.engine.state.view_state import is_parked
 from topology.model.counts import Counts, decode_counts
 from topology.model.event import Message
 from topology.sequencer.progress import Progress, last_of

@@ -12,7 +12,7 @@ from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation, place_of
 from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.records import last_header
-from topology.engine.failure import HEALED
+from topology.engine.output.failure import HEALED
 from topology.model.event import Message
 from topology.model.origin import REASON
 

@@ -86,6 +86,14 @@ class Stream:
         return (found | copies) - (known - copies)
 
     @property
+    def perhaps_uncounted(self) -> Sequences:
+        """What failed when its stream was rebuilt, and may have been discarded in its time.
+
+        The rebuild counts it as processed no more; nobody remembers that it was a duplicate.
+        """
+        return self.failed & self.jumped & self.passed if self.rebuilt else NONE
+
+    @property
     def _perhaps_copies(self) -> Sequences:
         """What is late, and yet may have been handled before, if another copy is late."""
         if not self.order.settles:

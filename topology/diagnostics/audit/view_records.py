@@ -13,9 +13,9 @@ from topology.diagnostics.audit.rows import StateRows
 from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.audit.side_topics import header
 from topology.diagnostics.audit.snapshot import Partition
-from topology.engine.dead_events import dead_at
-from topology.engine.record_formatter import EPOCH
-from topology.engine.redelivery import SEQUENCE
+from topology.engine.output.record_formatter import EPOCH
+from topology.engine.redelivery.dead_events import dead_at
+from topology.engine.redelivery.records import SEQUENCE
 from topology.model.event import Message
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from topology.declaration.lanes import joined_lane
-from topology.engine.rows import (
+from topology.engine.state.rows import (
     COUNTS,
     LATENESS,
     POSITIONS,

@@ -8,8 +8,8 @@ from topology.declaration.lanes import LANE, split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain.stream_context import Arrival, Blocked, Request, SetAside
 from topology.diagnostics.records import body_of, last_header
-from topology.engine.failure import HEALED
-from topology.engine.rows import redriven_key
+from topology.engine.output.failure import HEALED
+from topology.engine.state.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.model.origin import REASON, original

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from topology.declaration.policies.error import Park
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.handling import Handling
-from topology.engine.view_state import ViewState
+from topology.engine.output.handling import Handling
+from topology.engine.state.view_state import ViewState
 from topology.model.event import Event
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import step

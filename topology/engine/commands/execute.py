@@ -30,7 +30,7 @@ from topology.engine.commands.stream_commands import (
     unpark,
 )
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.lane_names import ids_of
+from topology.engine.state.lane_names import ids_of
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.model.printable import printable

@@ -6,10 +6,10 @@ from topology.declaration.policies.late import RebuildStream
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.lane_names import ids_of
-from topology.engine.redelivery import bury
-from topology.engine.rows import progress_key
-from topology.engine.view_state import delete_rows
+from topology.engine.redelivery.records import bury
+from topology.engine.state.lane_names import ids_of
+from topology.engine.state.rows import progress_key
+from topology.engine.state.view_state import delete_rows
 from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
 from topology.model.event import Event

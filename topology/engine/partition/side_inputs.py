@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from topology.engine.partition.pending_redelivery import RedeliveryQueue
 from topology.engine.partition.ports import PartitionReader
-from topology.engine.pending_redelivery import RedeliveryQueue
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 

@@ -9,7 +9,7 @@ from faust.cli import argument, option
 from topology.diagnostics.explain.command_log import WAITS
 from topology.diagnostics.explain.times import seconds_of
 from topology.engine.commands.command import Command
-from topology.engine.dead_events import DeadEventFilter
+from topology.engine.redelivery.dead_events import DeadEventFilter
 from topology.faust.cli.answering import BAD_NEWS, AnsweringCommand
 from topology.faust.cli.options import (
     DRY_RUN,

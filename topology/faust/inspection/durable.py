@@ -14,8 +14,8 @@ from topology.declaration.view import View
 from topology.diagnostics.explain import Fold, PendingRedelivery, of_waiting, waiting_rows
 from topology.diagnostics.explain.fold import Wanted
 from topology.diagnostics.explain.formatting import lately
-from topology.engine.redelivery import Redelivered, not_before, revive
-from topology.engine.rows import COUNTS
+from topology.engine.redelivery.records import Redelivered, not_before, revive
+from topology.engine.state.rows import COUNTS
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.ticker import Ticker

@@ -13,8 +13,8 @@ from topology.diagnostics.explain import Account, StreamContext, account, of_lan
 from topology.diagnostics.explain.side_filters import side_filters
 from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
-from topology.engine.lane_names import lanes_of, lanes_told, readings
-from topology.engine.rows import redriven_key
+from topology.engine.state.lane_names import lanes_of, lanes_told, readings
+from topology.engine.state.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.commands import pending
 from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
-from topology.engine.rows import progress_key
+from topology.engine.state.rows import progress_key
 from topology.faust.inspection.durable import DurableState
 from topology.model.event import Message
 

@@ -13,7 +13,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.diagnostics.explain import Fold
-from topology.engine.dead_events import (
+from topology.engine.redelivery.dead_events import (
     DeadEvent,
     DeadEventFilter,
     DeadEventSearch,
@@ -21,8 +21,8 @@ from topology.engine.dead_events import (
     find_dead,
     put_back,
 )
-from topology.engine.positions import decode_positions
-from topology.engine.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
+from topology.engine.state.positions import decode_positions
+from topology.engine.state.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.clients import connection
 from topology.model.event import Message

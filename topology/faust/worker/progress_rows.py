@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.engine.rows import progress_key, without_state
+from topology.engine.state.rows import progress_key, without_state
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.worker.snapshot import Spans

@@ -23,8 +23,8 @@ from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.engine.intake import IntakeCounts
 from topology.engine.partition import JoiningView, PartitionView, StreamStep
-from topology.engine.positions import decode_positions
-from topology.engine.rows import COUNTS, POSITIONS
+from topology.engine.state.positions import decode_positions
+from topology.engine.state.rows import COUNTS, POSITIONS
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.worker_clock import wall

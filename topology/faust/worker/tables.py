@@ -11,7 +11,7 @@ from mode import get_logger
 
 from stores.view_state.table import Store, TableError, ViewTable
 from topology.declaration.view import View
-from topology.engine.foreign_rows import foreign
+from topology.engine.state.foreign_rows import foreign
 from topology.faust.kafka.clients import connected_consumer, read_range
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.disk.aside import aside

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from topology.diagnostics.audit import Audit, AuditReport, AuditSnapshot, ContentsCheck
 from topology.engine.intake import IntakeCounts
-from topology.engine.positions import decode_positions, encode_positions
-from topology.engine.rows import POSITIONS
+from topology.engine.state.positions import decode_positions, encode_positions
+from topology.engine.state.rows import POSITIONS
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.model.event import Record
 from topology.testing.driver.storage import DriverStorage

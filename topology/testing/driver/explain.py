@@ -7,7 +7,7 @@ from topology.diagnostics.explain import Account, PendingRedelivery, StreamConte
 from topology.diagnostics.explain.side_filters import side_filters
 from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
-from topology.engine.redelivery import not_before, revive
+from topology.engine.redelivery.records import not_before, revive
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.sequencer.progress import Progress, last_of

@@ -8,7 +8,7 @@ from typing import Any
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.pending_redelivery import RedeliveryQueue
+from topology.engine.partition.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.model.event import Event, Record

@@ -1,7 +1,7 @@
 """Which streams of a view a test names, as an operator would."""
 
 from topology.declaration.lanes import split_lane
-from topology.engine.lane_names import ids_of, lanes_told, readings
+from topology.engine.state.lane_names import ids_of, lanes_told, readings
 from topology.engine.view_task import ViewTask
 from topology.model.printable import printable
 from topology.testing.driver import given

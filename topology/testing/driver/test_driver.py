@@ -16,8 +16,8 @@ from topology.diagnostics.audit import AuditReport
 from topology.diagnostics.explain import Account
 from topology.engine.commands.execute import Command, CommandResult, aexecute
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.dead_events import DeadEventFilter, dead_at, find_dead, put_back
-from topology.engine.rows import REDRIVEN, split_redriven_key
+from topology.engine.redelivery.dead_events import DeadEventFilter, dead_at, find_dead, put_back
+from topology.engine.state.rows import REDRIVEN, split_redriven_key
 from topology.model.counts import Counts
 from topology.model.event import Record
 from topology.model.printable import printable

@@ -8,8 +8,8 @@ import orjson
 
 from topology.declaration.policies import RebuildStream, Skip
 from topology.declaration.view import View
-from topology.engine.failure import HEALED
-from topology.engine.rows import split_redriven_key
+from topology.engine.output.failure import HEALED
+from topology.engine.state.rows import split_redriven_key
 from topology.testing.simulation.fold import Expected
 from topology.testing.simulation.log_partition import LogPartition
 from topology.testing.simulation.schedule import Schedule

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from topology.declaration.orders import StreamOrder
 from topology.declaration.policies import RebuildStream
 from topology.declaration.view import View
-from topology.engine.rows import COUNTS, decode_progress, split_buffer_key
+from topology.engine.state.rows import COUNTS, decode_progress, split_buffer_key
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.simulation.fold import Expected

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from topology.declaration.policies.error import Advance, OnError
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.failure import decided
-from topology.engine.handling import Handling
+from topology.engine.output.failure import decided
+from topology.engine.output.handling import Handling
 from topology.model.event import Event, Message
 from topology.testing.awaited import complete
 

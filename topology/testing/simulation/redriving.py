@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from topology.engine.dead_events import DeadEventFilter, find_dead, put_back
+from topology.engine.redelivery.dead_events import DeadEventFilter, find_dead, put_back
 from topology.model.event import Record
 from topology.testing.simulation.faults import FAULTS
 from topology.testing.simulation.schedule import Schedule

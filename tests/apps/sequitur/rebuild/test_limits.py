@@ -11,7 +11,7 @@ from yarl import URL
 
 from sequitur.rebuild.limits import Limits
 from tests.conftest import BrokerAddress
-from topology.engine.rows import buffer_key, encode_progress, progress_key
+from topology.engine.state.rows import buffer_key, encode_progress, progress_key
 from topology.faust.worker.progress_rows import progress_rows
 from topology.faust.worker.snapshot import Spans
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.topology.diagnostics.audit.runs import Step, busy, run, topologies
 from topology import Counts, Event, Record, Topology, Upsert, skip
 from topology.diagnostics.audit import Place, Violation
-from topology.engine.rows import COUNTS
+from topology.engine.state.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
 from topology.testing import TopologyTestDriver
 from topology.testing.driver.audit import audit_of, committed

@@ -24,7 +24,7 @@ from topology import (
     skip,
     spill,
 )
-from topology.engine.rows import COUNTS
+from topology.engine.state.rows import COUNTS
 from topology.model.counts import decode_counts, encode_counts
 from topology.testing.driver.audit import audit_of, committed
 

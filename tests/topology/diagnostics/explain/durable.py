@@ -16,7 +16,7 @@ from topology.diagnostics.explain import (
 )
 from topology.diagnostics.explain.fold import Wanted, waiting_rows
 from topology.engine.commands.execute import CommandResult
-from topology.engine.redelivery import revive
+from topology.engine.redelivery.records import revive
 from topology.engine.view_task import ViewTask
 from topology.testing.driver.explain import context_of
 

@@ -12,8 +12,8 @@ from topology.diagnostics.explain import (
     of_waiting,
     waiting_rows,
 )
-from topology.engine.lane_names import lanes_of
-from topology.engine.rows import COUNTS, buffer_key, decode_message, progress_key
+from topology.engine.state.lane_names import lanes_of
+from topology.engine.state.rows import COUNTS, buffer_key, decode_message, progress_key
 
 
 def board(event: Event, state: dict[str, int]) -> None:

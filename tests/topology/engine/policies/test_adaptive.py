@@ -10,8 +10,8 @@ from tests.topology.deliveries import Arrival, cuts, deliveries, fed
 from tests.topology.engine.policies.failing import feed
 from tests.topology.partition import Partition, shop
 from topology import DeclarationError, adaptive, redeliver, skip
-from topology.engine.lateness import decode_lateness
-from topology.engine.rows import LATENESS
+from topology.engine.state.lateness import decode_lateness
+from topology.engine.state.rows import LATENESS
 
 POLICY = adaptive(0.1, start=30, at_least=0.01, at_most=60)
 

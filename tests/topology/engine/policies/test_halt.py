@@ -5,8 +5,8 @@ from tests.topology.engine.policies.failing import FOR_EVER, Faults, done, feed
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import Partition, board, shop
 from topology import Event, TopologyTestDriver, halt
-from topology.engine.positions import decode_positions
-from topology.engine.rows import POSITIONS
+from topology.engine.state.positions import decode_positions
+from topology.engine.state.rows import POSITIONS
 
 
 def test_a_failed_event_halts_the_view_and_its_stream_waits() -> None:

@@ -11,7 +11,7 @@ from tests.topology.engine.policies.failing import FOR_EVER, Faults, done, feed
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import Partition, board, shop
 from topology import Event, park, redeliver, skip
-from topology.engine.rows import progress_key
+from topology.engine.state.rows import progress_key
 
 
 def parked() -> Partition:

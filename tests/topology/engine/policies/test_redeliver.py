@@ -13,7 +13,7 @@ from topology import (
     TopologyTestDriver,
     redeliver,
 )
-from topology.engine.redelivery import ATTEMPT, NOT_BEFORE
+from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE
 
 
 def test_an_event_beyond_the_ring_comes_again_when_there_is_room() -> None:

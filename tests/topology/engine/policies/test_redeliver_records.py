@@ -11,7 +11,7 @@ from tests.topology.partition import Partition, Written, shop
 from topology import (
     redeliver,
 )
-from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
+from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
 from topology.model.origin import ORIGIN
 
 

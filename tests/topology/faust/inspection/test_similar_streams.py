@@ -11,7 +11,7 @@ from tests.topology.diagnostics.explain.durable import explained, send
 from tests.topology.handled import driver_of
 from topology import Event, Inspector, Topology
 from topology.diagnostics.explain import account_text
-from topology.engine.rows import COUNTS, buffer_key, progress_key
+from topology.engine.state.rows import COUNTS, buffer_key, progress_key
 from topology.faust.inspection.similar_streams import similar_streams
 from topology.model.event import Message, Record
 

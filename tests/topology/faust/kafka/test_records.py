@@ -9,7 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import ConsumerRecord
 
 from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
-from topology.engine.rows import encode_message
+from topology.engine.state.rows import encode_message
 from topology.engine.stream_task import RekeyTask, StreamTask, malformed
 from topology.faust.kafka import records
 from topology.model.event import Damaged

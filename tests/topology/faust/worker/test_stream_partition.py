@@ -8,8 +8,8 @@ from aiokafka import TopicPartition
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology
 from topology.engine.intake import IntakeCounts
-from topology.engine.positions import Positions, encode_positions
-from topology.engine.rows import COUNTS, POSITIONS
+from topology.engine.state.positions import Positions, encode_positions
+from topology.engine.state.rows import COUNTS, POSITIONS
 from topology.faust.kafka.offsets import Committed
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.model.counts import Counts, encode_counts, left_behind

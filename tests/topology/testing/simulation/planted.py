@@ -5,11 +5,11 @@ from typing import Any
 
 from topology.declaration.policies import RebuildStream
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.late_events import LateEvents
 from topology.engine.partition import PartitionView, StreamStep
-from topology.engine.rows import COUNTS
+from topology.engine.state.late_events import LateEvents
+from topology.engine.state.rows import COUNTS
+from topology.engine.state.view_state import ViewState
 from topology.engine.stream_task import StreamTask
-from topology.engine.view_state import ViewState
 from topology.model.partition_table import Row
 from topology.sequencer.sequencer import Step, step
 from topology.testing.simulation.halting import ObeyingRunner

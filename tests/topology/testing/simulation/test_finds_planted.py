@@ -84,7 +84,7 @@ def test_a_mistake_in_halting_a_view(
 
 def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "topology.engine.late_events.LateEvents.take", planted.requests_are_not_stored
+        "topology.engine.state.late_events.LateEvents.take", planted.requests_are_not_stored
     )
     topology = shop(keyed=False, gap=skip(after=1), late=rebuild_stream())
     found(topology=topology, delivery=IN_DISORDER)

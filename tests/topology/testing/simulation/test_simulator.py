@@ -206,7 +206,9 @@ def test_the_command_tells_that_its_own_messages_will_not_do(
 def test_the_command_tells_the_seed_that_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topology.engine.view_state.ViewState.buffer_rows", lambda self, result: [])
+    monkeypatch.setattr(
+        "topology.engine.state.view_state.ViewState.buffer_rows", lambda self, result: []
+    )
     monkeypatch.setattr("topology.testing.simulate._run", _first)
     assert main(["--topology", "tests.topology.testing.simulation.simulated:keyed"]) == 1
     captured = capsys.readouterr()

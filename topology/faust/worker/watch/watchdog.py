@@ -17,7 +17,7 @@ import orjson
 from mode import get_logger
 
 from topology.declaration.view import View
-from topology.engine.handling import Handling
+from topology.engine.output.handling import Handling
 from topology.model.event import Event
 from topology.model.printable import printable
 

@@ -6,8 +6,8 @@ import orjson
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.redelivery import Redelivered
-from topology.engine.rows import redriven_key
+from topology.engine.redelivery.records import Redelivered
+from topology.engine.state.rows import redriven_key
 from topology.model.counts import Counts
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row

@@ -4,7 +4,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 
-from topology.engine.redelivery import not_before, sequence_of, stream_of
+from topology.engine.redelivery.records import not_before, sequence_of, stream_of
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.sequencer.progress import Progress, last_of

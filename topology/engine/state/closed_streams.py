@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from topology.engine.rows import progress_key
+from topology.engine.state.rows import progress_key
 from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.progress import Progress
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
 from topology import Event, Inspector, Record, Topology, contiguous, redeliver
-from topology.engine.pending_redelivery import RedeliveryQueue
+from topology.engine.partition.pending_redelivery import RedeliveryQueue
 from topology.engine.stream_task import StreamTask
 
 EVENTS = [(stream, number) for stream in "abcdef" for number in range(1, 7)]

@@ -9,8 +9,13 @@ import orjson
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
-from topology.engine.failure import Failure, decided, log_failure
-from topology.engine.record_formatter import OUTPUT_LIMIT, RecordFormatter, own_stream, too_large
+from topology.engine.output.failure import Failure, decided, log_failure
+from topology.engine.output.record_formatter import (
+    OUTPUT_LIMIT,
+    RecordFormatter,
+    own_stream,
+    too_large,
+)
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,

@@ -19,8 +19,8 @@ from topology import (
     skip,
     spill,
 )
-from topology.engine.dead_events import dead_of
-from topology.engine.redelivery import DEAD
+from topology.engine.redelivery.dead_events import dead_of
+from topology.engine.redelivery.records import DEAD
 from topology.testing import Delivery, Simulator, numbered
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import Counts, Record
-from topology.engine.rows import (
+from topology.engine.state.rows import (
     BUFFERS,
     COUNTS,
     buffer_key,

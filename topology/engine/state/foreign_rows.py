@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from topology.engine.lateness import BINS, decode_lateness
-from topology.engine.positions import decode_positions
-from topology.engine.rows import (
+from topology.engine.state.lateness import BINS, decode_lateness
+from topology.engine.state.positions import decode_positions
+from topology.engine.state.rows import (
     COUNTS,
     LATENESS,
     POSITIONS,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from topology import Event, Inspector, Topology, TopologyTestDriver, Upsert, park, redeliver
 from topology.declaration.lanes import joined_lane, split_lane
-from topology.engine.lane_names import ids_of, readings
+from topology.engine.state.lane_names import ids_of, readings
 
 PART = st.sampled_from(["a", "b", "|", "%", "%7C", "%25", "a|b", "b|c", "", "x%7Cy"])
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology, monotonic, park, retry, skip
-from topology.engine.plausible import bound
+from topology.engine.state.plausible import bound
 from topology.engine.stream_task import StreamTask
 from topology.model.event import Record
 from topology.sequencer.progress import PendingRetry, Progress

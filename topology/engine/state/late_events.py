@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from topology.declaration.policies.late import RebuildStream
-from topology.engine.rows import LATE, encode_message, late_key, split_buffer_key
+from topology.engine.state.rows import LATE, encode_message, late_key, split_buffer_key
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.progress import writable

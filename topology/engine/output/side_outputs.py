@@ -8,8 +8,8 @@ from topology.declaration.lanes import LANE, split_lane
 from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.failure import Failure, position
-from topology.engine.record_formatter import own_stream
+from topology.engine.output.failure import Failure, position
+from topology.engine.output.record_formatter import own_stream
 from topology.model.event import Event, Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable

@@ -24,7 +24,7 @@ from topology import (
     linked,
 )
 from topology.declaration.lanes import shown
-from topology.engine import handling as handling_of
+from topology.engine.output import handling as handling_of
 from topology.faust.worker.channel import Item
 from topology.model import changes as changes_of
 

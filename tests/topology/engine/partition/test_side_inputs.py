@@ -10,7 +10,7 @@ import pytest
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology, redeliver, spill
 from topology.engine.partition.side_inputs import EVERY, MANY, SideInputs
-from topology.engine.redelivery import ATTEMPT, NOT_BEFORE, SEQUENCE
+from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.view_task import ViewTask
 from topology.model.event import Record
 

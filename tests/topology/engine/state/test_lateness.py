@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import adaptive
-from topology.engine.lateness import (
+from topology.engine.state.lateness import (
     BINS,
     GIVEN_UP_KEPT,
     GROWTH,

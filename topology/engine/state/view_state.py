@@ -7,10 +7,10 @@ from itertools import islice
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.lateness import decode_lateness
-from topology.engine.plausible import ALWAYS, bound
-from topology.engine.positions import decode_positions
-from topology.engine.rows import (
+from topology.engine.state.lateness import decode_lateness
+from topology.engine.state.plausible import ALWAYS, bound
+from topology.engine.state.positions import decode_positions
+from topology.engine.state.rows import (
     BUFFERS,
     COUNTS,
     LATENESS,

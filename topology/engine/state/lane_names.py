@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from topology.declaration.lanes import escaped, joined_lane, split_lane
 from topology.declaration.view import View
-from topology.engine.rows import progress_key
-from topology.engine.view_state import ViewState
+from topology.engine.state.rows import progress_key
+from topology.engine.state.view_state import ViewState
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from topology.declaration.lanes import escaped, split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import Out
-from topology.engine.lane_names import readings
-from topology.engine.redelivery import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
+from topology.engine.redelivery.records import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
+from topology.engine.state.lane_names import readings
 from topology.model.event import Message
 from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, original
 

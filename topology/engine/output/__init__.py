@@ -1,0 +1,1 @@
+"""The handler, and the records that come of it."""

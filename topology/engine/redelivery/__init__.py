@@ -1,0 +1,1 @@
+"""Events that come again: from the redelivery topic, and from the dead topic."""

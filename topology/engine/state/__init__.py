@@ -1,0 +1,1 @@
+"""What a view keeps in a partition: rows, progress, timers, positions."""
