@@ -14,6 +14,7 @@ import click
 
 from sequitur.cli.group import Group
 from sequitur.cli.options import FILE
+from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.local import jars
 from sequitur.local.broker import Broker
@@ -104,8 +105,7 @@ def _install() -> None:
 def _run(data: Path, port: int) -> int:
     _install()
     ended = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+    take_signals(ended)
     with Broker(data, port) as broker:
         runs = broker.data / _RUNS
         runs.write_text(f"{os.getpid()} {broker.address}")

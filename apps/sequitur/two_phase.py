@@ -2,7 +2,6 @@
 
 import logging
 import re
-import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sequitur.cli.group import Group
 from sequitur.cli.options import DURATION, URL, Reads
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from stores.db.engines import open_engine
 from stores.db.urls import existing, read_url, said
@@ -152,8 +152,7 @@ def _line(one: PreparedTransaction, outcome: str) -> str:
 
 def _resolve(decisions: DecisionLog, participants: dict[str, Engine], every: float | None) -> int:
     stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    take_signals(stop, log)
     while True:
         try:
             found = recover(decisions, participants)

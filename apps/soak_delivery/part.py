@@ -8,7 +8,6 @@ Where the two URLs differ, it is by two-phase commit.
 
 import logging
 import random
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -28,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from sequitur.cli.signals import take_signals
 from stores.db.engines import open_engine
 from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.consumer import NAP, run_consumer
@@ -162,8 +162,7 @@ def main() -> int:
     """Returns the exit status."""
     what, url, other, third = sys.argv[1:]
     stopped = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    take_signals(stopped)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     if what == "produce":
         produce(url, other, third, stopped)

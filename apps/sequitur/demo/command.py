@@ -8,7 +8,7 @@ import click
 
 from sequitur.cli.group import Command
 from sequitur.cli.options import COUNT, FILE
-from sequitur.cli.signals import interrupted_by
+from sequitur.cli.signals import note_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.demo.display import Display
 from sequitur.demo.processes import ChildFailed
@@ -112,7 +112,7 @@ def run(chosen: Options) -> int:
         if not ours:
             display.say(f"another demo is running in {chosen.folder}; choose another --folder")
             return CANNOT
-        interrupted_by(signal.SIGTERM, signal.SIGHUP)
+        note_signals(signal.SIGTERM, signal.SIGHUP)
         try:
             return _report(Demo(chosen, display).run(), chosen, display)
         except KeyboardInterrupt as stopped:

