@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topology.declaration.emits import Emitting
+from topology.declaration.orders import contiguous
 from topology.declaration.parallel_work import ParallelWork
-from topology.declaration.sequences import contiguous
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.inspectors.inspector import Inspected

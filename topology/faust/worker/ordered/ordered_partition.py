@@ -1,4 +1,4 @@
-"""A partition whose events are handled side by side: fenced, its table restored, its runner made."""
+"""A partition whose events are handled side by side: fenced, restored, its runner made."""
 
 from collections.abc import Iterator
 
