@@ -120,9 +120,10 @@ def plain_message(message: Message) -> Inspected:
     """
     key = message.key
     if key is None:
-        return f"{message.partition}/{message.offset}", message.offset, None, message.value
+        stream = f"{message.partition}/{message.offset}"
+        return Inspected(stream, message.offset, None, message.value)
     try:
-        return key.decode(), message.offset, None, message.value
+        return Inspected(key.decode(), message.offset, None, message.value)
     except UnicodeDecodeError:
         raise Malformed("the key is no UTF-8 text, which names a stream") from None
 

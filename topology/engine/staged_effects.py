@@ -71,7 +71,7 @@ class StagedEffects:
         else:
             row = self._table.get(state_key(stream))
             raw = None if row is None else decode_progress(row)[1]
-        return {} if raw is None else orjson.loads(raw)  # type: ignore[no-any-return]
+        return {} if raw is None else orjson.loads(raw)
 
     def parked(self, stream: str) -> bool:
         """Whether a stream's events are set aside, since one of it was."""

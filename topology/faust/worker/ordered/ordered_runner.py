@@ -162,6 +162,11 @@ class OrderedRunner(Runner):
 
     # -- turns
 
+    def unit(self) -> CommitUnit:
+        """A unit for effects that no handler has yielded."""
+        topic, partition = self.source
+        return CommitUnit(topic, partition, now=wall())
+
     def finished(self, grant: Grant, touched: Touched | None, size: int) -> None:
         """Effects are staged: they are committed at their turn, if the grant is not old."""
         if self.core.finished(grant, touched, size, time.monotonic()):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from mode import get_logger
 
-from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import decided, log_failure
 from topology.engine.staged_effects import Staged, touched_keys
 from topology.engine.stream_task import malformed
@@ -114,7 +113,7 @@ class Workers:
             self._pass_malformed(grant, event)
             return
         if runner.effects.parked(event.stream):
-            staged = Staged(event, CommitUnit(*runner.source, now=wall()))
+            staged = Staged(event, runner.unit())
             runner.finished(grant, None, runner.effects.park(grant, staged))
             return
         if grant.settle:
@@ -193,14 +192,15 @@ class Workers:
                 self._retried[grant.offset] = what.retry
                 self._core.retry(grant, what.delay, time.monotonic())
             return
-        staged = Staged(event, CommitUnit(*runner.source, now=wall()))
+        staged = Staged(event, runner.unit())
         log_failure(view, event, error, what.done, staged.unit)
         stage = runner.effects.park if what.held else runner.effects.stage
         runner.finished(grant, None, stage(grant, staged))
 
     def _pass_malformed(self, grant: Grant, reason: Malformed) -> None:
         """What is no event goes to the malformed topic, at its turn."""
-        runner, unit = self._runner, CommitUnit(*self._runner.source, now=wall())
+        runner = self._runner
+        unit = runner.unit()
         record = runner.records[grant.offset]
         malformed(self._view, record, unit, reason, unit.now)
         nobody = Event(f"{record.partition}/{record.offset}", record.offset, None, None, record)
