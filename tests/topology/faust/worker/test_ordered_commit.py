@@ -158,7 +158,7 @@ def test_an_older_event_that_is_in_work_holds_up_the_commits_of_later_ones(worke
     worker.start(COMMIT="arrival")
     worker.send(event("slow", 1, "Gate"))
     worker.wait_until(lambda: (worker.folder / "calls").exists())
-    later = [name for name in (f"s{number}" for number in range(30))]
+    later = [f"s{number}" for number in range(30)]
     worker.send(*(event(name, 1) for name in later))
     worker.wait_until(lambda: len(calls(worker)) >= 30 - 15)
     partition = next(
