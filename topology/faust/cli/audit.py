@@ -14,8 +14,8 @@ from faust.cli import option
 from topology.diagnostics.audit import differences, saved
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import JSON, SECONDS
-from topology.faust.inspection.audit import PATIENCE
-from topology.faust.inspection.audit import audit as audited
+from topology.faust.inspection.auditing import PATIENCE
+from topology.faust.inspection.auditing import audit as audited
 
 SHOWN = 20
 """Differences that are printed; the rest is counted."""
