@@ -52,7 +52,8 @@ async def test_each_command_is_a_function_of_the_app(
     assert not (await skip(app, "b", 1, view="careful")).done
     assert not (await redrive(app, "c", view="careful")).done
     assert "would fail" in (await redrive(app, "a", view="careful", dry_run=True)).message
-    assert (await unpark(app, "a", view="careful")).facts == {"dead": 1, "released": 1}
+    unparked = (await unpark(app, "a", view="careful")).facts
+    assert (unparked["dead"], unparked["released"]) == (1, 1)
     await asyncio.to_thread(worker.wait, "dead", 1)
     assert (await redrive_dead(app, view="careful", older_than=3600)).found.chosen == []
     dead = await redrive_dead(app, view="careful", stream="a", dry_run=True)
