@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rebuild")
 
-_store = opts.store_option("Read store", default=opts.DEFAULT_STORE, show_default=True)
+_store = opts.read_store_option(required=True)
 
 
 def _time(text: str) -> int:
@@ -48,8 +48,8 @@ def command() -> None:
     """Rebuild views from history, and put them in the live tables' place.
 
     \b
-    sequitur rebuild run --app shop --view order_board --store sqlite:///s.db
-    sequitur rebuild drop --store sqlite:///s.db
+    sequitur rebuild run --app shop --view order_board --read-store sqlite:///s.db
+    sequitur rebuild drop --read-store sqlite:///s.db
 
     Workers and materializers run on meanwhile. A rebuild that was stopped or killed
     goes on when the same command is given again. Status 1: the history is not

@@ -87,7 +87,7 @@ class Job:
             if OLD in live.shadows() and not self.request.partial:
                 raise StoreError(
                     "the tables that an earlier rebuild replaced are still there, as shadow "
-                    f"tables {OLD!r}; when nobody needs them: sequitur rebuild drop --store "
+                    f"tables {OLD!r}; when nobody needs them: sequitur rebuild drop --read-store "
                     f"{without_password(self.store)}"
                 )
             plan = self.plan(live, claim)
@@ -229,7 +229,7 @@ class Job:
         log.info(
             "switched: the tables that were live are kept as shadow tables %s until they are "
             "dropped: "
-            "sequitur rebuild drop --store %s",
+            "sequitur rebuild drop --read-store %s",
             OLD,
             without_password(self.store),
         )

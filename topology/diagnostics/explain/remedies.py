@@ -57,10 +57,10 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
     if status.passed and status.situation != "parked":
         app = context.command.removeprefix("faust -A ")
-        words = ["--app", app, "--view", view.name, "--stream", status.stream, "--store", "URL"]
+        words = ["--app", app, "--view", view.name, "--stream", status.stream]
         found.append(
             Remedy(
-                f"sequitur rebuild run {quoted(words)}",
+                f"sequitur rebuild run {quoted([*words, '--read-store', 'URL'])}",
                 "makes the stream's rows anew, with all that its history has in its place",
             )
         )

@@ -13,7 +13,7 @@ from faust.cli import option
 
 from topology.diagnostics.audit import differences, saved
 from topology.faust.cli.answering import AnsweringCommand
-from topology.faust.cli.options import JSON, SECONDS
+from topology.faust.cli.options import DURATION, JSON
 from topology.faust.inspection.auditing import PATIENCE
 from topology.faust.inspection.auditing import audit as audited
 
@@ -28,8 +28,8 @@ _COMPARE = option(
     "--compare", default="", show_default=False, help="A file of another run to compare with."
 )
 _PATIENCE = option(
-    "--patience", type=SECONDS, default=PATIENCE,
-    help="Seconds to wait for a moment in which no worker commits.",
+    "--patience", type=DURATION, default=f"{PATIENCE:g}s",
+    help="How long to wait for a moment in which no worker commits.",
 )  # fmt: skip
 _CONTENTS = option(
     "--contents", is_flag=True, default=False,

@@ -5,17 +5,16 @@ from typing import Any, ClassVar
 from click import IntRange
 from faust.cli import argument, option
 
-from topology.diagnostics.explain.times import seconds_of
 from topology.engine.commands.command import CommandResult
 from topology.faust.cli.answering import BAD_NEWS, AnsweringCommand
 from topology.faust.cli.options import (
     DRY_RUN,
+    DURATION,
     JSON,
+    OLDER_THAN,
     ONE_VIEW,
     REASON,
-    SECONDS,
     limit,
-    older_than,
 )
 from topology.faust.inspection import CannotAnswer
 from topology.faust.operation import control
@@ -26,11 +25,15 @@ from topology.sequencer.sequencer import LAST
 
 _FORCE = option("--force", is_flag=True, default=False, help="Do it although it loses something.")
 _TIMEOUT = option(
-    "--timeout", "seconds", type=SECONDS, default=ANSWER, help="Seconds to wait for a worker."
+    "--timeout",
+    "seconds",
+    type=DURATION,
+    default=f"{ANSWER:g}s",
+    help="How long to wait for a worker.",
 )
 _EXPIRES = option(
-    "--expires", type=SECONDS, default=EXPIRES,
-    help="Seconds after which no worker carries the command out any more; 0 for never.",
+    "--expires", type=DURATION, default=f"{EXPIRES:g}s",
+    help="Time after which no worker carries the command out any more; 0 for never.",
 )  # fmt: skip
 _STREAM = argument("stream")
 _ANY_STREAM = argument("stream", default="")
@@ -39,7 +42,7 @@ _NAME = argument("view")
 _TOLD = (JSON, _TIMEOUT, _EXPIRES)
 _MANY = (
     option("--all", "every", is_flag=True, default=False, help="All streams, of all views."),
-    older_than(""),
+    OLDER_THAN,
     limit(LIMIT, "Streams at most, the oldest first."),
 )
 
@@ -54,11 +57,11 @@ class OperatorCommand(AnsweringCommand):
         self.answer(result.message, result, bad=not result.done)
 
     async def give_many(
-        self, name: str, *, view: str, older_than: str, limit: int, reason: str = "",
+        self, name: str, *, view: str, older_than: float | None, limit: int, reason: str = "",
         **options: Any,
     ) -> None:  # fmt: skip
         """Give a command for each of the streams that are meant."""
-        choice = StreamSelection(view, seconds_of(older_than or "0"), reason, limit)
+        choice = StreamSelection(view, older_than or 0, reason, limit)
         found = await operate_many(self.app, name, choice, **options)
         self.answer(str(found), found.as_dict())
         if found.unanswered:
@@ -70,9 +73,9 @@ class OperatorCommand(AnsweringCommand):
             raise SystemExit(BAD_NEWS)
 
 
-def _meant(stream: str, every: bool, older_than: str, reason: str = "") -> bool:
+def _meant(stream: str, every: bool, older_than: float | None, reason: str = "") -> bool:
     """Whether one stream is meant, rather than many. Raises CannotAnswer for both and neither."""
-    many = every or bool(older_than or reason)
+    many = every or older_than is not None or bool(reason)
     if stream and many:
         raise CannotAnswer("name a stream, or say which with --all, --older-than and --reason")
     if not stream and not many:
@@ -91,8 +94,8 @@ def _register_of_streams(app: Any) -> None:
         _ANY_STREAM, _SEQUENCE, ONE_VIEW, *_MANY, _FORCE, DRY_RUN, *_TOLD, base=OperatorCommand
     )
     async def skip(
-        self: OperatorCommand, stream: str, sequence: int | None, every: bool, older_than: str,
-        limit: int, **options: Any,
+        self: OperatorCommand, stream: str, sequence: int | None, every: bool,
+        older_than: float | None, limit: int, **options: Any,
     ) -> None:  # fmt: skip
         """Give up what STREAM waits for, up to SEQUENCE; of many streams, what each waits for."""
         if not _meant(stream, every, older_than):
@@ -106,8 +109,8 @@ def _register_of_streams(app: Any) -> None:
         _ANY_STREAM, ONE_VIEW, *_MANY, REASON, DRY_RUN, *_TOLD, base=OperatorCommand
     )
     async def redrive(
-        self: OperatorCommand, stream: str, every: bool, older_than: str, limit: int, reason: str,
-        **options: Any,
+        self: OperatorCommand, stream: str, every: bool, older_than: float | None,
+        limit: int, reason: str, **options: Any,
     ) -> None:  # fmt: skip
         """Handle a parked stream's events again, from the failed one on."""
         if _meant(stream, every, older_than, reason):
@@ -121,8 +124,8 @@ def _register_of_streams(app: Any) -> None:
         _ANY_STREAM, ONE_VIEW, *_MANY, REASON, DRY_RUN, *_TOLD, base=OperatorCommand
     )
     async def unpark(
-        self: OperatorCommand, stream: str, every: bool, older_than: str, limit: int, reason: str,
-        **options: Any,
+        self: OperatorCommand, stream: str, every: bool, older_than: float | None,
+        limit: int, reason: str, **options: Any,
     ) -> None:  # fmt: skip
         """Release a parked stream without its failed event, which goes to the dead topic."""
         if _meant(stream, every, older_than, reason):
@@ -140,11 +143,13 @@ def _register_of_streams(app: Any) -> None:
     @app.command(  # type: ignore[untyped-decorator]
         ONE_VIEW,
         option("--stream", default=None, help="Only dead events of this stream."),
-        REASON, older_than(), DRY_RUN, JSON, base=AnsweringCommand,
+        REASON, OLDER_THAN, DRY_RUN, JSON, base=AnsweringCommand,
     )  # fmt: skip
-    async def redrive_dead(self: AnsweringCommand, older_than: str, **options: Any) -> None:
+    async def redrive_dead(
+        self: AnsweringCommand, older_than: float | None, **options: Any
+    ) -> None:
         """Put events of the dead topic back into their view, in order, each once."""
-        done = await put_back(self.app, older_than=seconds_of(older_than), **options)
+        done = await put_back(self.app, older_than=older_than or 0, **options)
         self.answer(str(done), done.as_dict())
 
 

@@ -48,7 +48,7 @@ class Engine:
         self.settings = settings
         group: str = app.conf.id
         datadir = Path(settings.datadir).absolute()
-        self.tables = Tables(app, open_store(settings.store, group, datadir))
+        self.tables = Tables(app, open_store(settings.view_state, group, datadir))
         offsets = Offsets(app, group)
         self.context = WorkerContext(
             app=app,

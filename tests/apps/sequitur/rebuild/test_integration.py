@@ -79,7 +79,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     process = living.begin(log="refused")
     assert ended(process, PATIENCE, living.log("refused")) == 2
     assert "sequitur rebuild drop" in living.log("refused").read_text()
-    living.command_line("drop", "--store", living.url)
+    living.command_line("drop", "--read-store", living.url)
     assert living.store.shadows() == set()
     assert living.select("SELECT 1 FROM ledger__old") == []
     assert living.ledger() == events.ledger()

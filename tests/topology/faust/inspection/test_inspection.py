@@ -239,7 +239,7 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
     told = worker.run("views")
     assert told.returncode == 0, told
     assert "view careful adds up: 2 events came, 2 are in its places" in told.stdout
-    told = worker.run("suggest-timeouts", "--after", "60", "--json")
+    told = worker.run("suggest-timeouts", "--after", "60s", "--json")
     found = orjson.loads(told.stdout)
     assert found["suggestions"][-1]["waiting"] == 0
     assert found["times"].startswith("times: when the workers wrote to")

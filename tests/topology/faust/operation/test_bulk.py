@@ -95,17 +95,17 @@ def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(
     assert told(0, "resume", "patient") == "view patient is not halted: it goes on\n"
     assert worker.end(signal.SIGTERM) == 0
 
-    waits = told(2, "halt", "careful", "--timeout", "1")
+    waits = told(2, "halt", "careful", "--timeout", "1s")
     assert "does a worker run? The command waits for 600 s" in waits
     assert "2 partitions answered in 1 s" in waits
-    told(2, "halt", "patient", "--timeout", "1", "--expires", "1")
-    told(2, "drop", "a", "--view", "careful", "--timeout", "1")
+    told(2, "halt", "patient", "--timeout", "1s", "--expires", "1s")
+    told(2, "drop", "a", "--view", "careful", "--timeout", "1s")
     listed = told.json(0, "commands")
     assert [each["state"] for each in listed] == ["carried out"] * 4 + ["waits"] * 3
     assert "drop a" in told(0, "commands", "--view", "careful")
     id = next(e["id"] for e in listed if e["name"] == "halt" and e["view"] == "careful" and e["state"] == "waits")  # fmt: skip  # noqa: E501
     assert "no command waits whose id begins with 'zz'" in told(2, "cancel", "zz")
-    told(2, "cancel", id[:10], "--timeout", "1")
+    told(2, "cancel", id[:10], "--timeout", "1s")
     time.sleep(1)
 
     worker.start(MENDED=str(mended))
