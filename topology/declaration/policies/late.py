@@ -47,7 +47,7 @@ class RebuildStream(OnLate):
 
     @property
     def more_than_a_stream(self) -> str:
-        return "it reads a stream's history beside everything else; use late_topic()"
+        return "it reads a stream's history again while all else goes on; use late_topic()"
 
     def wants(self, event: Event) -> bool:
         """Whether the stream is to be rebuilt for a late event."""

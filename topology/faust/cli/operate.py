@@ -21,6 +21,7 @@ from topology.faust.operation import control
 from topology.faust.operation.bulk import LIMIT, StreamSelection, operate_many
 from topology.faust.operation.command_sender import ANSWER, EXPIRES
 from topology.faust.operation.dead_events import redrive_dead as put_back
+from topology.model.counted import counted
 from topology.sequencer.sequencer import LAST
 
 _FORCE = option("--force", is_flag=True, default=False, help="Do it although it loses something.")
@@ -66,8 +67,8 @@ class OperatorCommand(AnsweringCommand):
         self.answer(str(found), found.as_dict())
         if found.unanswered:
             raise CannotAnswer(
-                f"{found.unanswered} streams were not answered in {options['seconds']:.0f} s: "
-                "does a worker run? List what waits with `commands`"
+                f"{counted(found.unanswered, 'stream was', 'streams were')} not answered "
+                f"in {options['seconds']:.0f} s: does a worker run? List what waits with `commands`"
             )
         if found.refused or found.more:
             raise SystemExit(BAD_NEWS)
