@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
+from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.policies import (
     Full,
     Gap,
@@ -58,6 +59,7 @@ class View(SideTopics):
         split: the same as one function of events.
         emitting: the topics that the handler sends messages to.
         timeout: seconds that the handler may take for an event.
+        work: how the handler works side by side, None where it takes one event after the other.
     """
 
     name: str
@@ -79,6 +81,7 @@ class View(SideTopics):
     split: Split | None = None
     emitting: Emitting = field(default_factory=lambda: Emitting(""))
     timeout: float | None = None
+    work: ParallelWork | None = None
 
     @property
     def _prefix(self) -> str:
@@ -104,6 +107,11 @@ class View(SideTopics):
     def commands_topic(self) -> str:
         """The topic of what operators tell the view."""
         return f"{self.output}.commands"
+
+    @property
+    def arrivals_topic(self) -> str:
+        """Where the events of a view with workers are, in the order in which they arrived."""
+        return f"{self.output}.arrivals"
 
     def stream_id(self, text: str) -> str:
         """Read a stream's id, as a person or a producer writes it, into the view's own form.

@@ -143,7 +143,7 @@ def check_rebuilding(
         )
     if isinstance(full, Redeliver) and sequence.settles:
         raise DeclarationError(
-            f"view {view!r}: late={late!r} with full=redeliver(…) where sequences merely grow: "
+            f"view {view!r}: late={late!r} with full=redeliver(…) where sequences are monotonic: "
             "what is away when its stream passes it is not told from what was handled; use spill()"
         )
 

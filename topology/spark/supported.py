@@ -40,7 +40,7 @@ def _unsupported(view: View) -> list[tuple[str, str]]:
     if isinstance(view.late, RebuildStream):
         found.append(
             (
-                "late=rebuild_stream() reads a stream's history again beside everything else, "
+                "late=rebuild_stream() reads a stream's history again while all else goes on, "
                 "which a query on Spark cannot do",
                 "use late_topic()",
             )

@@ -82,7 +82,7 @@ class Outputs:
             self.repeats += 1
             self.findings.remark(
                 f"view {self.view.name}: outputs came again that could not be compared, or that "
-                "differ as a gap was given up before a crash"
+                "differ since a gap was skipped before a crash"
             )
         else:
             self.findings.violation(

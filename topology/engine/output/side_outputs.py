@@ -31,7 +31,7 @@ def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUni
         unit.reports.append(
             f"view {name}: stream {printable(event.stream)} sequence {event.sequence} came "
             f"twice with different bodies; the later one, {event.message.topic}/"
-            f"{event.message.partition} offset {event.message.offset}, is discarded: look at its "
+            f"{event.message.partition} offset {event.message.offset}, is discarded: check its "
             "producer"
         )
 

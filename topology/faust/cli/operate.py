@@ -7,18 +7,17 @@ from click import IntRange
 from faust.cli import argument, option
 
 from topology.diagnostics.explain.command_log import WAITS
-from topology.diagnostics.explain.times import seconds_of
 from topology.engine.commands.command import Command
 from topology.engine.redelivery.dead_events import DeadEventFilter
 from topology.faust.cli.answering import BAD_NEWS, AnsweringCommand
 from topology.faust.cli.options import (
     DRY_RUN,
+    DURATION,
     JSON,
+    OLDER_THAN,
     ONE_VIEW,
     REASON,
-    SECONDS,
     limit,
-    older_than,
 )
 from topology.faust.inspection import commands as found_commands
 from topology.faust.inspection.cannot_answer import CannotAnswer
@@ -27,13 +26,16 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.operation.bulk import LIMIT, StreamSelection, operate_many
 from topology.faust.operation.command_sender import ANSWER, EXPIRES, operate
 from topology.faust.operation.dead_events import redrive_dead as put_back
+from topology.model.counted import counted
 from topology.sequencer.sequencer import LAST
 
 _FORCE = option("--force", is_flag=True, default=False, help="Do it although it loses something.")
-_TIMEOUT = option("--timeout", type=SECONDS, default=ANSWER, help="Seconds to wait for a worker.")
+_TIMEOUT = option(
+    "--timeout", type=DURATION, default=f"{ANSWER:g}s", help="How long to wait for a worker."
+)
 _EXPIRES = option(
-    "--expires", type=SECONDS, default=EXPIRES,
-    help="Seconds after which no worker carries the command out any more; 0 for never.",
+    "--expires", type=DURATION, default=f"{EXPIRES:g}s",
+    help="Time after which no worker carries the command out any more; 0 for never.",
 )  # fmt: skip
 _STREAM = argument("stream")
 _ANY_STREAM = argument("stream", default="")
@@ -42,7 +44,7 @@ _NAME = argument("view")
 _TOLD = (JSON, _TIMEOUT, _EXPIRES)
 _MANY = (
     option("--all", "every", is_flag=True, default=False, help="All streams, of all views."),
-    older_than(""),
+    OLDER_THAN,
     limit(LIMIT, "Streams at most, the oldest first."),
 )
 
@@ -59,11 +61,11 @@ class OperatorCommand(AnsweringCommand):
         self.answer(result.message, result, bad=not result.done)
 
     async def give_many(
-        self, command: Command, *, every: bool, older_than: str, limit: int, reason: str = "",
-        timeout: float, expires: float,
+        self, command: Command, *, every: bool, older_than: float | None, limit: int,
+        reason: str = "", timeout: float, expires: float,
     ) -> None:  # fmt: skip
         """Give it for the streams that are meant, where none is named."""
-        meant = every or bool(older_than or reason)
+        meant = every or older_than is not None or bool(reason)
         if command.stream and meant:
             raise CannotAnswer("name a stream, or say which with --all, --older-than and --reason")
         if command.stream:
@@ -73,7 +75,7 @@ class OperatorCommand(AnsweringCommand):
             raise CannotAnswer(
                 "name a stream, or say which: --all, --older-than 15m, --reason TEXT"
             )
-        choice = StreamSelection(command.view, seconds_of(older_than or "0"), reason, limit)
+        choice = StreamSelection(command.view, older_than or 0, reason, limit)
         found = await operate_many(
             self.app, command.name, choice, force=command.force, dry_run=command.dry_run,
             seconds=timeout, expires=expires,
@@ -81,8 +83,8 @@ class OperatorCommand(AnsweringCommand):
         self.answer(str(found), found.as_dict())
         if found.unanswered:
             raise CannotAnswer(
-                f"{found.unanswered} streams were not answered in {timeout:.0f} s: does a worker "
-                "run? List what waits with `commands`"
+                f"{counted(found.unanswered, 'stream was', 'streams were')} not answered "
+                f"in {timeout:.0f} s: does a worker run? List what waits with `commands`"
             )
         if found.refused or found.more:
             raise SystemExit(BAD_NEWS)
@@ -136,14 +138,14 @@ def _register_of_streams(app: Any) -> None:
     @app.command(  # type: ignore[untyped-decorator]
         ONE_VIEW,
         option("--stream", default=None, help="Only dead events of this stream."),
-        REASON, older_than(), DRY_RUN, JSON, base=AnsweringCommand,
+        REASON, OLDER_THAN, DRY_RUN, JSON, base=AnsweringCommand,
     )  # fmt: skip
     async def redrive_dead(
-        self: AnsweringCommand, view: str, stream: str | None, reason: str, older_than: str,
-        dry_run: bool,
+        self: AnsweringCommand, view: str, stream: str | None, reason: str,
+        older_than: float | None, dry_run: bool,
     ) -> None:  # fmt: skip
         """Put events of the dead topic back into their view, in order, each once."""
-        until = wall() - round(seconds_of(older_than) * 1000)
+        until = wall() - round((older_than or 0) * 1000)
         choice = DeadEventFilter(stream, reason or None, until)
         done = await put_back(self.app, view_of(self.app, view), choice, dry_run=dry_run)
         self.answer(str(done), done.as_dict())

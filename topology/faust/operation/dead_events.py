@@ -25,6 +25,7 @@ from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.clients import connection
+from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.sequencer.progress import last_of
@@ -58,26 +59,34 @@ class Redriven:
 
     def __str__(self) -> str:
         found, streams = self.found, self.found.streams
-        done = "would be put back" if self.dry_run else "are put back, and come again in order"
-        lines = [
-            f"view {self.view}: {len(found.chosen)} dead events of {len(streams)} streams {done}"
-        ]
+        done = "would be put back" if self.dry_run else "put back, to come again in order"
+        dead, of = counted(len(found.chosen), "dead event"), counted(len(streams), "stream")
+        lines = [f"view {self.view}: {dead} of {of} {done}"]
         for stream, sequences in list(streams.items())[:SHOWN]:
             at = self.stands.get(stream)
             stands = "which the view does not know" if at is None else f"which stands at {at}"
             ends = f"{sequences[0]}" + (f" to {sequences[-1]}" if len(sequences) > 1 else "")
             passed = 0 if at is None else sum(sequence <= at for sequence in sequences)
-            late = f"; {passed} of them come late, as it has passed them" if passed else ""
-            lines.append(f"  {printable(stream)}, {stands}: {len(sequences)} events, {ends}{late}")
+            late = f"; {passed} of them late, as it has passed them" if passed else ""
+            count = counted(len(sequences), "event")
+            lines.append(f"  {printable(stream)}, {stands}: {count}, {ends}{late}")
         if len(streams) > SHOWN:
-            lines.append(f"  … and {len(streams) - SHOWN} streams more")
-        for number, what in (
-            (found.others, "other dead events of the view stay where they are"),
-            (found.before, "were put back before"),
-            (found.foreign, "records of the topic are no dead events"),
+            lines.append(f"  … and {counted(len(streams) - SHOWN, 'more stream')}")
+        for number, one, many in (
+            (
+                found.others,
+                "other dead event of the view stays",
+                "other dead events of the view stay",
+            ),
+            (found.before, "was put back before", "were put back before"),
+            (
+                found.foreign,
+                "record of the topic is no dead event",
+                "records of the topic are no dead events",
+            ),
         ):
             if number:
-                lines.append(f"  {number} {what}")
+                lines.append(f"  {counted(number, one, many)}")
         return "\n".join(lines)
 
 
