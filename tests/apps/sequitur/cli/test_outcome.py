@@ -10,6 +10,8 @@ import pytest
 from sequitur.local.ports import HOST, free_port
 from soak.ended import run
 
+pytestmark = pytest.mark.integration
+
 CHECKPOINT = ["--checkpoint", "checkpoint"]
 QUICK = [
     word
@@ -69,7 +71,6 @@ def test_a_checkpoint_that_is_none_is_told(command: str, tmp_path: Path) -> None
         assert says in line
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "command",
     [
