@@ -31,6 +31,7 @@ from sequitur.spark.submitted import stopped_in_order, submitted
 from stores.db.urls import without_password
 from stores.sinks import Sink, needs_spark, open_sink
 from topology.declaration.topology import Topology
+from topology.model.counted import counted
 
 LOOK_SECONDS = 0.2
 
@@ -147,7 +148,9 @@ def _ended(sink: Sink | None, topology: Topology) -> int:
     outputs = {view.output for view in topology.views.values()}
     dead = 0 if sink is None else sum(p.dead for p in sink.progress() if p.topic in outputs)
     if dead:
-        log.warning("stopped; %s records could not be applied: see the table _dead", f"{dead:,}")
+        log.warning(
+            "stopped; %s could not be applied: see the table _dead", counted(dead, "record")
+        )
         return BAD_NEWS
     log.info("stopped")
     return DONE

@@ -159,7 +159,7 @@ def describe(topology: Graph) -> Description:
             name=source.name,
             topics=source.topics,
             inspector=getattr(source.inspector, "__name__", None) or repr(source.inspector),
-            sequence=_call(source.sequence),
+            sequence=policy_call(source.sequence),
             keyed=source.keyed,
             by_stream=source.by_stream,
             partitions=source.partitions,
@@ -173,10 +173,10 @@ def describe(topology: Graph) -> Description:
             handler=_name(view.handler),
             accepts=None if view.accepts is None else tuple(sorted(view.accepts)),
             buffer=view.buffer,
-            gap=_call(view.gap),
-            full=_call(view.full),
-            late=_call(view.late),
-            error=_call(view.error),
+            gap=policy_call(view.gap),
+            full=policy_call(view.full),
+            late=policy_call(view.late),
+            error=policy_call(view.error),
             stateful=view.stateful,
             output=view.output,
             tables=tuple(table.name for table in view.tables),
@@ -211,7 +211,8 @@ def policy_name(policy: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", policy.__name__).lower()
 
 
-def _call(policy: Any) -> str:
+def policy_call(policy: Any) -> str:
+    """The call that makes a policy, as text."""
     if not is_dataclass(policy):
         return f"{type(policy).__name__}(…)"
     values = ((each.name, getattr(policy, each.name), each.default) for each in fields(policy))
@@ -225,7 +226,7 @@ def _call(policy: Any) -> str:
 
 def _value(value: Any) -> str:
     if is_dataclass(value) or (callable(value) and not hasattr(value, "__name__")):
-        return _call(value)
+        return policy_call(value)
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     return getattr(value, "__name__", None) or repr(value)

@@ -24,6 +24,7 @@ from stores.db.urls import UrlError, existing, without_password
 from stores.inbox import commands
 from stores.inbox.inbox import Inbox, InboxError
 from stores.inbox.tables import STREAMS
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 LATEST = 253_402_300_799
@@ -34,7 +35,7 @@ logger = logging.getLogger("inbox")
 
 @click.group("inbox", cls=Group)
 def command() -> None:
-    """Fill an inbox, look at it, and release what is parked.
+    """Fill an inbox, list what it has, and release what is parked.
 
     \b
     sequitur inbox serve --database sqlite:///warehouse.sqlite
@@ -166,7 +167,8 @@ def parked(database: str, name: str) -> int:
         for each in (aside := commands.parked(_existing(database, name))):
             print(
                 f"{printable(each.topic)} {printable(each.stream)}: sequence {each.sequence} "
-                f"failed {each.attempts} times, {each.messages} messages wait: "
+                f"failed {counted(each.attempts, 'time')}, "
+                f"{counted(each.messages, 'message waits', 'messages wait')}: "
                 f"{printable(each.reason, 400)}"
             )
         return BAD_NEWS if aside else DONE

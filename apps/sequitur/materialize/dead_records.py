@@ -14,6 +14,7 @@ from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.materialize.open_sink import opened
 from stores.sinks import Sink
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 log = logging.getLogger("dead_records")
@@ -69,7 +70,8 @@ def _status(store: str, shadow: str | None, run: Callable[[Sink], int]) -> int:
 def _list(sink: Sink, show: int) -> int:
     counts = sink.dead_counts()
     for topic, partition, kept, removed in counts:
-        print(f"{printable(topic)}/{partition}: {kept:,} dead records, {removed:,} more removed")
+        dead = counted(kept, "dead record")
+        print(f"{printable(topic)}/{partition}: {dead}, {removed:,} more removed")
     for each in sink.last_dead(show):
         when = "" if each.at is None else f"{datetime.fromtimestamp(each.at, UTC):%Y-%m-%dT%H:%MZ} "
         place = f"{printable(each.topic)}/{each.partition} offset {each.offset}"
@@ -83,5 +85,5 @@ def _list(sink: Sink, show: int) -> int:
 def _remove(sink: Sink, topic: str | None, age: float | None, dry_run: bool) -> int:
     before = None if age is None else int(time.time() - age)
     number = sink.remove_dead(topic, before, dry_run=dry_run)
-    print(f"{number:,} dead records {'would be' if dry_run else 'are'} removed")
+    print(f"{counted(number, 'dead record')} {'would be ' if dry_run else ''}removed")
     return DONE

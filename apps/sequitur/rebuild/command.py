@@ -22,6 +22,7 @@ from sequitur.spark.submitted import stopped_in_order
 from stores.db.urls import without_password
 from stores.sinks import OLD
 from topology.model.closest import closest
+from topology.model.counted import counted
 from topology.view_rebuild import CannotRebuild
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def _export(options: SimpleNamespace) -> int:
             number = export(spark, options.broker, options.topic, options.to, options.format, kafka)
     except SPARK_ERRORS as error:
         return _failed(error, kafka)
-    log.info("%s messages are in %s", f"{number:,}", options.to)
+    log.info("%s in %s", counted(number, "message is", "messages are"), options.to)
     return DONE
 
 

@@ -35,6 +35,7 @@ from stores.db.engines import open_engine
 from stores.db.urls import existing
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 logger = logging.getLogger("relay")
@@ -87,7 +88,9 @@ def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
 @properties_option
 @click.option("--answer", multiple=True, metavar="TOPIC", help="Answer TOPIC.resend; repeatable.")
-@click.option("--view", multiple=True, metavar="TOPOLOGY.VIEW", help="Tell its ask() what is void.")
+@click.option(
+    "--view", multiple=True, metavar="TOPOLOGY.VIEW", help="Its ask() hears what is void."
+)
 def kafka(**given: Any) -> int:
     """Move the log to Kafka."""
     return _status(_run, SimpleNamespace(command="kafka", **given))
@@ -184,7 +187,9 @@ def _void(options: SimpleNamespace) -> int:
             connection, options.topic, options.stream, options.first, last, options.reason
         )
     named = f"{printable(options.topic)} {printable(options.stream)}"
-    print(f"{named}: {options.first} to {last} are void; {deleted} deleted")
+    print(
+        f"{named}: sequences {options.first} to {last} void, {counted(deleted, 'message')} deleted"
+    )
     return DONE
 
 

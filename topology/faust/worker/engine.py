@@ -181,7 +181,7 @@ class Engine:
                 raise CannotMake(str(error)) from None
             found = partitions
         if not found:
-            raise TopicAuthorizationFailedError(f"topic {topic!r} may not be looked at")
+            raise TopicAuthorizationFailedError(f"topic {topic!r} may not be described")
         return found
 
     async def _close_tables(self, mine: list[TopicPartition]) -> None:

@@ -26,7 +26,7 @@ def test_a_parked_stream_is_shown_and_released(
         assert main(["inbox", command, *store, *more]) == status
         return capsys.readouterr().out
 
-    assert "orders A-17: sequence 1 failed 1 times, 3 messages wait" in said("parked", status=1)
+    assert "orders A-17: sequence 1 failed 1 time, 3 messages wait" in said("parked", status=1)
     assert "orders A-17: 3 to 4, since" in said("gaps", status=1)
     assert "goes on behind 1" in said("unpark", *stream)
     fail(inbox, 1)

@@ -21,7 +21,7 @@ def test_dead_records_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -
     assert main(["dead-records", "list", "--read-store", url, "--show", "1"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == r"shop.b\x1board/0: 3 dead records, 0 more removed"
-    assert lines[1] == "shop.other/1: 1 dead records, 0 more removed"
+    assert lines[1] == "shop.other/1: 1 dead record, 0 more removed"
     assert len(lines) == 3
     assert "\x1b" not in "".join(lines)
 
@@ -31,9 +31,9 @@ def test_dead_records_are_removed_and_stay_counted(
 ) -> None:
     remove = ["remove", "--read-store", url, "--topic", "shop.other"]
     assert main(["dead-records", *remove, "--older-than", "1d"]) == 0
-    assert capsys.readouterr().out == "0 dead records are removed\n"
+    assert capsys.readouterr().out == "0 dead records removed\n"
     assert main(["dead-records", *remove, "--dry-run"]) == 0
-    assert capsys.readouterr().out == "1 dead records would be removed\n"
+    assert capsys.readouterr().out == "1 dead record would be removed\n"
     assert main(["dead-records", *remove]) == 0
     assert main(["dead-records", "list", "--read-store", url]) == 1
     assert "shop.other/1: 0 dead records, 1 more removed" in capsys.readouterr().out

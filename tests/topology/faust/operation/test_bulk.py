@@ -46,7 +46,7 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
     worker.wait("parked", 25)
 
     listed = told(1, "parked")
-    assert "13 parked streams, with 25 events that wait" in listed
+    assert "13 parked streams, with 25 waiting events" in listed
     assert listed.count("ValueError: not yet") == 13
     assert "\x1b" not in listed
     assert told(0, "parked", "--older-than", "1d").splitlines() == ["no stream is parked"]
@@ -54,7 +54,7 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
 
     dry = told(0, "redrive", "--all", "--view", "careful", "--dry-run")
     assert "stream s3: 0 events would be released; sequence 1 would fail" in dry
-    assert "redrive: 13 of 13 streams would be done (0 released, 12 waits)" in dry
+    assert "redrive: 13 of 13 streams would be done (0 released, 12 waiting)" in dry
     dry = told(0, "unpark", "--reason", "not yet", "--dry-run")
     assert "unpark: 13 of 13 streams would be done (13 dead, 12 released)" in dry
     assert told(1, "parked", "--view", "careful").count("not yet") == 13
