@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import orjson
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.full import Redeliver
 from topology.declaration.policies.late import RebuildStream, too_long
 from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
@@ -82,12 +81,12 @@ class History:
                 f"it gave up {SKIPPED_KEPT} ranges and more, and events of the view were dead, "
                 "late or away: which of its own were handled is not known any more"
             )
-        counted = task.state.ordering.kind == "contiguous"
+        counted = task.state.ordering.counts
         if self.shortened and not (counted and not forgetful and self._whole(task, progress)):
             return "its history is no longer all there: retention has taken messages of the input"
         if not self.anew:
             return ""
-        again = isinstance(task.view.full, Redeliver) or counts.redriven
+        again = task.view.full.beyond == "redeliver" or counts.redriven
         if counted and not forgetful:
             again = not self._whole(task, progress)
         if again:

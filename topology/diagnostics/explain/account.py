@@ -4,7 +4,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
 from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import missing
@@ -18,7 +17,6 @@ from topology.diagnostics.explain.stream_place import StreamPlace, waits_of
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
 from topology.engine.view_task import ViewTask
 from topology.sequencer.progress import Progress, last_of
-from topology.sequencer.sequencer import can_go_on
 
 SHOWN, LATE = 20, 5
 """Sequences, and late events, which are told one by one."""
@@ -93,9 +91,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
         waiting = progress.waiting
         some, newest = waits_of(task.state.waits(stream))
     goes_on = (
-        isinstance(progress, Progress)
-        and bool(waiting)
-        and can_go_on(task.state.ordering, progress)
+        isinstance(progress, Progress) and bool(waiting) and task.state.ordering.can_go_on(progress)
     )
     here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
     apart = passed(progress, last, here, context, task.state.ordering)
@@ -138,7 +134,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
             failure=context.failure if held else None,
         ),
         halted=task.halted,
-        limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
+        limit=task.view.full.limit,
         next=tuple(forecast(status, context)),
         remedies=tuple(remedies(status, context)),
         well=_well(situation, apart, context, task.halted),
@@ -158,7 +154,7 @@ def _situation(
             return "released"
         if status.dead_first:
             return "dead"
-        return "settling" if task.state.ordering.kind == "monotonic" else "waiting"
+        return "settling" if task.state.ordering.settles else "waiting"
     if apart.ahead:
         return "dead"
     if context.redelivering:

@@ -150,7 +150,7 @@ def redeliver(
             bury(view, event, reason, unit)
             unit.reports.append(
                 f"view {view.name}: stream {printable(event.stream)} sequence {event.sequence} "
-                f"goes to {view.dead_topic}: {reason}; look at what is missing in front of it"
+                f"goes to {view.dead_topic}: {reason}; see what is missing in front of it"
             )
             continue
         again += 1
@@ -178,7 +178,7 @@ def _delay(view: View, policy: Redeliver, ahead: int, attempt: int) -> int:
         except Exception:
             pass  # as where none is declared: a mistake in it must not stop the view
     order = view.of.sequence
-    rings = (ahead - 1) // (view.buffer * order.step) if order.kind == "contiguous" else 1
+    rings = (ahead - 1) // (view.buffer * order.step) if order.counts else 1
     times = max(rings, 1 << min(attempt - 1, 32))
     return max(1, min(round(policy.delay * 1000) * times, view.longest_away))
 

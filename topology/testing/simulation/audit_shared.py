@@ -6,8 +6,6 @@ from typing import Any
 
 import orjson
 
-from topology.declaration.policies import RebuildStream, Skip
-from topology.declaration.sequences import Monotonic
 from topology.declaration.view import View
 from topology.engine.output.failure import HEALED
 from topology.engine.state.rows import split_redriven_key
@@ -22,7 +20,7 @@ Key = tuple[str, bytes | None]
 
 def hasty(view: View) -> bool:
     """Whether a view goes on after a time, which may be another after a crash."""
-    return isinstance(view.gap, Skip) or isinstance(view.of.sequence, Monotonic)
+    return view.gap.skips or view.of.sequence.settles
 
 
 class SharedTopics:
@@ -39,9 +37,7 @@ class SharedTopics:
         self.once = run.world.guarantee == "exactly_once"
         self.exact = self.once or not any(map(hasty, self.topology.views.values()))
         """Whether a record may come again only if it says the same."""
-        self._rebuilds = any(
-            isinstance(view.late, RebuildStream) for view in self.topology.views.values()
-        )
+        self._rebuilds = any(view.late.rebuilds for view in self.topology.views.values())
         """Whether late events emit late what they have to."""
         self.malformed = self.unknown = 0
         self.late: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -52,11 +48,7 @@ class SharedTopics:
         self._failed: Counter[tuple[str, str, int]] = Counter()
         self._emits: dict[Key, list[list[Any]]] = defaultdict(list)
         self._wrong: list[str] = []
-        settling = {
-            view.name
-            for view in self.topology.views.values()
-            if isinstance(view.of.sequence, Monotonic)
-        }
+        settling = {view.name for view in self.topology.views.values() if view.of.sequence.settles}
         for partition in self._partitions(self.topology.late_topic):
             for key, _, _, headers in partition.committed():
                 told = dict(headers)
