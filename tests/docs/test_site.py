@@ -10,6 +10,8 @@ import pytest
 
 from checkout import docs
 
+pytestmark = pytest.mark.integration
+
 API = {
     "faust": "topology.faust",
     "inbox": "stores.inbox",
