@@ -295,7 +295,8 @@ class Runtime:
                 pass
             if len(self.commits) + len(self.lost) == len(self.log):
                 return
-            if not self.attempts and not self.core.poll(self.now):
+            self.poll()
+            if not self.attempts:
                 self.now = max(self.now, min(self.core.due, self.now + 100.0))
                 self.poll()
         raise AssertionError(f"stuck: {sorted(set(self.log) - set(self.commits) - self.lost)}")

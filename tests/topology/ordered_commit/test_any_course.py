@@ -187,12 +187,4 @@ class AnyCourse(RuleBasedStateMachine):
 
 
 TestAnyCourse = AnyCourse.TestCase
-import os
-from hypothesis import Phase
-
-TestAnyCourse.settings = settings(
-    max_examples=int(os.environ.get("N", "100")),
-    stateful_step_count=8,
-    deadline=None,
-    phases=[Phase.generate] + [Phase.shrink] * ("S" in os.environ),
-)
+TestAnyCourse.settings = settings(stateful_step_count=8, max_examples=150)
