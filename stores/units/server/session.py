@@ -1,0 +1,88 @@
+"""A consumer's session with one member, as the owner sees it."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+
+from stores.units.queue import Delivery
+from stores.units.wire import encode, packed
+
+
+def delivery_frame(delivery: Delivery, content: bool = True) -> dict[str, Any]:
+    """A delivery as a frame carries it. content: whether the consumer does not have it yet."""
+    message = delivery.message
+    return {
+        "n": delivery.number,
+        "o": message.offset,
+        "u": message.unit,
+        "r": delivery.redeliveries,
+        "a": dict(message.attributes),
+        **({"v": packed(message.content)} if content else {}),
+    }
+
+
+class Session:
+    """What the owner knows of a session. Nothing is handed out before its row is durable.
+
+    Attributes:
+        wants: whether the consumer has asked for more.
+        durable: whether the session's row is durable.
+        granted: monotonic time at which the lease that it was told of ends.
+        held: deliveries in its hands, by number.
+    """
+
+    def __init__(self, name: str, granted: float) -> None:
+        self.name, self.granted = name, granted
+        self.wants = self.durable = False
+        self.held: dict[int, Delivery] = {}
+        self._socket: web.WebSocketResponse | None = None
+        self._frames: list[bytes] = []
+        self._more = asyncio.Event()
+
+    async def serve(self, socket: web.WebSocketResponse) -> None:
+        """Send what is to be sent by this socket until another one takes its place."""
+        former, self._socket = self._socket, socket
+        self._frames.clear()
+        self._more.set()
+        if former is not None:
+            await former.close()
+        with suppress(ConnectionError, RuntimeError):
+            while self._socket is socket and not socket.closed:
+                await self._more.wait()
+                self._more.clear()
+                if self._socket is not socket:
+                    return
+                frames, self._frames = self._frames, []
+                for frame in frames:
+                    await socket.send_bytes(frame)
+
+    @property
+    def connected(self) -> bool:
+        """Whether frames reach it."""
+        return self._socket is not None and not self._socket.closed
+
+    def send(self, kind: str, **fields: object) -> None:
+        """Queue a frame; without a socket it is dropped: `welcome` tells all at the next one."""
+        if self.connected:
+            self._frames.append(encode(kind, **fields))
+            self._more.set()
+
+    def deliver(self, deliveries: Iterable[Delivery]) -> None:
+        """Hand deliveries out."""
+        found = list(deliveries)
+        self.held.update((each.number, each) for each in found)
+        self.send("deliver", d=[delivery_frame(each) for each in found])
+
+    async def close(self, kind: str | None = None) -> None:
+        """End the socket, after a last frame."""
+        socket, self._socket = self._socket, None
+        self._more.set()
+        if socket is not None and not socket.closed:
+            with suppress(ConnectionError, RuntimeError, TimeoutError):
+                async with asyncio.timeout(1):
+                    if kind is not None:
+                        await socket.send_bytes(encode(kind))
+                    await socket.close()
