@@ -88,6 +88,7 @@ class _RunBroker:
 def pytest_configure(config: pytest.Config) -> None:
     # For all processes that tests start: a third less of CPU until Spark has said its first word.
     os.environ.update(quick_spark.environment())
+    os.environ["PYTHONFAULTHANDLER"] = "1"  # see soak.ended
     if getattr(config.option, "numprocesses", None) and "not integration" not in (
         config.option.markexpr
     ):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from topology.declaration.describe import Description
+from topology.declaration.orders import Order, contiguous, linked, monotonic
 from topology.declaration.policies import (
     ErrorPolicy,
     GapTime,
@@ -20,7 +21,6 @@ from topology.declaration.policies import (
     spill,
     wait,
 )
-from topology.declaration.sequences import Order, contiguous, linked, monotonic
 from topology.declaration.source import Source
 from topology.declaration.starts import earliest_seen, first, opened_by
 from topology.declaration.topology import Topology

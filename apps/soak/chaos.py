@@ -35,6 +35,7 @@ from sequitur.local.process import spawn
 from soak import VIEWS
 from soak.clock import set_clock
 from soak.disk import SmallDisk
+from soak.ended import ended, stacks
 from soak.workload import Workload
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import COUNTS, POSITIONS
@@ -89,6 +90,7 @@ class Soak:
         self.leap(name, ahead)
         environment = {
             **os.environ,
+            "PYTHONFAULTHANDLER": "1",  # see soak.ended
             "SOAK": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.data(name)),
@@ -99,7 +101,7 @@ class Soak:
             "SOAK_CLOCK": str(self._clock(name)),
         }
         command = [sys.executable, "-m", "faust", "-A", "soak", "worker", "-l", "info"]
-        log = (self.folder / f"{name}.log").open("ab", buffering=0)
+        log = self.log(name).open("ab", buffering=0)
         self.began[name] = log.tell()
         self.workers[name] = worker = spawn(
             [*command, "--without-web"], env=environment, output=subprocess.PIPE
@@ -139,9 +141,13 @@ class Soak:
                 raise TimeoutError(f"no {text!r} in {seconds} s in the log of worker {name}")
             time.sleep(0.2)
 
+    def log(self, name: str) -> Path:
+        """A worker's log, over all its starts."""
+        return self.folder / f"{name}.log"
+
     def said(self, name: str) -> bytes:
         """A worker's log since its last start."""
-        return (self.folder / f"{name}.log").read_bytes()[self.began[name] :]
+        return self.log(name).read_bytes()[self.began[name] :]
 
     def pause(self, name: str) -> None:
         """SIGSTOP: the group will take the worker for dead, and it will not know."""
@@ -160,15 +166,11 @@ class Soak:
         prlimit(self.workers[name].pid, RLIMIT_FSIZE, (RLIM_INFINITY, RLIM_INFINITY))
 
     def stop(self, name: str) -> int:
-        """SIGTERM; returns the exit status, and kills what does not stop."""
+        """SIGTERM; returns the exit status. Raises RuntimeError for what does not stop."""
         worker = self.workers.pop(name)
         worker.send_signal(signal.SIGTERM)
         try:
-            return worker.wait(30)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
-            return -9
+            return ended(worker, 30, self.log(name))
         finally:
             self._logs[name].join(5)
 
@@ -324,7 +326,9 @@ class Soak:
             if self.lag() == 0 and (done is None or done()):
                 return
             time.sleep(0.5)
-        raise TimeoutError(f"{self.lag()} messages are not processed after {seconds} s")
+        lag = self.lag()
+        said = "".join(stacks(self.workers.pop(name), self.log(name)) for name in [*self.workers])
+        raise TimeoutError(f"{lag} messages are not processed after {seconds} s{said}")
 
 
 def let_work(soak: Soak, messages: int, seconds: float) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from sequitur.local.home import ROOT
 from sequitur.local.process import spawn, tail
 from soak.cut_off import DELTA_STEPS, SQL_STEPS
+from soak.ended import ended, stacks
 
 PATIENCE = 300.0
 """Seconds for what a busy machine may need to start Spark and work a batch off."""
@@ -53,13 +54,13 @@ class Materializer:
                 [*command, *options],
                 output=output,
                 cwd=ROOT,
-                env={**os.environ, "JAVA_TOOL_OPTIONS": _JAVA},
+                env={**os.environ, "JAVA_TOOL_OPTIONS": _JAVA, "PYTHONFAULTHANDLER": "1"},
             )
 
     def ended(self) -> int:
         """Wait until it has ended; its exit status."""
         assert self.process is not None
-        return self.process.wait(PATIENCE)
+        return ended(self.process, PATIENCE, self.log)
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal; the exit status."""
@@ -93,7 +94,7 @@ class Materializer:
             if self.process is None or self.process.poll() is not None:
                 raise RuntimeError(f"the materializer ended:\n{tail(self.log, 40)}")
             if time.monotonic() > until:
-                raise TimeoutError(f"{at} of {ends}\n{tail(self.log, 40)}")
+                raise TimeoutError(f"{at} of {ends}{stacks(self.process, self.log)}")
             time.sleep(0.1)
 
     def _status(self) -> dict[str, Any]:

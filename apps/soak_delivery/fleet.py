@@ -21,6 +21,7 @@ from sequitur.local.home import LocalError
 from sequitur.local.kafka_probe import answers
 from sequitur.local.ports import HOST, free_port
 from sequitur.local.process import spawn
+from soak.ended import ended
 from soak_delivery.part import INBOX, LOG, SEEN, make, seen
 from stores.db.engines import open_engine
 from stores.inbox.commands import counts
@@ -107,11 +108,15 @@ class Fleet:
         self._began += 1
         self._ages[name] = time.monotonic()
         environment = {**os.environ, TOKEN: f"soak-{self.seed}-0123456789"}
+        environment["PYTHONFAULTHANDLER"] = "1"  # see soak.ended
         if self.broker is not None:
             environment["SEQUITUR_BROKER"] = self.broker.address
-        with (self.folder / f"{name.replace(' ', '-')}.log").open("ab") as log:
+        with self._log(name).open("ab") as log:
             command = [sys.executable, "-m", *self._command(name)]
             self.parts[name] = spawn(command, env=environment, output=log)
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name.replace(' ', '-')}.log"
 
     def _command(self, name: str) -> list[str]:
         orders, log = self.urls[ORDERS_SERVER], self.urls[LOG_SERVER]
@@ -139,15 +144,10 @@ class Fleet:
         """SIGTERM; returns the exit status. Raises RuntimeError where it does not end."""
         part = self.parts.pop(name)
         part.terminate()
-        try:
-            status = part.wait(30)
-            # One that has hardly begun does not listen to signals yet, and has nothing to end.
-            young = time.monotonic() - self._ages[name] < YOUNG
-            return 0 if young and status == -signal.SIGTERM else status
-        except subprocess.TimeoutExpired:
-            part.kill()
-            part.wait()
-            raise RuntimeError(f"{name} did not end within 30 s of SIGTERM") from None
+        status = ended(part, 30, self._log(name))
+        # One that has hardly begun does not listen to signals yet, and has nothing to end.
+        young = time.monotonic() - self._ages[name] < YOUNG
+        return 0 if young and status == -signal.SIGTERM else status
 
     def pause(self, name: str, seconds: float) -> None:
         """SIGSTOP, and SIGCONT later: whoever took over is not known to it."""
@@ -199,12 +199,14 @@ class Fleet:
                 wrong = self.wrong()
             except SQLAlchemyError as error:
                 wrong = [str(error)]
-        ended = {name: self.stop(name) for name in list(self.parts)}
+        statuses = {name: self.stop(name) for name in list(self.parts)}
         wrong = wrong or self.wrong()
         if self.apart:
             sides = [side for side in SIDES if not self.resolve(side, 30)]
             wrong += [f"what {side} did is still in doubt" for side in sides]
-        return wrong + [f"{name} ended with {status}" for name, status in ended.items() if status]
+        return wrong + [
+            f"{name} ended with {status}" for name, status in statuses.items() if status
+        ]
 
     def wrong(self) -> list[str]:
         """How the two databases differ, in words."""

@@ -6,21 +6,22 @@ from typing import Literal, NamedTuple
 
 from stores.message import Message
 from topology.model.event import Event, Record
+from topology.sequencer.contiguous import ContiguousOrdering
 from topology.sequencer.progress import Progress, last_of
-from topology.sequencer.sequencer import Ordering, step
+from topology.sequencer.sequencer import LOWEST, step
 from topology.sequencer.timers import Timers
 
 Order = Literal["contiguous", "monotonic"]
 """contiguous: sequences count from 1 without a gap; a message waits for those missing before it.
 monotonic: (epoch, sequence) only grows, as in an output topic; what does not is a duplicate."""
 
-FIRST: Mapping[Order, int] = {"contiguous": 1, "monotonic": -(2**63) + 1}
+FIRST: Mapping[Order, int] = {"contiguous": 1, "monotonic": LOWEST}
 """The lowest sequence."""
 
 RING = 1024
 """Waiting messages of a stream that are looked up at a time."""
 
-_CONTIGUOUS = Ordering(size=RING, drain=2**62)
+_CONTIGUOUS = ContiguousOrdering(size=RING, drain=2**62)
 
 Stored = Callable[[str, int, int], Iterable[tuple[int, bytes]]]
 """(stream, first, last) → (sequence, content) of the messages that wait in the database."""

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from topology.declaration.linking import compile_for
+from topology.declaration.orders import StreamOrder
 from topology.declaration.policies import OnUnknown
-from topology.declaration.sequences import Sequence
 from topology.inspectors.inspector import (
     AnyInspector,
     Compiles,
@@ -38,7 +37,7 @@ class Source:
     topics: tuple[str, ...]
     inspector: Compiles | InspectorFunction
     inspect: Inspect
-    sequence: Sequence
+    sequence: StreamOrder
     keyed: bool
     partitions: int
     unknown: OnUnknown
@@ -76,4 +75,4 @@ class Source:
             DeclarationError: it is no inspector.
         """
         found = resolved(inspector, f"source {self.name!r}: inspector")
-        return replace(self, inspector=found, inspect=compile_for(self.sequence, found))
+        return replace(self, inspector=found, inspect=self.sequence.compile(found))

@@ -1,14 +1,6 @@
 """Whether what is given to `Topology.source` is right."""
 
-from topology.declaration.sequences import (
-    Contiguous,
-    Followed,
-    Linked,
-    Monotonic,
-    Order,
-    Sequence,
-    contiguous,
-)
+from topology.declaration.orders import Followed, Order, StreamOrder, contiguous
 from topology.model.errors import DeclarationError
 
 PARTITIONS = 100_000
@@ -31,11 +23,11 @@ def check_partitions(name: str, topics: tuple[str, ...], keyed: bool, partitions
         )
 
 
-def checked_sequence(name: str, sequence: Sequence | Order | None) -> Sequence:
+def checked_sequence(name: str, sequence: StreamOrder | Order | None) -> StreamOrder:
     """What orders a source's events: contiguous numbers unless given."""
     if sequence is None:
         sequence = contiguous()
-    if isinstance(sequence, Contiguous | Linked | Monotonic | Followed):
+    if isinstance(sequence, StreamOrder):
         return sequence
     if isinstance(sequence, type) or not isinstance(sequence, Order):
         raise DeclarationError(

@@ -8,7 +8,7 @@ from topology.declaration.describe import Description, describe
 from topology.declaration.emits import TOPICS, checked_emitting
 from topology.declaration.graph import Graph
 from topology.declaration.lanes import Lane, compile_split, showing
-from topology.declaration.linking import compile_for
+from topology.declaration.orders import Order, StreamOrder
 from topology.declaration.policies import (
     Full,
     Gap,
@@ -18,8 +18,6 @@ from topology.declaration.policies import (
 )
 from topology.declaration.policies.full import check_full
 from topology.declaration.policies.gap import check_ask
-from topology.declaration.sequences import Order
-from topology.declaration.sequences import Sequence as Sequencing
 from topology.declaration.source import Source
 from topology.declaration.source_checks import check_partitions, checked_sequence
 from topology.declaration.starts import (
@@ -60,7 +58,7 @@ class Topology(Graph):
         topic: str | Sequence[str],
         *,
         inspector: AnyInspector,
-        sequence: Sequencing | Order | None = None,
+        sequence: StreamOrder | Order | None = None,
         name: str | None = None,
         keyed: bool = False,
         partitions: int = 4,
@@ -107,7 +105,7 @@ class Topology(Graph):
             topology=self.name,
             topics=topics,
             inspector=inspector,
-            inspect=compile_for(ordered, inspector),
+            inspect=ordered.compile(inspector),
             sequence=ordered,
             keyed=keyed,
             partitions=partitions,
@@ -179,14 +177,14 @@ class Topology(Graph):
         check_buffer(name, buffer)
         kinds = checked_kinds(name, accepts)
         self._check_output(name)
-        if source.sequence.kind == "monotonic":
+        if source.sequence.settles:
             full = checked_monotonic(name, source, gap, full, start)
         gap, full, late, error = checked_policies(name, gap, full, late, error)
         check_full(name, full, gap)
         check_ask(name, gap, source.sequence, lane)
         closing = checked_closing(name, closes, retention, reopen, kinds)
         start = checked_start(name, start)
-        check_rebuilding(name, late, start, closing, full, source.sequence.kind)
+        check_rebuilding(name, late, start, closing, full, source.sequence)
         split = None if lane is None else compile_split(name, lane)
         declared = checked_tables(name, tables)
         limit = checked_timeout(name, timeout)

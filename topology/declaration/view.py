@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
-from topology.declaration.linking import lenient_link
 from topology.declaration.policies import (
     Full,
     Gap,
@@ -20,14 +19,13 @@ from topology.declaration.policies import (
     Redeliver,
     Skip,
 )
-from topology.declaration.sequences import JUMP, Contiguous, Followed, Linked, Monotonic
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
-from topology.sequencer.sequencer import LAST, Ordering
+from topology.sequencer.ordering import Ordering
 
 Handler = Callable[..., Any]
 """(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""
@@ -132,27 +130,17 @@ class View(SideTopics):
     def ordering(self) -> Ordering:
         """The view's policies in the sequencer's terms."""
         after = math.ceil(self.gap.first * 1000) if isinstance(self.gap, Skip) else None
-        sequence, full = self.of.sequence, self.full
         start, closing = self.start, self.closing
-        return Ordering(
-            sequence.start,
-            sequence.step,
-            self.buffer,
-            after,
-            full=_FULL.get(type(full), "spill"),
+        return self.of.sequence.ordering(
+            size=self.buffer,
+            skip_after=after,
+            full=_FULL.get(type(self.full), "spill"),
             learn=self.adaptive is not None,
-            kind=sequence.kind,
-            settle=math.ceil(sequence.settle * 1000) if isinstance(sequence, Monotonic) else 0,
-            previous=lenient_link(sequence) if isinstance(sequence, Linked) else None,
-            follows=sequence.follows if isinstance(sequence, Followed) else None,
             open_after=math.ceil(start.after * 1000) if isinstance(start, EarliestSeen) else None,
             opens=frozenset(start.kinds if isinstance(start, OpenedBy) else ()),
             closes=frozenset(closing.kinds if closing else ()),
             retention=math.ceil(closing.retention * 1000) if closing else 0,
             reopen=closing.reopen if closing else "late",
-            jump=sequence.step * (sequence.jump or JUMP)
-            if isinstance(sequence, Contiguous)
-            else LAST,
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from topology.declaration.describe import policy_name
+from topology.declaration.orders import StreamOrder
 from topology.declaration.policies import (
     Advance,
     Ask,
@@ -120,7 +121,12 @@ def checked_monotonic(
 
 
 def check_rebuilding(
-    view: str, late: OnLate, start: Start, closing: Closing | None, full: Full, kind: str
+    view: str,
+    late: OnLate,
+    start: Start,
+    closing: Closing | None,
+    full: Full,
+    sequence: StreamOrder,
 ) -> None:
     """What is late for good cannot be put in its place by a rebuild. Raises DeclarationError."""
     if not isinstance(late, RebuildStream):
@@ -135,7 +141,7 @@ def check_rebuilding(
             f"view {view!r}: late={late!r} with closes=…: what comes behind the closing event is "
             "late for good, and a closed stream is forgotten; use late_topic()"
         )
-    if isinstance(full, Redeliver) and kind == "monotonic":
+    if isinstance(full, Redeliver) and sequence.settles:
         raise DeclarationError(
             f"view {view!r}: late={late!r} with full=redeliver(…) where sequences merely grow: "
             "what is away when its stream passes it is not told from what was handled; use spill()"

@@ -14,8 +14,9 @@ from topology.declaration.policies.gap_time import Adaptive, GapTime
 from topology.diagnostics.trial import Trial
 from topology.engine.state.lateness import Lateness
 from topology.model.event import Event, Record
+from topology.sequencer.contiguous import ContiguousOrdering
+from topology.sequencer.ordering import Ordering
 from topology.sequencer.progress import Progress
-from topology.sequencer.sequencer import Ordering
 
 RATES = (0.1, 0.01, 0.001, 0.0001)
 """Shares of wrong skips for which a time is suggested unless others are asked for."""
@@ -101,7 +102,7 @@ def suggest_timeouts(
         One suggestion per time, shortest first; none where there are no arrivals.
     """
     events = [_event(*arrival) for arrival in arrivals]
-    ordering = ordering or Ordering(start, add, size=1 << 40)
+    ordering = ordering or ContiguousOrdering(start, add, size=1 << 40)
     # What a kind begins or ends is not among the arrivals.
     ordering = replace(ordering, opens=frozenset(), closes=frozenset())
     return suggested([lambda: events], ordering, rates=rates, candidates=candidates).suggestions
@@ -149,7 +150,7 @@ def learned(
 ) -> float:
     """The seconds that `adaptive(…)` would have arrived at after these arrivals."""
     events = [_event(*arrival) for arrival in arrivals]
-    ordering = Ordering(start, add, size=1 << 40)
+    ordering = ContiguousOrdering(start, add, size=1 << 40)
     return suggested([lambda: events], ordering, rates=(), policy=policy).learned[1]
 
 

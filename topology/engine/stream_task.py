@@ -6,7 +6,7 @@ StreamTask, from the by-stream topic, for the event.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.declaration.linking import link_of, with_links
+from topology.declaration.orders.linked import with_links
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
@@ -59,7 +59,7 @@ class StreamTask:
         self.joined = False
         """Whether a view reads with the others of which its row does not say so yet."""
         self._alarm = MalformedAlarm()
-        self._link = link_of(source.sequence)
+        self._link = source.sequence.link()
         self.views = {
             view.name: ViewTask(view, tables[view.name], now, budget)
             for view in topology.views_of(source)

@@ -1,16 +1,57 @@
 """Contiguous numbers: the next event is the one whose sequence is `last` + `step`."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 from topology.model.event import Event
-from topology.sequencer.progress import Progress, may_be_lost, was_skipped
+from topology.sequencer.ordering import LAST, Ordering
+from topology.sequencer.progress import Progress, State, may_be_lost, was_skipped
 from topology.sequencer.ring import RingBuffer
-from topology.sequencer.run import Run, may_begin
-from topology.sequencer.step import LAST, Gap, Ordering
+from topology.sequencer.run import Run
+from topology.sequencer.step import Gap
+from topology.sequencer.timers import Timers
+
+
+@dataclass(frozen=True, slots=True)
+class ContiguousOrdering(Ordering):
+    """Every number from `start` on, by `step`, has its event."""
+
+    counts: ClassVar[bool] = True
+
+    def run(self, state: State, timers: Timers) -> "ContiguousRun":
+        return ContiguousRun(self, state, timers)
+
+    def has_next(self, progress: Progress) -> bool:
+        ring = progress.ring
+        head = None if ring is None else ring.get(progress.last + self.step)
+        return head is not None and self.may_begin(progress, head)
+
+    def before(self, event: Event, last: int) -> int:
+        return event.sequence - self.step
 
 
 class ContiguousRun(Run):
-    """Everything but the event that comes exactly when it is expected."""
+    """An event that comes exactly when it is expected changes a number, and nothing else."""
+
+    def place_all(self, events: Iterable[Event]) -> None:
+        ordering = self.ordering
+        if ordering.opens or ordering.closes:
+            super().place_all(events)
+            return
+        changed, ready = self.result.changed, self.result.ready.append
+        seen, progress_of, add = changed.get, self.state.progress, ordering.step
+        for event in events:
+            stream = event.stream
+            progress = seen(stream)
+            if progress is None:
+                progress = progress_of(stream)
+            if progress.__class__ is int and event.sequence == progress + add:
+                changed[stream] = event.sequence
+                ready(event)
+            else:
+                self.place(event, progress)
 
     def place(self, event: Event, progress: int | Progress) -> None:
         result, ordering, sequence = self.result, self.ordering, event.sequence
@@ -39,7 +80,7 @@ class ContiguousRun(Run):
             return
         ring = progress.ring
         if ring is None:
-            ring = progress.ring = self.ring(ordering)
+            ring = progress.ring = ordering.ring()
         waits = self.waiting(progress, ring, event)
         if is_next and waits is None:
             since = progress.since
@@ -156,7 +197,7 @@ class ContiguousRun(Run):
     def due(self, stream: str, progress: Progress, now: int) -> None:
         """Give a gap up: go on with the first event that waits."""
         add = self.ordering.step
-        ring = progress.ring = progress.ring or self.ring(self.ordering)
+        ring = progress.ring = progress.ring or self.ordering.ring()
         first = progress.last + add
         if progress.spilled:
             self.load(stream, progress, ring)
@@ -180,13 +221,3 @@ class ContiguousRun(Run):
                 self.drop_impossible(stream, progress)
         self.reopen(lowest, progress)
         self.drain(stream, progress)
-
-    @staticmethod
-    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
-        ring = progress.ring
-        head = None if ring is None else ring.get(progress.last + ordering.step)
-        return head is not None and may_begin(ordering, progress, head)
-
-    @staticmethod
-    def before(ordering: Ordering, event: Event, last: int) -> int:
-        return event.sequence - ordering.step

@@ -1,21 +1,23 @@
 """An order of the user's: the next event is the lowest that waits, once the order says so."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from topology.model.event import Event
-from topology.sequencer.linked import LinkedRun
-from topology.sequencer.step import Ordering
+from topology.sequencer.linked import ChainOrdering
 
 
-class FollowedRun(LinkedRun):
-    """As links, but what the predecessor is only the order knows."""
+@dataclass(frozen=True, slots=True)
+class FollowedOrdering(ChainOrdering):
+    """As links, but what the predecessor is only the order knows.
 
-    @staticmethod
-    def is_next(ordering: Ordering, event: Event, last: int) -> bool:
+    follows: whether an event is the next behind a sequence, None where the stream has yet to begin.
+    """
+
+    follows: Callable[[Event, int | None], bool] = field(kw_only=True)
+
+    def is_next(self, event: Event, last: int) -> bool:
         if last == event.sequence - 1:
             # Nothing can come between; and what was in front of it may have been given up.
             return True
-        assert ordering.follows is not None
-        return ordering.follows(event, None if last == ordering.first else last)
-
-    @staticmethod
-    def behind(ordering: Ordering, event: Event) -> int:
-        return event.sequence - 1
+        return self.follows(event, None if last == self.first else last)

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 
 from topology.model.event import Event
+from topology.sequencer.ordering import Ordering
 from topology.sequencer.progress import PendingRetry, Progress, State, last_of
-from topology.sequencer.run import Run, deadline_of
-from topology.sequencer.step import Ordering, Step
+from topology.sequencer.step import Step
 from topology.sequencer.timers import Timers
 
 Failed = Mapping[str, tuple[Event, PendingRetry | None]]
 """Stream → its event that failed, and when to try it again, None for when somebody says so."""
 
 
-def hold_streams(
-    run: type[Run], ordering: Ordering, state: State, timers: Timers, result: Step, failed: Failed
+def hold_all(
+    ordering: Ordering, state: State, timers: Timers, result: Step, failed: Failed
 ) -> None:
-    """See `sequencer.hold`."""
+    """See `sequencer.hold`; here of several streams, each with the first event that failed."""
     handled: dict[str, int] = {}
     back: dict[str, dict[int, Event]] = {}
     ready: list[Event] = []
@@ -63,16 +63,15 @@ def hold_streams(
             before = state.progress(stream)
             last = last_of(before)
             closed = before.closed if isinstance(before, Progress) else None
-        progress = _held(run, ordering, result.changed[stream], event, last, events)
+        progress = _held(ordering, result.changed[stream], event, last, events)
         progress.retry, progress.closed = retry, closed
         result.changed[stream] = progress
         timers.discard(stream)
-        if (due := deadline_of(run, ordering, progress)) is not None:
+        if (due := ordering.deadline(progress)) is not None:
             timers.add(due, stream)
 
 
 def _held(
-    run: type[Run],
     ordering: Ordering,
     reached: int | Progress,
     failed: Event,
@@ -81,7 +80,7 @@ def _held(
 ) -> Progress:
     """The progress of a stream that had `reached` so far, and goes back to before `failed`."""
     progress = Progress(reached) if isinstance(reached, int) else reached.copy()
-    progress.last = run.before(ordering, failed, last)
+    progress.last = ordering.before(failed, last)
     progress.held = True
     progress.skipped = tuple(r for r in progress.skipped if r[0] <= failed.sequence)
     progress.below = tuple(r for r in progress.below if r[0] <= failed.sequence)
@@ -89,7 +88,7 @@ def _held(
     waits = [*back.values(), *(progress.ring or ())]
     since = min(event.arrived for event in waits)
     progress.since = min(since, progress.since) if progress.spilled else since
-    ring = progress.ring = run.ring(ordering)
+    ring = progress.ring = ordering.ring()
     spilled = 0
     for event in sorted(waits, key=lambda event: event.sequence):
         if ring.admits(progress.last, event.sequence):

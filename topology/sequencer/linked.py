@@ -1,14 +1,63 @@
 """Links: the next event is the lowest that waits, once its predecessor is behind."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from topology.model.event import Event
-from topology.sequencer.progress import Progress, may_be_lost, was_skipped
-from topology.sequencer.run import may_begin
-from topology.sequencer.sparse import SparseRun
-from topology.sequencer.step import Gap, Ordering
+from topology.sequencer.progress import Progress, State, may_be_lost, was_skipped
+from topology.sequencer.sparse import SparseOrdering, SparseRun
+from topology.sequencer.step import Gap
+from topology.sequencer.timers import Timers
 
 
-class LinkedRun(SparseRun):
+class ChainOrdering(SparseOrdering):
     """Sequences grow along the chain, so no event can come between one and its predecessor."""
+
+    __slots__ = ()
+
+    def is_next(self, event: Event, last: int) -> bool:
+        """Whether an event follows `last`: its predecessor is behind, or it is a chain's first."""
+        raise NotImplementedError
+
+    def behind(self, event: Event) -> int:
+        """Up to where a gap in front of an event is given up."""
+        return event.sequence - 1
+
+    def run(self, state: State, timers: Timers) -> "ChainRun":
+        return ChainRun(self, state, timers)
+
+    def has_next(self, progress: Progress) -> bool:
+        ring = progress.ring
+        if not ring:
+            return False
+        head = ring.slots[min(ring.slots)]
+        return self.may_begin(progress, head) and self.is_next(head, progress.last)
+
+    def before(self, event: Event, last: int) -> int:
+        return last if self.is_next(event, last) else self.behind(event)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedOrdering(ChainOrdering):
+    """previous: the sequence of an event's predecessor, None for the first of a chain."""
+
+    previous: Callable[[Event], int | None] = field(kw_only=True)
+
+    def is_next(self, event: Event, last: int) -> bool:
+        previous = self.previous(event)
+        if previous is None:
+            return last in (self.first, event.sequence - 1)
+        return previous <= last
+
+    def behind(self, event: Event) -> int:
+        previous = self.previous(event)
+        return event.sequence - 1 if previous is None else previous
+
+
+class ChainRun(SparseRun):
+    """The lowest event that waits is the next, or else something is missing in front of it."""
+
+    ordering: ChainOrdering
 
     def place(self, event: Event, progress: int | Progress) -> None:
         result, sequence, stream = self.result, event.sequence, event.stream
@@ -28,7 +77,7 @@ class LinkedRun(SparseRun):
         may_be = self.may_be_next(event, progress)
         ring = progress.ring
         if ring is None:
-            ring = progress.ring = self.ring(self.ordering)
+            ring = progress.ring = self.ordering.ring()
         lowest = min(ring.slots) if ring else None
         if may_be and self.lets_go(progress, event) and (lowest is None or sequence < lowest):
             since = progress.since
@@ -44,16 +93,16 @@ class LinkedRun(SparseRun):
     def lets_go(self, progress: Progress, event: Event) -> bool:
         if progress.suspended or self.stays_closed(progress, event):
             return False
-        return self.is_next(self.ordering, event, progress.last)
+        return self.ordering.is_next(event, progress.last)
 
     def due(self, stream: str, progress: Progress, now: int) -> None:
         """Give up what is missing before the lowest event that waits."""
         ring = progress.ring
         assert ring
         head = ring.slots[min(ring.slots)]
-        if not self.is_next(self.ordering, head, progress.last):
+        if not self.ordering.is_next(head, progress.last):
             # How many are missing nobody can say; one at least.
-            last = self.before(self.ordering, head, progress.last)
+            last = self.ordering.before(head, progress.last)
             gap = Gap(stream, progress.last + 1, last, progress.since, 1)
             if self.ordering.open_after is None or not self.ordering.is_new(progress):
                 self.result.skipped.append(gap)
@@ -63,34 +112,3 @@ class LinkedRun(SparseRun):
             progress.last = last
         self.reopen(head, progress)
         self.drain(stream, progress)
-
-    @classmethod
-    def can_go_on(cls, ordering: Ordering, progress: Progress) -> bool:
-        ring = progress.ring
-        if not ring:
-            return False
-        head = ring.slots[min(ring.slots)]
-        return may_begin(ordering, progress, head) and cls.is_next(ordering, head, progress.last)
-
-    @classmethod
-    def before(cls, ordering: Ordering, event: Event, last: int) -> int:
-        return last if cls.is_next(ordering, event, last) else cls.behind(ordering, event)
-
-    @staticmethod
-    def is_next(ordering: Ordering, event: Event, last: int) -> bool:
-        """Whether an event follows `last`: its predecessor is behind, or it is a chain's first."""
-        previous = _previous(ordering, event)
-        if previous is None:
-            return last in (ordering.first, event.sequence - 1)
-        return previous <= last
-
-    @staticmethod
-    def behind(ordering: Ordering, event: Event) -> int:
-        """Up to where a gap in front of an event is given up."""
-        previous = _previous(ordering, event)
-        return event.sequence - 1 if previous is None else previous
-
-
-def _previous(ordering: Ordering, event: Event) -> int | None:
-    assert ordering.previous is not None
-    return ordering.previous(event)

@@ -1,16 +1,43 @@
 """Values that only grow: an event waits a settled time, then goes with all that is lower."""
 
+from dataclasses import dataclass
 from itertools import chain
+from typing import Any, ClassVar, Self
 
 from topology.model.event import Event
-from topology.sequencer.progress import Progress
-from topology.sequencer.sparse import SparseRun
-from topology.sequencer.step import LAST, Ordering
+from topology.sequencer.ordering import LAST
+from topology.sequencer.progress import Progress, State
+from topology.sequencer.sparse import SparseOrdering, SparseRun
+from topology.sequencer.timers import Timers
+
+
+@dataclass(frozen=True, slots=True)
+class MonotonicOrdering(SparseOrdering):
+    """settle: how long an event waits for lower ones (ms)."""
+
+    settle: int = 0
+    settles: ClassVar[bool] = True
+
+    def run(self, state: State, timers: Timers) -> "MonotonicRun":
+        return MonotonicRun(self, state, timers)
+
+    def patience(self, progress: Progress) -> int | None:
+        return self.settle
+
+    def at_once(self, **more: Any) -> Self:
+        return SparseOrdering.at_once(self, settle=0, **more)
+
+    def has_next(self, progress: Progress) -> bool:
+        return False
+
+    def before(self, event: Event, last: int) -> int:
+        return last
 
 
 class MonotonicRun(SparseRun):
     """There are no gaps: what comes after a higher one was released is late."""
 
+    ordering: MonotonicOrdering
     top = -LAST
     """The highest sequence that may be released now."""
 
@@ -31,7 +58,7 @@ class MonotonicRun(SparseRun):
         progress = self.writable(stream, progress)
         ring = progress.ring
         if ring is None:
-            ring = progress.ring = self.ring(self.ordering)
+            ring = progress.ring = self.ordering.ring()
         if (waits := self.waiting(progress, ring, event)) is not None:
             self.duplicate(event, waits)
         else:
@@ -71,15 +98,3 @@ class MonotonicRun(SparseRun):
             progress = self.current(stream)
             assert isinstance(progress, Progress)
             self.watch(stream, progress)
-
-    @staticmethod
-    def deadline(ordering: Ordering, progress: Progress) -> int | None:
-        return progress.since + ordering.settle
-
-    @staticmethod
-    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
-        return False
-
-    @staticmethod
-    def before(ordering: Ordering, event: Event, last: int) -> int:
-        return last

@@ -1,7 +1,6 @@
 """A stream's whole history in sequence: what the sequencer releases if nothing more can come."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from topology.model.event import Event
 from topology.sequencer.sequencer import LAST, Ordering, step
@@ -26,15 +25,6 @@ def replayed(ordering: Ordering, events: Sequence[Event]) -> list[Event]:
 
     events: in order of arrival. Nothing is late: gaps are given up only when all of them are there.
     """
-    patient = replace(
-        ordering,
-        size=max(ordering.size, len(events)),
-        skip_after=0,
-        open_after=None,
-        settle=0,
-        drain=len(events),
-        full="spill",
-        learn=False,
-        jump=LAST,
-    )
+    size = max(ordering.size, len(events))
+    patient = ordering.at_once(size=size, open_after=None, drain=len(events), jump=LAST)
     return step(patient, _New(ordering), Timers(), events, now=LAST).ready

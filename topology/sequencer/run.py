@@ -5,9 +5,10 @@ from heapq import merge
 
 from topology.model.event import Event
 from topology.sequencer.memory_budget import size_of
+from topology.sequencer.ordering import LAST, Ordering
 from topology.sequencer.progress import Progress, State
 from topology.sequencer.ring import RingBuffer
-from topology.sequencer.step import LAST, Ordering, Step
+from topology.sequencer.step import Step
 from topology.sequencer.timers import Timers
 
 
@@ -28,6 +29,11 @@ class Run:
         self.gone: set[tuple[str, int]] = set()
         """(stream, sequence) of those that left the buffer unhandled; the state shows them yet."""
 
+    def place_all(self, events: Iterable[Event]) -> None:
+        """Place a batch, in order of arrival."""
+        for event in events:
+            self.place(event, self.current(event.stream))
+
     def place(self, event: Event, progress: int | Progress) -> None:
         """Put an event where it belongs: late, duplicate, ready, ring or beyond."""
         raise NotImplementedError
@@ -39,29 +45,6 @@ class Run:
     def due(self, stream: str, progress: Progress, now: int) -> None:
         """What waits at the head has waited long enough: go on."""
         raise NotImplementedError
-
-    @staticmethod
-    def deadline(ordering: Ordering, progress: Progress) -> int | None:
-        """When a stream that waits, and is not held, is to go on all the same (ms)."""
-        after = ordering.skip_after
-        if ordering.open_after is not None and ordering.is_new(progress):
-            after = ordering.open_after
-        return None if after is None else progress.since + after
-
-    @staticmethod
-    def can_go_on(ordering: Ordering, progress: Progress) -> bool:
-        """Whether the first of the events that wait is the next one."""
-        raise NotImplementedError
-
-    @staticmethod
-    def before(ordering: Ordering, event: Event, last: int) -> int:
-        """The progress behind which `event` was released, `last` being the last processed."""
-        raise NotImplementedError
-
-    @staticmethod
-    def ring(ordering: Ordering) -> RingBuffer:
-        """An empty buffer."""
-        return RingBuffer(ordering.size, ordering.step)
 
     @property
     def spent(self) -> bool:
@@ -196,7 +179,7 @@ class Run:
     def begin_with(self, event: Event, progress: Progress) -> None:
         """A stream begins with `event`, whatever is below it."""
         self.drop_below(event.stream, progress, event.sequence)
-        before = self.before(self.ordering, event, progress.last)
+        before = self.ordering.before(event, progress.last)
         progress.begin_behind(event.sequence - self.ordering.step, self.ordering.step)
         progress.last = before
         self.drop_impossible(event.stream, progress)
@@ -278,7 +261,7 @@ class Run:
             progress = self.current(stream)
             if not isinstance(progress, Progress) or not progress.waiting:
                 continue
-            due = deadline_of(type(self), self.ordering, progress)
+            due = self.ordering.deadline(progress)
             if due is None:
                 continue
             if due > now:
@@ -309,13 +292,13 @@ class Run:
                 self.keep(stream, progress)
 
     def go_on(self, stream: str, progress: Progress) -> None:
-        progress.ring = progress.ring or self.ring(self.ordering)
+        progress.ring = progress.ring or self.ordering.ring()
         if not self.drain(stream, progress) and progress.waiting:
             self.watch(stream, progress)
 
     def watch(self, stream: str, progress: Progress) -> None:
         """Set the deadline of a stream that waits."""
-        due = deadline_of(type(self), self.ordering, progress)
+        due = self.ordering.deadline(progress)
         if due is not None:
             self.timers.add(due, stream)
 
@@ -339,21 +322,5 @@ class Run:
         self.result.changed[stream] = plain
 
 
-def may_begin(ordering: Ordering, progress: Progress, event: Event) -> bool:
-    """Whether a stream may go on with an event, which in some views only a few kinds begin."""
-    if not ordering.opens or not ordering.is_new(progress):
-        return True
-    return event.kind in ordering.opens
-
-
 def _sequence(event: Event) -> int:
     return event.sequence
-
-
-def deadline_of(run: type[Run], ordering: Ordering, progress: Progress) -> int | None:
-    """When a stream that waits is to go on all the same (ms), None if never."""
-    if progress.rebuild:
-        return None
-    if progress.held:
-        return None if progress.retry is None else progress.retry.due
-    return run.deadline(ordering, progress)

@@ -12,36 +12,13 @@ are an index over the state: kept up to date here, rebuilt from the state whenev
 from collections.abc import Iterable
 
 from topology.model.event import Event
-from topology.sequencer.contiguous import ContiguousRun
-from topology.sequencer.followed import FollowedRun
-from topology.sequencer.hold import Failed, hold_streams
-from topology.sequencer.linked import LinkedRun
-from topology.sequencer.monotonic import MonotonicRun
-from topology.sequencer.progress import PendingRetry, Progress, State
-from topology.sequencer.ring import RingBuffer
-from topology.sequencer.run import Run, deadline_of
-from topology.sequencer.step import LAST, Gap, Kind, Ordering, Step
+from topology.sequencer.hold import hold_all
+from topology.sequencer.ordering import LAST, LOWEST, Ordering
+from topology.sequencer.progress import PendingRetry, State
+from topology.sequencer.step import Gap, Step
 from topology.sequencer.timers import Timers
 
-__all__ = [
-    "LAST",
-    "Gap",
-    "Ordering",
-    "Step",
-    "can_go_on",
-    "deadline",
-    "hold",
-    "hold_all",
-    "ring_of",
-    "step",
-]
-
-_RUNS: dict[Kind, type[Run]] = {
-    "contiguous": ContiguousRun,
-    "linked": LinkedRun,
-    "monotonic": MonotonicRun,
-    "followed": FollowedRun,
-}
+__all__ = ["LAST", "LOWEST", "Gap", "Ordering", "Step", "hold", "hold_all", "step"]
 
 
 def step(
@@ -60,32 +37,12 @@ def step(
     to be among the events so far, None otherwise. resume: streams that the step before left
     unfinished, and those that the state says are held no longer.
     """
-    run = _RUNS[ordering.kind](ordering, state, timers)
+    run = ordering.run(state, timers)
     run.resume(resume)
-    if ordering.kind == "contiguous" and not (ordering.opens or ordering.closes):
-        _place_counted(run, events)
-    else:
-        for event in events:
-            run.place(event, run.current(event.stream))
+    run.place_all(events)
     if now is not None:
         run.fire(now)
     return run.result
-
-
-def _place_counted(run: Run, events: Iterable[Event]) -> None:
-    """Place events of which nearly all come exactly when they are expected."""
-    changed, ready = run.result.changed, run.result.ready.append
-    seen, progress_of, add = changed.get, run.state.progress, run.ordering.step
-    for event in events:
-        stream = event.stream
-        progress = seen(stream)
-        if progress is None:
-            progress = progress_of(stream)
-        if progress.__class__ is int and event.sequence == progress + add:
-            changed[stream] = event.sequence
-            ready(event)
-        else:
-            run.place(event, progress)
 
 
 def hold(
@@ -106,25 +63,3 @@ def hold(
     that the step let go, if this was one.
     """
     hold_all(ordering, state, timers, result, {stream: (failed, retry)})
-
-
-def hold_all(
-    ordering: Ordering, state: State, timers: Timers, result: Step, failed: Failed
-) -> None:
-    """The same for several streams at once, each with the first of its events that failed."""
-    hold_streams(_RUNS[ordering.kind], ordering, state, timers, result, failed)
-
-
-def deadline(ordering: Ordering, progress: Progress) -> int | None:
-    """When a stream that waits is to go on without what is missing (ms), None if never."""
-    return deadline_of(_RUNS[ordering.kind], ordering, progress)
-
-
-def can_go_on(ordering: Ordering, progress: Progress) -> bool:
-    """Whether a stream that waits has its next event already: a drain was left unfinished."""
-    return not progress.suspended and _RUNS[ordering.kind].can_go_on(ordering, progress)
-
-
-def ring_of(ordering: Ordering) -> RingBuffer:
-    """An empty buffer for a stream."""
-    return _RUNS[ordering.kind].ring(ordering)

@@ -1,16 +1,27 @@
 """What the orders have in common whose sequences do not count: only the lowest can be next."""
 
+from dataclasses import dataclass
 from itertools import islice
 
 from topology.model.event import Event
+from topology.sequencer.ordering import LOWEST, Ordering
 from topology.sequencer.progress import Progress
 from topology.sequencer.ring import RingBuffer
 from topology.sequencer.run import Run
 from topology.sequencer.sorted_buffer import SortedBuffer
-from topology.sequencer.step import Ordering
 
 LOADED = 1 << 20
 """Bytes of a stream's waiting events that are read at a time, about; one event in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseOrdering(Ordering):
+    """Nobody can say which sequences there are between two."""
+
+    start: int = LOWEST
+
+    def ring(self) -> RingBuffer:
+        return SortedBuffer(self.size)
 
 
 class SparseRun(Run):
@@ -19,10 +30,6 @@ class SparseRun(Run):
     def lets_go(self, progress: Progress, event: Event) -> bool:
         """Whether the lowest of the events that wait may be released now."""
         raise NotImplementedError
-
-    @staticmethod
-    def ring(ordering: Ordering) -> RingBuffer:
-        return SortedBuffer(ordering.size)
 
     def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
         if not progress.spilled or event.sequence < progress.loaded:
@@ -99,6 +106,6 @@ class SparseRun(Run):
         found = super().writable(stream, progress)
         if found.spilled and not found.ring:
             # Only the lowest can be next: it has to be known.
-            found.ring = self.ring(self.ordering)
+            found.ring = self.ordering.ring()
             self.load(stream, found, found.ring)
         return found

@@ -1,64 +1,9 @@
-"""What the sequencer is told and what it decides: Ordering, Gap, Step."""
+"""What the sequencer decides: Gap, Step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from topology.model.event import Event
 from topology.sequencer.progress import Progress
-
-LAST = 2**63 - 1
-"""The highest sequence there is."""
-
-Kind = Literal["contiguous", "linked", "monotonic", "followed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ordering:
-    """How a view orders: `start` and `step` of the sequence, ring size, when to give a gap up.
-
-    skip_after: milliseconds, None for never; another value from one step to the next holds for the
-    gaps that are noticed from then on. drain, portion: the most events, and bytes of them, that one
-    step releases out of the buffers; the rest follows in the next step. full: what becomes of an
-    event beyond the ring. learn: whether to say how long gaps lasted that closed. settle: of a
-    monotonic order, how long an event waits for lower ones (ms). previous: of a linked one, an
-    event's predecessor. follows: of an order of the user's, whether an event is the next behind a
-    sequence, None where the stream has yet to begin. open_after: how long a new stream waits for
-    its first event before it begins with the lowest (ms). opens: the kinds that begin a stream, if
-    only they do. closes: the kinds that close one, which is then remembered for `retention` ms.
-    reopen: what comes after that is late, or starts the stream again as if it were new. jump: by
-    how much a sequence can be above the last one.
-    """
-
-    start: int = 1
-    step: int = 1
-    size: int = 64
-    skip_after: int | None = None
-    drain: int = 10_000
-    portion: int = 16 << 20
-    kind: Kind = "contiguous"
-    full: Literal["spill", "redeliver", "halt"] = "spill"
-    learn: bool = False
-    settle: int = 0
-    previous: Callable[[Event], int | None] | None = None
-    follows: Callable[[Event, int | None], bool] | None = None
-    open_after: int | None = None
-    opens: frozenset[str | None] = frozenset()
-    closes: frozenset[str | None] = frozenset()
-    retention: int = 0
-    reopen: Literal["late", "start"] = "late"
-    jump: int = LAST
-
-    @property
-    def first(self) -> int:
-        """The progress of a stream that was not seen before."""
-        return self.start - self.step
-
-    def is_new(self, progress: int | Progress) -> bool:
-        """Whether a stream has yet to begin, for the first time or again."""
-        if isinstance(progress, int):
-            return progress == self.first
-        return progress.last == self.first or progress.closed is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import inf
 from time import monotonic
 
-from topology.declaration.linking import link_of, with_links
+from topology.declaration.orders.linked import with_links
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
@@ -69,7 +69,7 @@ class StreamStep:
         """
         if messages and self.source.keyed:
             self._cells.partition = messages[0].partition
-        events = with_links(self._events(messages), link_of(self.source.sequence))
+        events = with_links(self._events(messages), self.source.sequence.link())
         told = list(commands)
         # Before any handler has them: it may change what all views see.
         split = [None if view.split is None else view.split(events) for view in self._views]

@@ -82,7 +82,7 @@ class History:
                 f"it gave up {SKIPPED_KEPT} ranges and more, and events of the view were dead, "
                 "late or away: which of its own were handled is not known any more"
             )
-        counted = task.state.ordering.kind == "contiguous"
+        counted = task.state.ordering.counts
         if self.shortened and not (counted and not forgetful and self._whole(task, progress)):
             return "its history is no longer all there: retention has taken messages of the input"
         if not self.anew:

@@ -91,13 +91,5 @@ class SortedView(ViewTask):
 
 def at_once(ordering: Ordering) -> Ordering:
     """The order, with nothing to be waited for."""
-    return replace(
-        ordering,
-        size=ENOUGH,
-        drain=DRAIN,
-        skip_after=0,
-        settle=0,
-        open_after=None if ordering.open_after is None else 0,
-        full="spill",
-        learn=False,
-    )
+    begins = None if ordering.open_after is None else 0
+    return ordering.at_once(size=ENOUGH, drain=DRAIN, open_after=begins)

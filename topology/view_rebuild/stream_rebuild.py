@@ -140,7 +140,7 @@ class _StreamRebuild:
         """Whether a late event was not handled before. Only an order that does not know what it
         gave up lets a copy come late of what was handled long ago."""
         sequence, history = event.sequence, self.history
-        if self.task.state.ordering.kind != "monotonic" or self.progress.has_skipped(sequence):
+        if not self.task.state.ordering.settles or self.progress.has_skipped(sequence):
             return True
         # Where the history is not to be had nobody knows, and it is late.
         first = history.events.get(sequence)
@@ -167,7 +167,7 @@ class _StreamRebuild:
 
     def _was_copy(self, sequence: int) -> bool:
         """Whether what is recorded as passed was a copy of what had been handled."""
-        monotonic = self.task.state.ordering.kind == "monotonic"
+        monotonic = self.task.state.ordering.settles
         return monotonic and sequence in self.history.written.sequences
 
     def finish(self) -> None:
@@ -269,10 +269,7 @@ class _StreamRebuild:
             log_healed(self.task.view, event, self.own)
         for sequence in new:
             progress.strike_skipped(sequence, self.task.state.ordering.step)
-        if (
-            self.task.state.ordering.kind == "contiguous"
-            and self.task.state.ordering.open_after is None
-        ):
+        if self.task.state.ordering.counts and self.task.state.ordering.open_after is None:
             # They were given up one by one, and are in their place now.
             counts.skipped -= len(new)
 

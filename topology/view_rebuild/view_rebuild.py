@@ -190,7 +190,7 @@ class ViewRebuild:
             )
         for gap in task.gaps:
             limit = self._limits[gap.stream]
-            if view.of.sequence.kind == "contiguous":
+            if view.of.sequence.counts:
                 self.tally.missing += limit.lost(gap.first, gap.last, view.of.sequence.step)
             elif not any(low <= gap.last and gap.first <= high for low, high in limit.skipped):
                 self.tally.missing += 1
@@ -255,7 +255,7 @@ class ViewRebuild:
             elif last == first:
                 tally.absent += 1
             elif last < limit.last:
-                counts = order.kind == "contiguous"
+                counts = order.counts
                 tally.missing += (
                     limit.lost(last + order.step, limit.last, order.step) if counts else 1
                 )

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from sequitur.cli.main import main
+from soak.ended import ended
 from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.prepared import gid, prepared
@@ -150,4 +151,4 @@ def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> No
         assert two.rows() == 2
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert ended(process, 60) == 0

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from sequitur.local.home import JARS, ROOT
 from sequitur.local.ports import HOST, free_port
+from soak.ended import ended
 
 pytestmark = pytest.mark.integration
 
@@ -213,8 +214,9 @@ def test_a_new_project_runs_from_a_message_to_a_row(
     finally:
         for process in (materializer, worker):
             process.terminate()
-        ended = [process.wait(PATIENCE) for process in (materializer, worker)]
-    assert ended == [0, 0], (project / "faust.log").read_text()
+        logs = project / "sequitur.log", project / "faust.log"
+        statuses = [ended(process, PATIENCE, *logs) for process in (materializer, worker)]
+    assert statuses == [0, 0], logs[1].read_text()
 
 
 def rows(file: Path) -> list[tuple[str, str]]:

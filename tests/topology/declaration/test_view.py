@@ -9,9 +9,9 @@ import pytest
 from tests.topology.handled import run
 from tests.topology.partition import shop
 from topology import DeclarationError, Upsert, skip
-from topology.declaration.sequences import JUMP
+from topology.declaration.orders.contiguous import JUMP
 from topology.declaration.view import handler_shape
-from topology.sequencer.sequencer import Ordering
+from topology.sequencer.contiguous import ContiguousOrdering
 
 
 def one(event: Any) -> None: ...
@@ -99,7 +99,7 @@ def test_a_partial_of_an_async_handler_is_awaited() -> None:
 
 def test_a_view_orders_by_its_source_s_sequence_and_its_own_policies() -> None:
     topology = shop(start=0, step=10, buffer=16, gap=skip(after=1.5))
-    expected = Ordering(start=0, step=10, size=16, skip_after=1500, jump=JUMP * 10)
+    expected = ContiguousOrdering(start=0, step=10, size=16, skip_after=1500, jump=JUMP * 10)
     assert topology.views["board"].ordering == expected
 
 

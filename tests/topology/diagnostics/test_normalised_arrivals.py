@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from topology.diagnostics.normalised_arrivals import NormalisedArrivals
 from topology.diagnostics.suggest import Suggested, suggested
-from topology.sequencer.sequencer import Ordering
+from topology.sequencer.contiguous import ContiguousOrdering
 
 Arrived = tuple[str, int, int]
 
@@ -43,7 +43,7 @@ def test_what_is_suggested_does_not_depend_on_where_a_stream_is(
 ) -> None:
     def tried(arrivals: list[Arrived], begin: int | None = None) -> Suggested:
         made = recorded(arrivals)
-        return suggested([lambda: made.events(0, begin)], Ordering(size=1 << 40))
+        return suggested([lambda: made.events(0, begin)], ContiguousOrdering(size=1 << 40))
 
     whole = [("a", sequence, at * 700) for at, sequence in enumerate(order)]
     later = [(stream, sequence + passed, at) for stream, sequence, at in whole]

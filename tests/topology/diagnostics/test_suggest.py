@@ -20,7 +20,7 @@ from topology import (
 )
 from topology.declaration.starts import Start, first
 from topology.diagnostics.suggest import learned
-from topology.sequencer.sequencer import Ordering
+from topology.sequencer.contiguous import ContiguousOrdering
 
 
 def late_by(latenesses: list[int], lost: int = 0) -> list[tuple[str, int, int]]:
@@ -120,6 +120,6 @@ def test_it_says_what_the_view_itself_does(
 
 def test_what_came_before_the_beginning_is_not_skipped() -> None:
     arrivals = [("a", 65_000 + n, n * 10) for n in (0, 1, 3)]
-    ordering = Ordering(open_after=1000)
+    ordering = ContiguousOrdering(open_after=1000)
     (told,) = suggest_timeouts(arrivals, rates=(), candidates=[2], ordering=ordering)
     assert told.skipped == 1

@@ -20,7 +20,7 @@ from topology import (
 from topology.diagnostics.normalised_arrivals import NormalisedArrivals
 from topology.diagnostics.suggest import suggested
 from topology.model.event import Event, Record
-from topology.sequencer.sequencer import Ordering
+from topology.sequencer.contiguous import ContiguousOrdering
 
 # No deadline falls on an arrival: these come at multiples of 10 ms.
 MIDWAY, OPENED = {"start": earliest_seen(after=1.003)}, {"start": opened_by("On")}
@@ -97,7 +97,7 @@ def test_each_partition_goes_by_its_own_clock() -> None:
 
     slow, ahead = part((2, 0), (1, 900)), part((1, 500), (2, 90_000))
     tried = [slow.events, ahead.events]
-    (told,) = suggested(tried, Ordering(), rates=(), candidates=[1]).suggestions
+    (told,) = suggested(tried, ContiguousOrdering(), rates=(), candidates=[1]).suggestions
     assert (told.wrong, told.skipped, told.events) == (0, 0, 4)
 
 
@@ -108,5 +108,5 @@ def test_what_is_tried_is_counted_as_it_goes() -> None:
         message = Record("", 0, 0, None, None)
         return (Event("a", n, None, None, message, n) for n in range(1, 10_001))
 
-    suggested([events], Ordering(), rates=(), candidates=[1, 2], progress=ticks.append)
+    suggested([events], ContiguousOrdering(), rates=(), candidates=[1, 2], progress=ticks.append)
     assert sum(ticks) == 3 * 10_000

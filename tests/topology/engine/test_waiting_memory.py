@@ -223,9 +223,8 @@ def link(sequence: int) -> Record:
 def test_what_a_stream_holds_is_counted_as_it_comes_and_goes() -> None:
     ring = Partition(shop()).view().state.ordering
     progress = Progress(0)
-    from topology.sequencer.sequencer import ring_of
 
-    progress.ring = ring_of(ring)
+    progress.ring = ring.ring()
     event = Event("a", 2, None, None, body("a", 2, 100))
     progress.ring.put(event)
     assert progress.ring.bytes == progress.ring.copy().bytes == size_of(event)

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from copy import copy
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from soak.check import read
+from soak.ended import ended, run, stacks
 
 
 class Worker:
@@ -53,9 +55,7 @@ class Worker:
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = self.command(*words, **environment)
-        return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=90
-        )
+        return run(command, 90, env=self.environment)
 
     def start(self, **environment: str) -> None:
         command = self.command("worker", "-l", "info", "--without-web", **environment)
@@ -65,7 +65,7 @@ class Worker:
     def end(self, how: int) -> int:
         assert self.process is not None
         self.process.send_signal(how)
-        status = self.process.wait(60)
+        status = ended(self.process, 60, self.log_file)
         self.process = None
         return status
 
@@ -96,7 +96,8 @@ class Worker:
         """Wait until it is so."""
         end = time.monotonic() + seconds
         while not true():
-            assert time.monotonic() < end, self.log_file.read_text()[-4000:]
+            if time.monotonic() > end:
+                pytest.fail(stacks(self.process, self.log_file))
             time.sleep(0.3)
 
     def wait(self, topic: str, count: int, seconds: float = 60) -> list[Message]:
@@ -105,7 +106,9 @@ class Worker:
         while True:
             found = self.records(topic)
             if len(found) >= count or time.monotonic() > until:
-                assert len(found) == count, self.log_file.read_text()[-4000:]
+                if len(found) != count:
+                    said = stacks(self.process, self.log_file)
+                    pytest.fail(f"{len(found)} of {count} records{said}")
                 return found
             assert self.process is None or self.process.poll() is None
             time.sleep(0.3)

@@ -9,7 +9,7 @@ from topology import Event, Record
 from topology.engine.state.rows import decode_progress, encode_progress
 from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.ring import RingBuffer
-from topology.sequencer.sequencer import Ordering, Step, can_go_on, deadline, ring_of, step
+from topology.sequencer.sequencer import Ordering, Step, step
 from topology.sequencer.timers import Timers
 
 
@@ -72,7 +72,7 @@ class Held:
         self.timers = Timers()
         for stream, progress in self.known.items():
             if isinstance(progress, Progress) and progress.waiting:
-                due = deadline(self.ordering, progress)
+                due = self.ordering.deadline(progress)
                 if due is not None:
                     self.timers.add(due, stream)
 
@@ -85,14 +85,14 @@ class Held:
             waits = self.rows.get(stream)
             if waits:
                 found = found if isinstance(found, Progress) else Progress(found)
-                found.ring = ring_of(self.ordering)
+                found.ring = self.ordering.ring()
                 for sequence in sorted(waits):
                     if found.ring.admits(found.last, sequence):
                         found.ring.put(waits[sequence])
                     else:
                         found.spilled += 1
                 found.loaded = found.ring.end(found.last)
-                if can_go_on(self.ordering, found):
+                if self.ordering.can_go_on(found):
                     self.unfinished.append(stream)
             self.known[stream] = found
         self.drop()

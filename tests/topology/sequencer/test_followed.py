@@ -19,8 +19,9 @@ from topology import (
     rebuild_stream,
     skip,
 )
-from topology.declaration.sequences import LOWEST, Followed
-from topology.sequencer.sequencer import Gap, Ordering
+from topology.declaration.orders import Followed
+from topology.sequencer.followed import FollowedOrdering
+from topology.sequencer.sequencer import LOWEST, Gap, Ordering
 from topology.testing import Sent, Simulator
 
 ANY: Any = None
@@ -41,7 +42,7 @@ class Faulty:
 
 def ordering(order: Any = None, **more: Any) -> Ordering:
     order = Followed(order or Squares())
-    return Ordering(start=LOWEST, kind="followed", follows=order.follows, **more)
+    return FollowedOrdering(follows=order.follows, **more)
 
 
 class SquaresMachine(Machine):

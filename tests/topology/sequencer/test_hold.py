@@ -4,24 +4,25 @@ import pytest
 
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
+from topology.sequencer.contiguous import ContiguousOrdering
 from topology.sequencer.progress import PendingRetry, Progress
-from topology.sequencer.sequencer import Gap, Ordering, Step, hold
+from topology.sequencer.sequencer import Gap, Step, hold
 
 
 class Patient(Machine):
-    ordering = Ordering()
+    ordering = ContiguousOrdering()
 
 
 class Small(Machine):
-    ordering = Ordering(size=2)
+    ordering = ContiguousOrdering(size=2)
 
 
 class Slow(Machine):
-    ordering = Ordering(size=3, drain=2)
+    ordering = ContiguousOrdering(size=3, drain=2)
 
 
 class Hasty(Machine):
-    ordering = Ordering(skip_after=1000)
+    ordering = ContiguousOrdering(skip_after=1000)
 
 
 TestPatient, TestSmall = Patient.TestCase, Small.TestCase
@@ -36,7 +37,7 @@ def fail(held: Held, result: Step, sequence: int, retry: PendingRetry | None = N
 
 
 def test_what_came_in_the_same_batch_waits_and_what_had_waited_goes_on_waiting() -> None:
-    held = Held(Ordering())
+    held = Held(ContiguousOrdering())
     held.take(event("a", 4), event("a", 5))
     batch = [event("a", 1), event("a", 2), event("a", 3)]
     result = fail(held, held.decide(batch), 2)
@@ -50,7 +51,7 @@ def test_what_came_in_the_same_batch_waits_and_what_had_waited_goes_on_waiting()
 
 
 def test_a_gap_behind_the_failed_event_is_not_given_up() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 3), event("a", 6))
     result = fail(held, held.decide([], now=1000), 3)
 
@@ -64,7 +65,7 @@ def test_a_gap_behind_the_failed_event_is_not_given_up() -> None:
 
 
 def test_a_retry_goes_on_by_itself_when_it_is_due_and_is_forgotten_when_it_succeeds() -> None:
-    held = Held(Ordering())
+    held = Held(ContiguousOrdering())
     fail(held, held.decide([event("a", 1), event("a", 2)]), 1, PendingRetry(1, due=5000))
     held.take(event("a", 3, at=100), now=4999)
     assert held.handled == {}
@@ -83,7 +84,7 @@ def test_a_retry_goes_on_by_itself_when_it_is_due_and_is_forgotten_when_it_succe
 
 
 def test_a_held_stream_spills_what_another_would_have_redelivered() -> None:
-    held = Held(Ordering(size=2, full="redeliver"))
+    held = Held(ContiguousOrdering(size=2, full="redeliver"))
     fail(held, held.decide([event("a", 1)]), 1)
     result = held.take(*(event("a", sequence) for sequence in range(2, 7)))
     assert result.redelivered == []
@@ -93,7 +94,7 @@ def test_a_held_stream_spills_what_another_would_have_redelivered() -> None:
 
 
 def test_beyond_the_ring_an_event_comes_again_and_leaves_nothing_behind() -> None:
-    held = Held(Ordering(size=2, full="redeliver"))
+    held = Held(ContiguousOrdering(size=2, full="redeliver"))
     result = held.take(event("a", 2), event("a", 3), event("a", 4))
     assert [one.sequence for one in result.redelivered] == [3, 4]
     assert [one.sequence for one in result.buffered] == [2]
@@ -105,7 +106,7 @@ def test_beyond_the_ring_an_event_comes_again_and_leaves_nothing_behind() -> Non
 
 def test_but_the_lowest_event_waits_even_there() -> None:
     """A gap that is longer than the ring would not show otherwise, nor ever be given up."""
-    held = Held(Ordering(size=2, skip_after=100, full="redeliver"))
+    held = Held(ContiguousOrdering(size=2, skip_after=100, full="redeliver"))
     result = held.take(event("a", 9, at=5), event("a", 10, at=6), event("a", 8, at=7))
     assert [one.sequence for one in result.buffered] == [9, 8]
     assert [one.sequence for one in result.redelivered] == [10]
@@ -118,7 +119,7 @@ def test_but_the_lowest_event_waits_even_there() -> None:
 
 
 def test_beyond_the_ring_of_a_view_that_halts_an_event_is_kept_and_the_step_says_so() -> None:
-    held = Held(Ordering(size=2, full="halt"))
+    held = Held(ContiguousOrdering(size=2, full="halt"))
     assert not held.take(event("a", 2)).full
     result = held.take(event("a", 9))
 
@@ -128,7 +129,7 @@ def test_beyond_the_ring_of_a_view_that_halts_an_event_is_kept_and_the_step_says
 
 def test_a_gap_that_closes_says_how_long_it_lasted_if_asked() -> None:
     for learn in (True, False):
-        held = Held(Ordering(learn=learn))
+        held = Held(ContiguousOrdering(learn=learn))
         held.take(event("a", 4, at=1000), event("a", 2, at=1500), event("a", 6, at=1500))
         assert held.take(event("a", 1, at=2000)).filled == ([1000] if learn else [])
         assert held.take(event("a", 3, at=4000)).filled == ([3000] if learn else [])
@@ -143,7 +144,7 @@ def kinds(held: Held, *sent: tuple[int, str], at: int = 0) -> Step:
     return held.decide(batch)
 
 
-CLOSES = Ordering(closes=frozenset(["Closed"]), retention=1000, reopen="start")
+CLOSES = ContiguousOrdering(closes=frozenset(["Closed"]), retention=1000, reopen="start")
 
 
 def test_a_closing_event_that_fails_has_not_closed_its_stream() -> None:
@@ -179,7 +180,7 @@ def test_a_stream_that_was_to_start_again_with_an_event_that_fails_is_still_clos
 
 
 def test_an_opening_event_that_fails_opens_its_stream_when_it_is_released() -> None:
-    held = Held(Ordering(opens=frozenset(["Opened"])))
+    held = Held(ContiguousOrdering(opens=frozenset(["Opened"])))
     fail(held, kinds(held, (1, "Opened"), (2, "Placed")), 1)
     held.keep(kinds(held, (5, "Opened")))
     held.rebuild()

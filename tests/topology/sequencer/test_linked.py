@@ -7,8 +7,9 @@ import pytest
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
 from topology import Event
-from topology.declaration.sequences import LOWEST, linked
-from topology.sequencer.sequencer import Gap, Ordering
+from topology.declaration.orders import linked
+from topology.sequencer.linked import LinkedOrdering
+from topology.sequencer.sequencer import LOWEST, Gap, Ordering
 
 
 def previous(one: Event) -> int | None:
@@ -16,7 +17,7 @@ def previous(one: Event) -> int | None:
 
 
 def ordering(**more: Any) -> Ordering:
-    return Ordering(start=LOWEST, kind="linked", previous=previous, **more)
+    return LinkedOrdering(previous=previous, **more)
 
 
 def link(sequence: int, before: int | None, at: int = 0) -> Event:

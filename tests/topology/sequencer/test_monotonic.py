@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
-from topology.declaration.sequences import LOWEST
+from topology.sequencer.monotonic import MonotonicOrdering
 from topology.sequencer.progress import RECENT_KEPT
-from topology.sequencer.sequencer import Ordering
+from topology.sequencer.sequencer import LOWEST, Ordering
 
 
 def ordering(**more: Any) -> Ordering:
-    return Ordering(start=LOWEST, kind="monotonic", settle=1000, **more)
+    return MonotonicOrdering(settle=1000, **more)
 
 
 class SettlingModel:

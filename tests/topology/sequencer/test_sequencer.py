@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from tests.topology.deliveries import Arrival, batches, cuts, deliveries, moments
 from tests.topology.plain_model import models
 from tests.topology.sequencer.held import Held, event, events
+from topology.sequencer.contiguous import ContiguousOrdering
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Gap, Ordering
 
 ORDERINGS = st.builds(
-    Ordering,
+    ContiguousOrdering,
     size=st.sampled_from([1, 2, 64]),
     skip_after=st.sampled_from([None, 1000, 4000]),
     drain=st.sampled_from([1, 3, 10_000]),
@@ -48,7 +49,7 @@ def test_a_step_that_is_dropped_has_never_happened(
 
 
 def test_a_duplicate_in_a_stream_that_skipped_leaves_the_state_as_it_was() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 1), event("a", 3), now=5000)
     before = held.picture()
 
@@ -68,7 +69,7 @@ def test_a_drain_in_pieces_ends_like_a_drain_at_once(
     order: list[int], again: list[int], sizes: list[int], size: int, drain: int
 ) -> None:
     """New events come between the pieces."""
-    held = Held(Ordering(size=size, drain=drain))
+    held = Held(ContiguousOrdering(size=size, drain=drain))
     for batch in batches([event("a", sequence) for sequence in (*order, *again)], sizes):
         result = held.take(*batch)
         assert len(result.released) <= drain
@@ -84,7 +85,7 @@ def test_a_drain_in_pieces_ends_like_a_drain_at_once(
 @pytest.mark.parametrize("drain", [1, 2, 3])
 def test_events_that_arrive_in_the_middle_of_a_drain_find_their_place(drain: int) -> None:
     """The ring reaches 5 and 6 before it has brought in 9, which lies beyond it."""
-    held = Held(Ordering(size=4, drain=drain))
+    held = Held(ContiguousOrdering(size=4, drain=drain))
     held.take(*(event("a", sequence) for sequence in (9, 4, 3, 2)))
     for sequence in (1, 5, 6, 3, 10, 7):
         held.take(event("a", sequence))
@@ -100,7 +101,7 @@ def test_events_that_arrive_in_the_middle_of_a_drain_find_their_place(drain: int
 
 
 def test_a_gap_is_given_up_exactly_when_it_is_due() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 3, at=500))
     assert held.take(now=1499).ready == []
 
@@ -112,14 +113,14 @@ def test_a_gap_is_given_up_exactly_when_it_is_due() -> None:
 
 
 def test_a_gap_is_not_given_up_before_the_caller_says_that_all_has_been_read() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 2, at=0), event("b", 1, at=90_000))
 
     assert held.handled == {"b": [1]}
 
 
 def test_what_came_in_the_same_step_closes_a_gap_before_it_is_given_up() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 2, at=0))
     result = held.take(event("a", 1, at=5000), now=5000)
 
@@ -128,7 +129,7 @@ def test_what_came_in_the_same_step_closes_a_gap_before_it_is_given_up() -> None
 
 
 def test_the_gap_behind_a_gap_has_a_deadline_of_its_own() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 2, at=0), event("a", 4, at=600))
     held.take(now=1000)
     assert held.handled == {"a": [2]}
@@ -139,7 +140,7 @@ def test_the_gap_behind_a_gap_has_a_deadline_of_its_own() -> None:
 
 
 def test_gaps_that_are_due_together_are_given_up_together() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 2, at=0), event("a", 4, at=600), event("b", 9, at=700))
     result = held.take(now=9000)
 
@@ -148,7 +149,7 @@ def test_gaps_that_are_due_together_are_given_up_together() -> None:
 
 
 def test_a_gap_that_closes_in_time_is_not_skipped() -> None:
-    held = Held(Ordering(skip_after=1000))
+    held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 2, at=0), event("a", 1, at=999), event("a", 3, at=999))
     result = held.take(now=10_000)
 
@@ -157,7 +158,7 @@ def test_a_gap_that_closes_in_time_is_not_skipped() -> None:
 
 
 def test_without_a_deadline_no_gap_is_ever_skipped() -> None:
-    held = Held(Ordering())
+    held = Held(ContiguousOrdering())
     held.take(event("a", 2))
     result = held.take(now=10**15)
 
@@ -176,7 +177,7 @@ def test_neither_ring_nor_drain_changes_when_gaps_are_given_up(
     A drain that is cut off may give a gap up later than it is due, never earlier: what arrives in
     between is in time.
     """
-    held = Held(Ordering(size=size, skip_after=2000, drain=drain))
+    held = Held(ContiguousOrdering(size=size, skip_after=2000, drain=drain))
     for at, together in moments(arrivals):
         held.take(*events(together), now=at)
         held.finish(now=at)
@@ -199,7 +200,7 @@ def test_neither_ring_nor_drain_changes_when_gaps_are_given_up(
 @pytest.mark.parametrize("size", [1, 2, 64])
 def test_lost_events_between_spilled_ones_are_given_up_together(size: int) -> None:
     """They have all waited for the same time."""
-    held = Held(Ordering(size=size, skip_after=1000))
+    held = Held(ContiguousOrdering(size=size, skip_after=1000))
     held.take(event("a", 3), event("a", 6), event("a", 9))
     held.take(now=1000)
 
@@ -207,7 +208,7 @@ def test_lost_events_between_spilled_ones_are_given_up_together(size: int) -> No
 
 
 def test_steps_wider_than_one_share_no_slots() -> None:
-    held = Held(Ordering(start=-7, step=10, size=4))
+    held = Held(ContiguousOrdering(start=-7, step=10, size=4))
     held.take(*(event("a", -7 + 10 * index) for index in (4, 3, 2, 1)))
     progress = held.known["a"]
     assert isinstance(progress, Progress)

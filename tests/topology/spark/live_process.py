@@ -11,12 +11,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Message
 
 from sequitur.local import jars, jvm
 from sequitur.local.home import ROOT, VENV
 from sequitur.local.process import spawn, tail
 from soak.check import read
+from soak.ended import ended, stacks
 from tests import quick_spark
 
 PATIENCE = 240.0
@@ -85,7 +87,7 @@ class LiveProcess:
         """Send a signal; return the exit status."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(90)
+        return ended(self.process, 90, self.log)
 
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -98,7 +100,8 @@ class LiveProcess:
         while left := missing():
             running = self.process is not None and self.process.poll() is None
             assert running, tail(self.log, 60)
-            assert time.monotonic() < until, f"{left}\n{tail(self.log, 60)}"
+            if time.monotonic() > until:
+                pytest.fail(f"{left}{stacks(self.process, self.log)}")
             time.sleep(0.2)
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from topology.declaration.orders import StreamOrder
 from topology.declaration.policies.gap_time import GapTime, check_bounds
 from topology.declaration.seconds import is_seconds
-from topology.declaration.sequences import Contiguous, Sequence
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 
@@ -103,11 +103,11 @@ def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
     return Ask(source, float(after), float(every))
 
 
-def check_ask(view: str, gap: Gap, sequence: Sequence, lane: object) -> None:
+def check_ask(view: str, gap: Gap, sequence: StreamOrder, lane: object) -> None:
     """Whether a relay can know what the view misses. Raises DeclarationError."""
     if not isinstance(gap, Ask):
         return
-    if not isinstance(sequence, Contiguous) or (sequence.start, sequence.step) != (1, 1):
+    if not sequence.counts or (sequence.start, sequence.step) != (1, 1):
         raise DeclarationError(
             f"view {view!r}: gap=ask({gap.source!r}), but its source does not count 1, 2, 3, … as "
             "a message log does; use contiguous(), or another gap policy"

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from topology.declaration.linking import lenient_link
-from topology.declaration.sequences import Linked
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Place, Violation
@@ -28,7 +26,7 @@ class ViewGroup:
         self.views = views
         self.choosy = [view for view in views if view.view.accepts is not None]
         self.split = views[0].view.split if views else None
-        self.linked = any(view.proves == "linked" for view in views)
+        self.linked = any(view.order.links for view in views)
         self.closers = {k for view in views for k in view.closers}
         self.plain = not (self.split or self.linked or self.choosy or self.closers)
         self.events = 0
@@ -66,8 +64,7 @@ class Received:
         self.first = snapshot.first(place)
         self.taken = snapshot.taken(place)
         self.read = self.events = 0
-        linked = isinstance(source.sequence, Linked)
-        self.link = lenient_link(source.sequence) if linked else None  # type: ignore[arg-type]
+        self.link = source.sequence.link()
         # Each view with lanes is a group of its own.
         apart: dict[tuple[int, str], list[ViewPartition]] = {(self.position, ""): []}
         for view in views:

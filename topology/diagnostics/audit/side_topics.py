@@ -7,7 +7,6 @@ import orjson
 
 from topology.declaration.lanes import LANE, joined_lane
 from topology.declaration.policies.late import RebuildStream
-from topology.declaration.sequences import Monotonic
 from topology.declaration.starts import First
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation, place_of
@@ -45,7 +44,7 @@ class SideTopics:
         self.findings = findings
         self._closes = view.closing is not None
         self._often = (
-            isinstance(self.order, Monotonic)
+            self.order.settles
             or not isinstance(view.start, First)
             or isinstance(view.late, RebuildStream)
             or self._closes

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from topology.declaration.orders import Contiguous, StreamOrder
 from topology.diagnostics.audit.sequences import NONE, Sequences
 from topology.sequencer.progress import SKIPPED_KEPT
 
 TOLD = 10_000
 """Events of a stream that the parked topic is told of when the stream is parked."""
 
-
-Proof = Literal["counted", "linked", "settled", "followed"]
-"""How completeness is proved: by numbers, by predecessors, or only that what came has a place."""
+_CONTIGUOUS = Contiguous()
 
 
 class Discrepancy(NamedTuple):
@@ -53,7 +52,7 @@ class Stream:
     choosy: bool = False
     closed: bool = False
     rebuilt: bool = False
-    order: Proof = "counted"
+    order: StreamOrder = _CONTIGUOUS
     unlinked: Mapping[int, list[int]] = field(default_factory=dict)
     jumped: Sequences = NONE
 
@@ -70,7 +69,7 @@ class Stream:
     @property
     def missing(self) -> Sequences:
         """What never came, and is passed, where all numbers are there to come."""
-        return self.passed - self.came if self.order == "counted" else NONE
+        return self.passed - self.came if self.order.counts else NONE
 
     @property
     def doubtful(self) -> Sequences:
@@ -97,7 +96,7 @@ class Stream:
     @property
     def _perhaps_copies(self) -> Sequences:
         """What is late, and yet may have been handled before, if another copy is late."""
-        if self.order != "settled":
+        if not self.order.settles:
             # What died is late when it is put back, if its stream has passed it by then.
             return self.redriven & self.late & self.came & self.passed
         found = self.late & self.came & self.passed
@@ -107,7 +106,7 @@ class Stream:
     def handled(self) -> Sequences:
         """What was surely processed, or passed by."""
         elsewhere = self.skipped | self.late | self.failed
-        if self.order == "settled" and not self.choosy:
+        if self.order.settles and not self.choosy:
             elsewhere -= self.done - self.failed
         return (self.came & self.passed) - elsewhere - self.doubtful
 
@@ -134,14 +133,14 @@ class Stream:
         if self.forgetful and self.skipped:
             lost -= Sequences([(0, self.skipped.first)])
         yield from _each(lost, "it never came and no skip is recorded, but the view is past it")
-        if self.order == "linked":
+        if self.order.links:
             yield from self._broken_links()
         yield from _each(
             (self.came & self.skipped) - elsewhere - self.late,
             "it came, is recorded as skipped, and is not in the late topic",
         )
         yield from _each(self.done - self.came, "it has an output, but it never came")
-        copies = self.choosy or self.order == "settled"
+        copies = self.choosy or self.order.settles
         ended = self.failed if copies else self.failed | self.late
         # A rebuild takes in what was late or failed when its view had another policy for the late.
         ended = NONE if self.rebuilt else ended

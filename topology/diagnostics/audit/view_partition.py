@@ -10,18 +10,11 @@ from topology.diagnostics.audit.sequence_log import EMPTY_LOG, SequenceLog
 from topology.diagnostics.audit.sequences import NONE, Sequences
 from topology.diagnostics.audit.side_topics import NOTHING, SideTopics
 from topology.diagnostics.audit.snapshot import Partition
-from topology.diagnostics.audit.stream import Proof, Stream
+from topology.diagnostics.audit.stream import Stream
 from topology.diagnostics.audit.tally import AuditTally
 from topology.diagnostics.audit.view_records import ViewRecords
 from topology.model.counts import left_behind
 from topology.sequencer.progress import Progress
-
-_PROOFS: dict[str, Proof] = {
-    "contiguous": "counted",
-    "linked": "linked",
-    "monotonic": "settled",
-    "followed": "followed",
-}
 
 
 class ViewPartition:
@@ -41,13 +34,13 @@ class ViewPartition:
         self.end = 0
         self.shortened = False
         """Whether retention has taken something of the output topic."""
-        self.proves: Proof = _PROOFS[view.of.sequence.kind]
-        """How it is proved that nothing is left out."""
+        self.order = view.of.sequence
+        """Says how it is proved that nothing is left out."""
         self.closers = frozenset(view.closing.kinds if view.closing else ())
         self.anew: set[str] = set()
         """Streams that may have been closed, forgotten, and begun once more."""
         self._name = view.name
-        self.tally.uncounted = self.proves != "counted"
+        self.tally.uncounted = not self.order.counts
         self._handled: dict[str, Sequences] = {}
         self._unknown: set[str] = set()
 
@@ -140,7 +133,7 @@ class ViewPartition:
         """Whether all that there is of a stream is what was handled, from the first number on."""
         rows, done = self.rows, self.records.done.get(name)
         last = rows.streams.get(name)
-        if last.__class__ is not int or done is None or self.proves != "counted":
+        if last.__class__ is not int or done is None or not self.order.counts:
             return False
         bounds, passed = came.numbers.bounds, self.records.passed.get(name)
         if passed is not None or done.bounds != bounds or len(bounds) != 2 or bounds[0]:
@@ -184,7 +177,7 @@ class ViewPartition:
         return (before if isinstance(self.view.start, EarliestSeen) else 0), before
 
     def _stream(self, name: str, came: SequenceLog, side_topics: SideTopics) -> Stream:
-        rows, order = self.rows, self.view.of.sequence
+        rows, order = self.rows, self.order
         skipped = rows.skipped(name)
         passed = Sequences((self.number(a), self.number(b) + 1) for a, b in skipped)
         # Another copy of what had no rebuild may have led to one since: then it is handled.
@@ -206,10 +199,10 @@ class ViewPartition:
             parked=rows.parked(name),
             choosy=self.view.accepts is not None,
             rebuilt=rows.epoch(name) > 0,
-            order=self.proves,
+            order=order,
             closed=came.closing is not None,
             unlinked=came.unlinked,
-            jumped=came.jumped if self.proves == "linked" else NONE,
+            jumped=came.jumped if order.links else NONE,
         )
 
     def _check_stream(self, name: str, stream: Stream) -> None:
@@ -231,8 +224,7 @@ class ViewPartition:
         return self.records.number(sequence)
 
     def _sequence(self, number: int) -> int:
-        order = self.view.of.sequence
-        return order.start + number * order.step
+        return self.order.start + number * self.order.step
 
 
 def _set(numbers: Iterable[int]) -> Sequences:

@@ -18,7 +18,6 @@ from topology.diagnostics.explain.stream_place import StreamPlace, waits_of
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
 from topology.engine.view_task import ViewTask
 from topology.sequencer.progress import Progress, last_of
-from topology.sequencer.sequencer import can_go_on
 
 SHOWN, LATE = 20, 5
 """Sequences, and late events, which are told one by one."""
@@ -93,9 +92,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
         waiting = progress.waiting
         some, newest = waits_of(task.state.waits(stream))
     goes_on = (
-        isinstance(progress, Progress)
-        and bool(waiting)
-        and can_go_on(task.state.ordering, progress)
+        isinstance(progress, Progress) and bool(waiting) and task.state.ordering.can_go_on(progress)
     )
     here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
     apart = passed(progress, last, here, context, task.state.ordering)
@@ -158,7 +155,7 @@ def _situation(
             return "released"
         if status.dead_first:
             return "dead"
-        return "settling" if task.state.ordering.kind == "monotonic" else "waiting"
+        return "settling" if task.state.ordering.settles else "waiting"
     if apart.ahead:
         return "dead"
     if context.redelivering:

@@ -11,7 +11,6 @@ from topology.diagnostics.explain.stream_context import PendingRedelivery, Strea
 from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
 from topology.sequencer.progress import Progress
-from topology.sequencer.sequencer import deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
         found += _by_timer(status, status.progress, context)
     if not found:
         expected = f"sequence {status.last + task.state.ordering.step}"
-        if task.state.ordering.kind != "contiguous":
+        if not task.state.ordering.counts:
             expected = "what follows"
         found.append(NextAction(f"{expected} is handled when it comes"))
     return found
@@ -102,7 +101,7 @@ def _delays(view: View, policy: Redeliver, attempt: int, limit: int) -> int:
 
 
 def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) -> list[NextAction]:
-    due = deadline(status.task.state.ordering, progress)
+    due = status.task.state.ordering.deadline(progress)
     if status.situation == "retrying":
         return [NextAction(f"sequence {status.head} is tried again", due)]
     if status.situation == "settling":
@@ -110,7 +109,7 @@ def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) 
     if status.situation == "released" or not status.blocked or status.missing is None:
         return []
     comes = f"the stream goes on as soon as sequence {status.missing.first} comes"
-    if status.task.state.ordering.kind != "contiguous":
+    if not status.task.state.ordering.counts:
         comes = "the stream goes on as soon as what is missing comes"
     if due is None and isinstance(gap := status.task.view.gap, Ask):
         asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"

@@ -9,7 +9,6 @@ from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.trouble import Trouble
 from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
-from topology.sequencer.sequencer import can_go_on, deadline
 
 NOBODY: Mapping[str, Collection[int]] = MappingProxyType({})
 
@@ -60,13 +59,13 @@ def open_gaps(
             there = set(here)
             gone, died = gone - there, died - there
             here = iter(sorted(there | gone | died))
-        goes_on = progress.suspended or can_go_on(task.state.ordering, progress)
+        goes_on = progress.suspended or task.state.ordering.can_go_on(progress)
         counted = _Counted(here)
         found, ranges = missing(task.state.ordering, last, counted, can_go_on=goes_on)
         if not (found or died):
             continue
         count: int | None = None
-        if task.state.ordering.kind == "contiguous":
+        if task.state.ordering.counts:
             count = (counted.highest - last) // task.state.ordering.step - counted.number
         yield OpenGap(
             task.view.name,
@@ -79,7 +78,7 @@ def open_gaps(
             progress.since,
             progress.waiting,
             progress.held,
-            None if progress.suspended else deadline(task.state.ordering, progress),
+            None if progress.suspended else task.state.ordering.deadline(progress),
             len(gone),
             len(died),
         )

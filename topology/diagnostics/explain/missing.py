@@ -26,9 +26,9 @@ def missing(
     last: the last processed sequence. here: the sequences that are there, sorted. can_go_on:
     whether the first of them is the next one.
     """
-    if ordering.kind == "monotonic":
+    if ordering.settles:
         return [], 0
-    if ordering.kind != "contiguous":
+    if not ordering.counts:
         # Each names its predecessor: only of the first one is it known that something is missing.
         head = next(iter(here), None)
         if head is None or can_go_on:

@@ -45,11 +45,7 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
                 f"puts {dead} from {view.dead_topic} back in their places",
             )
         )
-    elif (
-        status.situation == "waiting"
-        and task.state.ordering.kind == "contiguous"
-        and status.blocked
-    ):
+    elif status.situation == "waiting" and task.state.ordering.counts and status.blocked:
         gap = status.missing
         assert gap is not None
         if context.may_come:

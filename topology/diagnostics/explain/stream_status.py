@@ -65,6 +65,6 @@ class StreamStatus:
         if not ahead:
             return False
         first = ahead[0].sequence or 0
-        if self.task.state.ordering.kind == "contiguous":
+        if self.task.state.ordering.counts:
             return first <= self.last + self.task.state.ordering.step
         return self.head is None or first < self.head

@@ -30,7 +30,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     sequence, view, ordering = command.sequence, task.view, task.state.ordering
     last, add = last_of(progress), task.state.ordering.step
     where = _of(task, stream)
-    if ordering.kind != "contiguous":
+    if not ordering.counts:
         raise CommandRefused(
             f"{where} is not ordered by counting numbers: none of them can be missing"
         )

@@ -174,7 +174,7 @@ class _Room:
         if self._shut:
             return False
         ordering, add = self._ordering, self._ordering.step
-        if ordering.kind != "contiguous":
+        if not ordering.counts:
             self._free -= 1
             return self._free >= 0
         ring = self._ring

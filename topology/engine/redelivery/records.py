@@ -178,7 +178,7 @@ def _delay(view: View, policy: Redeliver, ahead: int, attempt: int) -> int:
         except Exception:
             pass  # as where none is declared: a mistake in it must not stop the view
     order = view.of.sequence
-    rings = (ahead - 1) // (view.buffer * order.step) if order.kind == "contiguous" else 1
+    rings = (ahead - 1) // (view.buffer * order.step) if order.counts else 1
     times = max(rings, 1 << min(attempt - 1, 32))
     return max(1, min(round(policy.delay * 1000) * times, view.longest_away))
 

@@ -29,7 +29,7 @@ from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.memory_budget import Budget, Unloads
 from topology.sequencer.progress import Progress
-from topology.sequencer.sequencer import LAST, Step, can_go_on, deadline, ring_of
+from topology.sequencer.sequencer import LAST, Step
 from topology.sequencer.timers import Timers
 
 CACHED = 50_000
@@ -94,7 +94,7 @@ class ViewState(Unloads):
             if sequence <= progress.last:
                 self.stale.append((key, None))
             elif not progress.spilled and not (budget is not None and budget.spent):
-                progress.ring = progress.ring or ring_of(ordering)
+                progress.ring = progress.ring or ordering.ring()
                 if progress.ring.admits(progress.last, sequence):
                     progress.ring.put(self.revive(stream, sequence, row))
                     progress.loaded = sequence
@@ -117,7 +117,7 @@ class ViewState(Unloads):
                     progress, self.stream_state(stream) if self.view.stateful else None
                 )
                 self.stale.append((progress_key(stream), row))
-            counted = ordering.kind == "contiguous" and stream in first
+            counted = ordering.counts and stream in first
             if counted and first[stream] != progress.last + ordering.step:
                 pass
             elif self.can_go_on(stream, progress):
@@ -130,15 +130,15 @@ class ViewState(Unloads):
         """Whether the first of the events that wait, in memory or as rows, is the next one."""
         if progress.spilled:
             progress = progress.copy()
-            progress.ring = ring_of(self.ordering)
+            progress.ring = self.ordering.ring()
             for event in islice(self.spilled(stream, progress.last + 1, LAST), 1):
                 if progress.ring.admits(progress.last, event.sequence):
                     progress.ring.put(event)
-        return can_go_on(self.ordering, progress)
+        return self.ordering.can_go_on(progress)
 
     def watch(self, stream: str, progress: Progress) -> None:
         """Set the deadlines of a stream that waits."""
-        if (due := deadline(self.ordering, progress)) is not None:
+        if (due := self.ordering.deadline(progress)) is not None:
             self.timers.add(due, stream)
         if progress.held and progress.retry is not None:
             self.retries.add(progress.retry.due, stream)

@@ -6,7 +6,6 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.declaration.sequences import Contiguous
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.diagnostics.normalised_arrivals import NormalisedArrivals
@@ -50,7 +49,7 @@ class Reading:
         self, part: NormalisedArrivals, records: AsyncIterator[Message], now: int
     ) -> None:
         source, sequence, latest = self.source, self.source.sequence, 0
-        assert isinstance(sequence, Contiguous)
+        assert sequence.counts
         async for record in records:
             # Of a keyed source the producers may set the time; it is the log that orders.
             self._earlier += record.timestamp < latest

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from topology.declaration.sequences import Contiguous
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.diagnostics.suggest import RATES, Suggested, Suggestion, suggested
@@ -88,7 +87,7 @@ async def timeouts(
     """
     declared = source_of(app, source)
     sequence = declared.sequence
-    if not isinstance(sequence, Contiguous):
+    if not sequence.counts:
         raise ValueError(
             f"source {declared.name!r} is not ordered by counting numbers: what is missing in it "
             "cannot be told from what was recorded"

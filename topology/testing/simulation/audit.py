@@ -4,12 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from topology.declaration.policies import RebuildStream, Skip
-from topology.declaration.sequences import Contiguous, Monotonic
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.counts import Counts
 from topology.model.event import Event
-from topology.sequencer.step import Ordering
 from topology.testing.simulation.arrived import ArrivalReader, Arrived
 from topology.testing.simulation.audit_shared import SharedTopics, hasty
 from topology.testing.simulation.audit_state import StreamState, state_errors
@@ -51,7 +49,7 @@ class Audit:
     def _view(self, run: Schedule, view: View, arrived: Arrived, shared: SharedTopics) -> list[str]:
         world, order = run.world, view.of.sequence
         once = world.guarantee == "exactly_once"
-        settles, skips = isinstance(order, Monotonic), hasty(view)
+        settles, skips = order.settles, hasty(view)
         wrong: list[str] = []
         outputs = _outputs(run, view)
         sums = [Counts(received=number) for number in arrived.received]
@@ -107,7 +105,7 @@ class Audit:
             counts.received += redriven
             counts.late += shared.late_records.pop((view.name, stream), 0) if once else len(late)
             counts.written += records
-            if isinstance(order, Contiguous):
+            if order.counts:
                 counts.skipped += (last - order.start + order.step) // order.step - len(handled)
         wrong += [f"{view.output}: stream {key!r} never came" for key in outputs]
         for partition, counts in enumerate(sums):
@@ -116,18 +114,12 @@ class Audit:
 
     def _chain(self, view: View, events: Mapping[int, int]) -> list[int]:
         """What is handled of a stream that waits for what is missing, by the plain rule."""
-        order, handled = view.of.sequence, []
-        if isinstance(order, Contiguous):
-            at = order.start
-            while at in events:
-                handled.append(at)
-                at += order.step
-            return handled
+        order, handled = view.of.sequence, list[int]()
         for at in sorted(events):
             message = self._reader.messages[events[at]]
             found = view.of.inspect(message)
             assert found is not None
-            if not _follows(view.ordering, Event(*found, message), handled[-1:]):
+            if not order.follows(Event(*found, message), handled[-1] if handled else None):
                 break
             handled.append(at)
         return handled
@@ -146,7 +138,7 @@ def _dead_errors(
     view: View, stream: str, last: int, waiting: Collection[int], dead: Collection[int]
 ) -> list[str]:
     """What is dead although it was handled, or has its place in the ring."""
-    if not isinstance(view.of.sequence, Contiguous):
+    if not view.of.sequence.counts:
         return []
     reach = last + view.buffer * view.of.sequence.step
     return [
@@ -194,7 +186,7 @@ def _differences(
 def _early(run: Schedule, view: View, stream: str, late: set[int], arrived: Arrived) -> list[str]:
     """What was given up before its time; where clocks differ, what was in no gap at all."""
     order = view.of.sequence
-    if isinstance(order, Monotonic):
+    if order.settles:
         least = order.settle
     else:
         assert isinstance(view.gap, Skip)
@@ -211,12 +203,3 @@ def _early(run: Schedule, view: View, stream: str, late: set[int], arrived: Arri
                 f"first event behind it, and the gap had {after} ms"
             )
     return wrong
-
-
-def _follows(ordering: Ordering, event: Event, last: list[int]) -> bool:
-    """Whether an event is the next, by the plain rule. last: the sequence that is, if any."""
-    if ordering.follows is not None:
-        return ordering.follows(event, last[0] if last else None)
-    assert ordering.previous is not None
-    previous = ordering.previous(event)
-    return previous is None if not last else previous is not None and previous <= last[0]

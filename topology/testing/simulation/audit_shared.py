@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 
 from topology.declaration.policies import RebuildStream, Skip
-from topology.declaration.sequences import Monotonic
 from topology.declaration.view import View
 from topology.engine.output.failure import HEALED
 from topology.engine.state.rows import split_redriven_key
@@ -22,7 +21,7 @@ Key = tuple[str, bytes | None]
 
 def hasty(view: View) -> bool:
     """Whether a view goes on after a time, which may be another after a crash."""
-    return isinstance(view.gap, Skip) or isinstance(view.of.sequence, Monotonic)
+    return isinstance(view.gap, Skip) or view.of.sequence.settles
 
 
 class SharedTopics:
@@ -52,11 +51,7 @@ class SharedTopics:
         self._failed: Counter[tuple[str, str, int]] = Counter()
         self._emits: dict[Key, list[list[Any]]] = defaultdict(list)
         self._wrong: list[str] = []
-        settling = {
-            view.name
-            for view in self.topology.views.values()
-            if isinstance(view.of.sequence, Monotonic)
-        }
+        settling = {view.name for view in self.topology.views.values() if view.of.sequence.settles}
         for partition in self._partitions(self.topology.late_topic):
             for key, _, _, headers in partition.committed():
                 told = dict(headers)

@@ -1,7 +1,6 @@
 """What simulations of one topology share and none of them changes, worked out once."""
 
 from topology.declaration.policies import Advance, Redeliver, Skip
-from topology.declaration.sequences import Monotonic
 from topology.declaration.source import Source
 from topology.declaration.starts import First
 from topology.declaration.topology import Topology
@@ -48,7 +47,7 @@ class Layout:
         views = list(topology.views.values())
         gaps = [view.gap.most for view in views if isinstance(view.gap, Skip)]
         orders = [source.sequence for source in topology.sources.values()]
-        gaps += [order.settle for order in orders if isinstance(order, Monotonic)]
+        gaps += [order.settle for order in orders if order.settles]
         self.leap = round(max(gaps, default=1) * 1500)
         self.longest = round(max(gaps) * 1000) if gaps and all(map(_only_gaps, views)) else None
 

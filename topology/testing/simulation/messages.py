@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from topology.declaration.sequences import Contiguous, Linked
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import Out
@@ -135,7 +134,7 @@ def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[
             at = _next(source, before, random)
             last[source.name, stream] = at
             body: dict[str, Any] = {}
-            if isinstance(order, Linked):
+            if order.previous is not None:
                 _put(body, str(order.previous), before)
             for path in inspector.stream:
                 _put(body, str(path), stream)
@@ -152,7 +151,7 @@ def numbered(topology: Topology, events: int = 8, streams: int = 2) -> Callable[
 def _next(source: Source, before: int | None, random: Callable[[], float]) -> int:
     """The sequence behind `before`."""
     order = source.sequence
-    if isinstance(order, Contiguous):
+    if order.counts:
         return order.start if before is None else before + order.step
     return (before or 0) + 1 + int(random() * 3)
 
@@ -161,9 +160,8 @@ def _kinds(topology: Topology, source: Source) -> list[str]:
     """The kinds that the source's views accept, and one more."""
     inspector = source.inspector
     if isinstance(inspector, Inspector):
-        fields = [*inspector.stream, inspector.sequence, inspector.kind]
-        if isinstance(source.sequence, Linked):
-            fields.append(source.sequence.previous)  # type: ignore[arg-type]
+        named = [*inspector.stream, inspector.sequence, inspector.kind]
+        fields = [*named, source.sequence.previous]
         if all(field is None or (isinstance(field, str) and "[" not in field) for field in fields):
             accepts = [view.accepts or () for view in topology.views_of(source)]
             return ["other", *sorted({kind for kinds in accepts for kind in kinds})]

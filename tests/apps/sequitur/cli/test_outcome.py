@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sequitur.local.ports import HOST, free_port
+from soak.ended import run
 
 CHECKPOINT = ["--checkpoint", "checkpoint"]
 QUICK = [
@@ -19,15 +20,8 @@ _CLOSED = "import sys; sys.modules[{0!r}] = None; from sequitur.cli.main import 
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{folder}:{os.environ['PYTHONPATH']}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    path = f"{folder}:{os.environ['PYTHONPATH']}"
+    return run([sys.executable, *command], 300, folder, {**os.environ, "PYTHONPATH": path})
 
 
 def _one_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sequitur.cli.main import main
 from sequitur.cli.outcome import log_to_stderr
 from sequitur.local.ports import HOST, free_port
+from soak.ended import ended
 from stores.view_state.stores import open_store
 from stores.view_state.table import TableError
 from tests.stores.db.test_urls import POSITIONS, SECRET
@@ -175,7 +176,7 @@ def test_no_secret_is_in_the_processes_that_run_nor_in_what_they_leave(
                 time.sleep(0.05)
         finally:
             process.terminate()
-            process.wait(120)
+            ended(process, 120, tmp_path / "log")
     assert _ready(tmp_path, seen), (tmp_path / "log").read_text()
     assert not [line for line in seen if SECRET.encode() in line]
     for file in tmp_path.rglob("*"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sequitur.local.home import ROOT
+from soak.ended import ended, run
 
 pytestmark = pytest.mark.integration
 
@@ -26,14 +27,8 @@ def left(folder: Path) -> list[str]:
 
 def test_a_killed_worker_that_lost_its_data_makes_no_difference(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    done = subprocess.run(
-        [*DEMO, str(folder), "--events", "10000", "--rate", "1000", "--kill-worker-at", "0.4"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+    options = ["--events", "10000", "--rate", "1000", "--kill-worker-at", "0.4"]
+    done = run([*DEMO, str(folder), *options], 400, ROOT)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout + done.stderr
     assert any(line.startswith("Killing the worker") for line in lines)
@@ -64,7 +59,7 @@ def test_a_signal_stops_everything_that_was_started(
             time.sleep(0.2)
         assert len(left(tmp_path)) >= 3
         demo.send_signal(number)
-        assert demo.wait(180) == status, output.read_text()
+        assert ended(demo, 180, output) == status, output.read_text()
     finally:
         demo.kill()
     assert left(tmp_path) == []

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from sequitur.flights.topology import SOURCE
+from soak.ended import ended, run, stacks
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
@@ -54,7 +55,7 @@ def worker(
 def audited(environment: dict[str, str]) -> tuple[int, dict[str, Any], str]:
     """(exit status, report, standard error) of an audit."""
     command = flights("audit", "--json", "--patience", "2")
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = run(command, 120, env=environment)
     return done.returncode, orjson.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
@@ -74,10 +75,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
 ) -> None:
     shares = ["--malformed", "0.05", "--unknown", "0.02", "--faults", "0.01", "--lost", "0.01"]
     sending = [sys.executable, "-m", "sequitur.flights.sender", "--broker", broker.address]
-    sent = subprocess.run(
-        [*sending, "--events", str(EVENTS), *shares],
-        env=environment, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    sent = run([*sending, "--events", str(EVENTS), *shares], 120, env=environment)
     assert sent.returncode == 0, sent.stderr
     planted = orjson.loads(sent.stdout)
     # The shares are there: each within five standard deviations.
@@ -97,7 +95,8 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
         assert sound or status == 2, (error, report["violations"][:3], report["remarks"])
         if sound and at_rest(report, planted["read"]):
             break
-        assert time.monotonic() < until, (report, error)
+        if time.monotonic() > until:
+            pytest.fail(f"{report} {error}{stacks(worker, log)}")
 
     (source,) = report["sources"]
     for name in ("read", "malformed", "unknown"):
@@ -112,7 +111,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
         assert counted["written"] == counted["processed"]
 
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(60) == 0
+    assert ended(worker, 60, log) == 0
     # What failed, is malformed or never came is bad news.
     status, report, _ = audited(environment)
     assert (status, report["sound"], report["clean"]) == (1, True, False)

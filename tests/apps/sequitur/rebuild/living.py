@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.process import spawn, tail
+from soak.ended import ended, run, stacks
 from tests.apps.sequitur.rebuild.stores import Store
 from tests.topology.faust.worker_process import Worker
 
@@ -172,7 +174,7 @@ class Living(Worker):
     def rebuild(self, *words: str, log: str = "rebuild", **more: str) -> str:
         """Rebuild to the end; returns the log."""
         process = self.begin(*words, log=log, **more)
-        assert process.wait(PATIENCE) == 0, tail(self.log(log), 60)
+        assert ended(process, PATIENCE, self.log(log)) == 0, tail(self.log(log), 60)
         return self.log(log).read_text()
 
     def until(self, log: str, text: str, process: subprocess.Popen[bytes]) -> None:
@@ -180,21 +182,16 @@ class Living(Worker):
         deadline = time.monotonic() + PATIENCE
         while text not in (self.log(log).read_text() if self.log(log).exists() else ""):
             assert process.poll() is None, tail(self.log(log), 60)
-            assert time.monotonic() < deadline, tail(self.log(log), 60)
+            if time.monotonic() > deadline:
+                pytest.fail(stacks(process, self.log(log)))
             time.sleep(0.02)
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
     def command_line(self, *words: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "sequitur", "rebuild", *words],
-            env=self._environment({}),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        command = [sys.executable, "-m", "sequitur", "rebuild", *words]
+        done = run(command, PATIENCE, self.folder, self._environment({}))
         assert done.returncode == 0, done.stderr
 
     # -- the read store
@@ -223,10 +220,10 @@ class Living(Worker):
         while self.ledger() != ledger:
             for process in (self.process, self._materializer):
                 assert process is None or process.poll() is None, tail(self.log("materializer"), 40)
-            assert time.monotonic() < deadline, (
-                set(self.ledger().items()) ^ set(ledger.items()),
-                tail(self.folder / "log", 20),
-            )
+            if time.monotonic() > deadline:
+                said = stacks(self.process, self.log_file)
+                said += stacks(self._materializer, self.log("materializer"))
+                pytest.fail(f"{set(self.ledger().items()) ^ set(ledger.items())}{said}")
             time.sleep(0.1)
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sequitur.cli.statuses import STOPPED
+from soak.ended import ended
 from stores.locks.claim import Claim
 from tests.apps.sequitur.rebuild.living import PATIENCE, Input, Living, Load
 from tests.apps.sequitur.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
@@ -76,7 +77,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
 
     # Old tables are in the way of another rebuild until somebody drops them.
     process = living.begin(log="refused")
-    assert process.wait(PATIENCE) == 2
+    assert ended(process, PATIENCE, living.log("refused")) == 2
     assert "sequitur rebuild drop" in living.log("refused").read_text()
     living.command_line("drop", "--store", living.url)
     assert living.store.shadows() == set()
@@ -94,14 +95,14 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
 
     with Claim(living.url, [f"view {living.prefix}.ledger"]):
         second = living.begin(log="second")
-        assert second.wait(PATIENCE) == 2
+        assert ended(second, PATIENCE, living.log("second")) == 2
     assert "is being rebuilt by process" in living.log("second").read_text()
 
     first = living.begin("--switch", "no", log="first")
     living.until("first", "rebuilding ledger: ", first)
     if isinstance(living.store, PostgresStore):
         first.send_signal(signal.SIGTERM)
-        assert first.wait(PATIENCE) == STOPPED, living.log("first").read_text()
+        assert ended(first, PATIENCE, living.log("first")) == STOPPED
     else:
         first.send_signal(signal.SIGKILL)
         first.wait()

@@ -1,0 +1,144 @@
+"""Names of units: by the application, by the system, or by administration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stores.units.errors import UnitError
+from topology.model.printable import is_unicode, printable
+
+LONGEST_NAME = 249
+"""Bytes of a unit's name in UTF-8, at most."""
+_SYSTEM = "unit-"
+_RANDOM_BITS = 80
+
+
+def checked_name(name: str) -> str:
+    """The name, if a unit may bear it.
+
+    Args:
+        name: 1 to 249 bytes of printable text.
+
+    Raises:
+        UnitError: it is empty, too long, or has characters that cannot be shown.
+    """
+    if name and name.isprintable() and is_unicode(name) and len(name.encode()) <= LONGEST_NAME:
+        return name
+    raise UnitError(
+        f"{printable(name)!r} cannot name a unit: a name has 1 to {LONGEST_NAME} bytes of text"
+        " without control characters; choose another, or leave it to the system"
+    )
+
+
+def system_name(now: float, random: int) -> str:
+    """A name by the system: unique, sortable by its time, for others to join.
+
+    Args:
+        now: seconds since 1970.
+        random: at least 80 random bits, for instance `secrets.randbits(80)`.
+    """
+    return f"{_SYSTEM}{int(now * 1000):012x}-{random % (1 << _RANDOM_BITS):020x}"
+
+
+def named_at(name: str) -> float | None:
+    """When the system gave a name, in seconds since 1970; None if the system did not give it."""
+    time, _, random = name.removeprefix(_SYSTEM).partition("-")
+    if not name.startswith(_SYSTEM) or len(time) != 12 or len(random) != 20:
+        return None
+    try:
+        return int(time, 16) / 1000 if int(random, 16) >= 0 else None
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultUnit:
+    """What the administration of a connection says of messages that name no unit.
+
+    Attributes:
+        kind: a unit for each producer's session, one name for all, or a function of the message.
+        name: the one name.
+        of: the function: message → name, or None for ungrouped.
+    """
+
+    kind: Literal["session", "name", "function"]
+    name: str = ""
+    of: Callable[[Any], str | None] | None = None
+
+
+def unit_per_session() -> DefaultUnit:
+    """Each producer's session is a unit, which the system names."""
+    return DefaultUnit("session")
+
+
+def unit_named(name: str) -> DefaultUnit:
+    """All messages are of one unit.
+
+    Args:
+        name: its name.
+
+    Raises:
+        UnitError: no unit may bear that name.
+    """
+    return DefaultUnit("name", checked_name(name))
+
+
+def unit_by(function: Callable[[Any], str | None]) -> DefaultUnit:
+    """A function of the message names its unit.
+
+    Args:
+        function: message → name, or None for an ungrouped message.
+    """
+    return DefaultUnit("function", of=function)
+
+
+class ProducerUnit:
+    """The unit that a producer is in: it stays there until it leaves, or is closed.
+
+    Args:
+        session_name: what the system names this producer's session, by `system_name`.
+        default: what the administration says of messages outside a unit; None: they are ungrouped.
+    """
+
+    def __init__(self, session_name: str, default: DefaultUnit | None = None) -> None:
+        self._session_name = session_name
+        self._default = default
+        self.current: str | None = None
+
+    def enter(self, name: str | None = None) -> str:
+        """Enter a unit, and leave the one before; returns its name.
+
+        Args:
+            name: of the application, or of a delivered message; None: the system names it.
+
+        Raises:
+            UnitError: no unit may bear that name.
+        """
+        self.current = self._session_name if name is None else checked_name(name)
+        return self.current
+
+    def leave(self) -> None:
+        """Leave the unit: what is sent from now on is named by the administration."""
+        self.current = None
+
+    def name_of(self, message: Any) -> str | None:
+        """The unit of a message that is sent now, None if it is ungrouped.
+
+        Args:
+            message: what is sent, which a function of the administration looks at.
+
+        Raises:
+            UnitError: a function of the administration returned no name.
+        """
+        if self.current is not None:
+            return self.current
+        match self._default:
+            case None:
+                return None
+            case DefaultUnit("session"):
+                return self._session_name
+            case DefaultUnit("name", name):
+                return name
+            case DefaultUnit(of=function):
+                named = function(message) if function else None
+                return None if named is None else checked_name(named)

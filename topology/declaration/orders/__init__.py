@@ -1,0 +1,19 @@
+"""How a source's sequences order a stream; each order has a file of its own."""
+
+from topology.declaration.orders.contiguous import Contiguous, contiguous
+from topology.declaration.orders.followed import Followed, Order
+from topology.declaration.orders.linked import Linked, linked
+from topology.declaration.orders.monotonic import Monotonic, monotonic
+from topology.declaration.orders.stream_order import StreamOrder
+
+__all__ = [
+    "Contiguous",
+    "Followed",
+    "Linked",
+    "Monotonic",
+    "Order",
+    "StreamOrder",
+    "contiguous",
+    "linked",
+    "monotonic",
+]

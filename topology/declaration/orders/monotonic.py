@@ -1,0 +1,45 @@
+"""Values that grow but do not count, such as times: an event waits until it has settled."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from topology.declaration.orders.stream_order import StreamOrder
+from topology.declaration.seconds import is_seconds
+from topology.model.errors import DeclarationError
+from topology.model.event import Event
+from topology.sequencer.monotonic import MonotonicOrdering
+
+
+@dataclass(frozen=True, slots=True)
+class Monotonic(StreamOrder):
+    """Sequences only grow: an event waits `settle` seconds for lower ones."""
+
+    settle: float = field()
+    settles: ClassVar[bool] = True
+
+    def follows(self, event: Event, last: int | None) -> bool:
+        return True
+
+    def ordering(self, **policies: Any) -> MonotonicOrdering:
+        return MonotonicOrdering(settle=math.ceil(self.settle * 1000), **policies)
+
+
+def monotonic(settle: float) -> Monotonic:
+    """Order by times, or other values that grow but do not count.
+
+    An event waits from its arrival until it has settled, and is then released with everything
+    lower.
+
+    Args:
+        settle: seconds that an event waits.
+
+    Raises:
+        DeclarationError: `settle` is no such number.
+    """
+    if not is_seconds(settle):
+        raise DeclarationError(
+            f"monotonic(settle={settle!r}): settle must be a number of seconds above 0: how much "
+            "later than a higher one an event may arrive"
+        )
+    return Monotonic(float(settle))
