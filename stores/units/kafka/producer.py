@@ -1,18 +1,21 @@
 """Producers: messages of units, one by one, several at once, or within a transaction."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from secrets import randbits
 from typing import Any
 from uuid import uuid4
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere, UnitError
+from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
 from stores.units.kafka.topics import member_of, prepare
+from stores.units.naming import DefaultUnit, ProducerUnit, checked_name, system_name
 
 Sort = str | Callable[[OutgoingMessage], Any] | None
 
@@ -28,7 +31,7 @@ class UnitTransaction:
         await self._producer._hand_over(self._transactional, _message(message), unit)
 
 
-class ProducerUnit:
+class UnitSender:
     """A unit that a producer sends to. Others may send to it too; order is that of arrival.
 
     Args:
@@ -96,8 +99,8 @@ class UnitProducer:
     Args:
         destination: the topic.
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
-        naming: gives the unit of what is sent without one, from the message; None for ungrouped
-            messages, which no order holds together.
+        default: names the unit of what is sent without one; None: such messages are ungrouped, and
+            no order holds them together.
     """
 
     def __init__(
@@ -105,14 +108,15 @@ class UnitProducer:
         destination: str,
         kafka: Mapping[str, Any],
         *,
-        naming: Callable[[OutgoingMessage], str | None] | None = None,
+        default: DefaultUnit | None = None,
     ) -> None:
-        self.destination, self._kafka, self._naming = destination, dict(kafka), naming
+        self.destination, self._kafka = destination, dict(kafka)
+        self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
         self._plain: AIOKafkaProducer | None = None
         self._transactional: AIOKafkaProducer | None = None
         self._one_transaction = asyncio.Lock()
         self._members = 0
-        self._units: dict[str, ProducerUnit] = {}
+        self._units: dict[str, UnitSender] = {}
         self.sent: Counter[int] = Counter()
         """Member → messages that were handed over to it."""
 
@@ -138,18 +142,16 @@ class UnitProducer:
                 await producer.stop()
         self._plain = self._transactional = None
 
-    def unit(self, name: str | None = None) -> ProducerUnit:
+    def unit(self, name: str | None = None) -> UnitSender:
         """The unit of a name; this producer stays in it until it leaves or is closed.
 
         Args:
             name: by the application; None for a new one that the system makes.
         """
-        from stores.units.naming import new_unit_name
-
-        name = new_unit_name() if name is None else name
+        name = system_name(time.time(), randbits(80)) if name is None else checked_name(name)
         found = self._units.get(name)
         if found is None or found._closed:
-            found = self._units[name] = ProducerUnit(self, name)
+            found = self._units[name] = UnitSender(self, name)
         return found
 
     async def send(
@@ -173,7 +175,7 @@ class UnitProducer:
             UnitError: it was not sent: the member is not reachable, or is not the unit's.
         """
         found = _message(message)
-        name = unit if unit is not None else self._named(found)
+        name = unit if unit is not None else self._naming.name_of(found)
         if name is None:
             sent = await self._hand_over(None, found, None, member)
             return int((await _arrived(sent, self.destination)).offset)
@@ -210,9 +212,6 @@ class UnitProducer:
                     f"the transaction to {self.destination!r} was not committed, and nothing of it "
                     f"was sent ({type(error).__name__}); send it again"
                 ) from error
-
-    def _named(self, message: OutgoingMessage) -> str | None:
-        return self._naming(message) if self._naming is not None else None
 
     async def _hand_over(
         self,

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stores.units.errors import UnitError
+from stores.units.naming import checked_name
+
 UNIT = "unit"
 SORT = "unit-sort"
 NOT_BEFORE = "unit-not-before"
@@ -12,8 +15,6 @@ EXPIRES = "unit-expires"
 OWN = frozenset({UNIT, SORT, NOT_BEFORE, EXPIRES})
 """Headers that the library writes; an application's attributes have other names."""
 
-NAME_LENGTH = 512
-"""Characters that the name of a unit may have."""
 
 Headers = list[tuple[str, bytes]]
 
@@ -39,8 +40,6 @@ class OutgoingMessage:
 
     def headers(self, unit: str | None) -> Headers:
         """The record's headers. Raises ValueError for what cannot be sent."""
-        if unit is not None and not 0 < len(unit) <= NAME_LENGTH:
-            raise ValueError(f"the name of a unit has 1 to {NAME_LENGTH} characters")
         if mine := OWN & self.attributes.keys():
             raise ValueError(f"attribute {min(mine)!r} is a header of units; name it otherwise")
         headers: Headers = [] if unit is None else [(UNIT, unit.encode())]
@@ -89,11 +88,15 @@ def read_headers(headers: Iterable[tuple[str, bytes | None]]) -> StoredMessage:
                 numbers[name] = found
             else:
                 damaged.append(name)
-    unit = texts.get(UNIT, "")
-    if len(unit) > NAME_LENGTH:
-        damaged.append(UNIT)
+    unit = texts.get(UNIT)
+    if unit is not None:
+        try:
+            checked_name(unit)
+        except UnitError:
+            damaged.append(UNIT)
+            unit = None
     return StoredMessage(
-        unit[:NAME_LENGTH] or None,
+        unit,
         numbers[SORT] or 0,
         numbers[NOT_BEFORE],
         numbers[EXPIRES],
@@ -107,9 +110,7 @@ def key_of(unit: str | None) -> bytes | None:
     return None if unit is None else unit.encode()
 
 
-def sorted_messages(
-    messages: Iterable[OutgoingMessage], sort: Any | None
-) -> list[OutgoingMessage]:
+def sorted_messages(messages: Iterable[OutgoingMessage], sort: Any | None) -> list[OutgoingMessage]:
     """By "time" (their not_before), by "priority" (their sort), by a function, or as they are."""
     if sort == "time":
         return sorted(messages, key=lambda each: each.not_before or 0)

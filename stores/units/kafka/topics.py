@@ -1,6 +1,5 @@
 """The topics of a destination: its messages, and `<destination>.units` with what owners record."""
 
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stores.units.errors import UnitError
+from stores.units.routing import slot_of
 
 ROWS = ".units"
 """Behind a destination's name: the topic of its owners' rows."""
@@ -15,8 +15,6 @@ DEAD = ".dead"
 """Behind a destination's name: the topic of what is dead-lettered or has expired."""
 ROW_BYTES = 4 << 20
 """The largest row: a message that is parked is one."""
-SLOTS = 4096
-"""Slots that names of units are spread over; a slot belongs to one member."""
 
 
 def rows_topic(destination: str) -> str:
@@ -31,7 +29,7 @@ def dead_topic(destination: str) -> str:
 
 def member_of(unit: str, members: int) -> int:
     """The partition on which a unit lives: by its slot, among the members at the beginning."""
-    return zlib.crc32(unit.encode()) % SLOTS % members
+    return slot_of(unit) % members
 
 
 async def prepare(kafka: Mapping[str, Any], destination: str) -> int:

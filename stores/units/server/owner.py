@@ -9,7 +9,7 @@ what a fenced owner has handed out ends before anybody else is given it.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from stores.db.steady_clock import steady
@@ -17,7 +17,7 @@ from stores.units.errors import UnitError
 from stores.units.kafka.records import read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
-from stores.units.queue import Outcome, UnitMessage, UnitQueue
+from stores.units.queue import Filter, Outcome, UnitMessage, UnitQueue
 from stores.units.server.session import Session
 from stores.units.server.settings import ServerSettings
 from stores.units.server.transactions import Batch, OwnerTransactions, Send
@@ -26,6 +26,9 @@ from topology.model.printable import printable
 from topology.ordered_commit.offset_ranges import OffsetRanges
 
 logger = logging.getLogger(__name__)
+
+LINGER = 0.01
+"""Seconds for which completions gather before they are made durable; nobody waits for that."""
 
 
 class Owner:
@@ -59,7 +62,9 @@ class Owner:
         """Where to read on; None before anything is known: see the group, or begin."""
         self._restored: tuple[int, OffsetRanges] = (0, OffsetRanges())
         self._fenced_former = self._proven = 0.0
-        self._batch, self._committing = Batch(), False
+        self._batch, self._committed = Batch(), -1
+        self._committing = self._committing_sends = False
+        self._joining: set[str] = set()
         self._wake, self._ticking = asyncio.Event(), False
         self._owner_row_at = 0.0
         self._stopping = False
@@ -110,9 +115,12 @@ class Owner:
                         await self._wake.wait()
                 except TimeoutError:
                     pass
+            elif not self._batch.sends:
+                await asyncio.sleep(LINGER)
             self._wake.clear()
             self._end_leases()
-            self.tick()
+            if (due := self.queue.due) is not None and due <= steady():
+                self.tick()
 
     async def stop(self, orderly: bool) -> None:
         """End: sessions look for the next owner. orderly: what is known is made durable before."""
@@ -151,7 +159,10 @@ class Owner:
         found = read_headers(record.headers)
         unit = found.unit
         if unit is None and self.settings.naming is not None:
-            unit = self.settings.naming(found, record.key)
+            try:
+                unit = self.settings.naming(found, record.key)
+            except Exception as error:  # a function of the user's: the message goes on ungrouped
+                logger.warning("offset %d has no name: %s", record.offset, printable(error))
         if found.damaged:
             logger.warning(
                 "%s/%d offset %d: the headers %s cannot be read and are passed by",
@@ -184,11 +195,12 @@ class Owner:
         self._take_changes(now)
         if time.monotonic() < self._proven + self.settings.lease:
             for session in self.sessions.values():
-                if session.wants and session.durable and session.connected:
-                    if found := self.queue.next(session.name, now):
-                        session.wants = False
-                        session.deliver(found)
-        self._wake.set()
+                ready = session.wants and session.durable and session.connected
+                if ready and (found := self.queue.next(session.name, now)):
+                    session.wants = False
+                    session.deliver(found)
+        if not self._batch_is_empty():
+            self._wake.set()
 
     def _take_changes(self, now: float) -> None:
         changes = self.queue.take_changes()
@@ -201,14 +213,10 @@ class Owner:
 
     # What is durable.
 
-    _committing_sends = False
-
     def _batch_is_empty(self) -> bool:
         batch = self._batch
         moved = batch.changes is not None and batch.changes.position != self._committed
         return not (batch.rows or batch.departures or batch.sends or batch.confirm or moved)
-
-    _committed = -1
 
     async def _commit(self) -> None:
         """Make durable what has changed, or prove that the member is still owned."""
@@ -239,6 +247,18 @@ class Owner:
             confirm()
         self.tick()
 
+    @property
+    def durable_position(self) -> int:
+        """The offset below which everything is complete, durably."""
+        return max(self._committed, 0)
+
+    async def made_durable(self) -> None:
+        """Wait until what is known now is durable."""
+        waiting = asyncio.Event()
+        self._batch.confirm.append(waiting.set)
+        self.tick()
+        await waiting.wait()
+
     # Sessions and leases.
 
     @property
@@ -265,57 +285,66 @@ class Owner:
             self.former.clear()
 
     async def join(
-        self, name: str, prefetch: int, filter: Any, held: list[int], completed: list[int]
+        self, name: str, prefetch: int, filter: Filter, held: list[int], completed: list[int]
     ) -> tuple[Session, dict[str, Any]]:
         """A session connects, for the first time or again; returns it and what it is told.
 
         held, completed: offsets, as the consumer knows of them. Raises UnitError.
         """
+        if name in self._joining:
+            raise UnitError(f"session {name!r} is connecting already; try again shortly")
         session = self.sessions.get(name)
         if session is None:
             if len(self.sessions) >= self.settings.sessions:
                 raise UnitError(
                     f"member {self.member} has {self.settings.sessions} sessions, no more are taken"
                 )
-            session = Session(name, 0.0)
-            if name in self.former:
-                await self._rejoin(session, prefetch, filter, held, completed)
-            else:
-                self.queue.open_session(name, filter, prefetch)
-                self._batch.rows[SESSION, name] = {"since": steady()}
-                self._batch.confirm.append(lambda: self._made_durable(session))
-            self.sessions[name] = session
-        else:
-            known = {each.message.offset: number for number, each in session.held.items()}
-            if mine := [known[offset] for offset in completed if offset in known]:
-                self.complete(session, mine)
-        told = {"epoch": self.epoch, "lease": self.grant(session), "gone": self._gone(held)}
-        self._wake.set()
-        self.tick()
-        return session, told
+            self._joining.add(name)
+            try:
+                session = await self._open(name, prefetch, filter, held, completed)
+            finally:
+                self._joining.discard(name)
+        known = {each.message.offset: number for number, each in session.held.items()}
+        if mine := [known[offset] for offset in completed if offset in known]:
+            self.complete(session, mine)
+        gone = [each for each in (*held, *completed) if self._is_complete(session, each)]
+        self._confirm(session, gone)
+        return session, {"epoch": self.epoch, "lease": self.grant(session), "gone": gone}
 
-    async def _rejoin(
-        self, session: Session, prefetch: int, filter: Any, held: list[int], completed: list[int]
-    ) -> None:
-        name = session.name
+    async def _open(
+        self, name: str, prefetch: int, filter: Filter, held: list[int], completed: list[int]
+    ) -> Session:
+        session = Session(name, 0.0)
         self.queue.open_session(name, filter, prefetch)
         end = max([-1, *held, *completed])
-        while self.queue.read_to <= end and name in self.former:
+        while name in self.former and self.queue.read_to <= end:
             self.arrivals.clear()
             await self.arrivals.wait()
+        if self._stopping:
+            raise UnitError(f"member {self.member} is moving to another server; connect again")
         if name in self.former:
             found = self.queue.rejoin(name, held, completed, steady())
             session.held = {each.number: each for each in found}
+            session.completed.extend(completed)
             self.former.discard(name)
             session.durable = True
         else:
             self._batch.rows[SESSION, name] = {"since": steady()}
             self._batch.confirm.append(lambda: self._made_durable(session))
+        self.sessions[name] = session
+        self.grant(session)
+        self.tick()
+        return session
 
-    def _gone(self, held: Iterable[int]) -> list[int]:
-        """Of these offsets those that are complete: the former owner heard of it."""
+    def _is_complete(self, session: Session, offset: int) -> bool:
+        """Whether this session completed it: here, or as the former owner has heard."""
         position, done = self._restored
-        return [each for each in held if each < position or each in done]
+        return offset < position or offset in done or offset in session.completed
+
+    def _confirm(self, session: Session, offsets: list[int]) -> None:
+        """Tell a session of completions once they are durable."""
+        if offsets:
+            self._batch.confirm.append(lambda: session.send("settled", o=offsets))
 
     def _made_durable(self, session: Session) -> None:
         session.durable = True
@@ -344,10 +373,10 @@ class Owner:
         """Deliveries are complete; the session is told once that is durable."""
         self._check(session)
         self.queue.complete(session.name, numbers, steady(), how)
-        for number in numbers:
-            session.held.pop(number, None)
+        offsets = [session.held.pop(number).message.offset for number in numbers]
+        session.completed.extend(offsets)
         self._batch.sends += sends
-        self._batch.confirm.append(lambda: session.send("settled", n=numbers))
+        self._confirm(session, offsets)
         self.tick()
 
     def roll_back(
@@ -358,23 +387,9 @@ class Owner:
         self.queue.roll_back(session.name, numbers, steady(), delay, reason)
         units = {session.held[n].message.unit for n in numbers if n in session.held} - {None}
         back = [n for n, each in session.held.items() if n in numbers or each.message.unit in units]
-        for number in back:
-            del session.held[number]
-        session.send("returned", n=back)
+        session.send("returned", o=[session.held.pop(number).message.offset for number in back])
         self.tick()
 
     def _check(self, session: Session) -> None:
         if self.sessions.get(session.name) is not session:
             raise UnitError(f"session {session.name!r} is over; open another one")
-
-
-def admin_actions() -> Mapping[str, str]:
-    """The actions of administration, and what they do."""
-    return {
-        "park": "set a unit aside with all that follows into it",
-        "redrive": "deliver a parked unit again, in order",
-        "pause": "deliver nothing new of a unit, or of the whole member",
-        "resume": "end a pause",
-        "move": "send messages to another topic",
-        "delete": "delete messages",
-    }

@@ -1,6 +1,7 @@
 """A consumer's session with one member, as the owner sees it."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from stores.units.queue import Delivery
-from stores.units.wire import encode, packed
+from stores.units.wire import NUMBERS, encode, packed
 
 
 def delivery_frame(delivery: Delivery, content: bool = True) -> dict[str, Any]:
@@ -32,12 +33,14 @@ class Session:
         durable: whether the session's row is durable.
         granted: monotonic time at which the lease that it was told of ends.
         held: deliveries in its hands, by number.
+        completed: the offsets that it completed of late.
     """
 
     def __init__(self, name: str, granted: float) -> None:
         self.name, self.granted = name, granted
         self.wants = self.durable = False
         self.held: dict[int, Delivery] = {}
+        self.completed: deque[int] = deque(maxlen=NUMBERS)
         self._socket: web.WebSocketResponse | None = None
         self._frames: list[bytes] = []
         self._more = asyncio.Event()

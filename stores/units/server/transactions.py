@@ -96,9 +96,8 @@ class OwnerTransactions:
         for each in batch.sends:
             place = None if each.unit is None else member_of(each.unit, self._members[each.topic])
             headers = each.message.headers(each.unit)
-            value = each.message.value
-            key = key_of(each.unit)
-            sent.append(await producer.send(each.topic, value, key, place, headers=headers))
+            to, content = key_of(each.unit), each.message.value
+            sent.append(await producer.send(each.topic, content, to, place, headers=headers))
         changes = batch.changes
         if (
             changes is not None
