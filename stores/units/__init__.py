@@ -1,5 +1,6 @@
 """Units of order: the messages of one name, which one consumer works on at a time, in order."""
 
+from stores.units.client.administration import UnitAdministration
 from stores.units.client.consumer import UnitConsumer
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.errors import (
@@ -25,6 +26,7 @@ __all__ = [
     "SendRefused",
     "ServerSettings",
     "StaleDelivery",
+    "UnitAdministration",
     "UnitConsumer",
     "UnitDelivery",
     "UnitElsewhere",

@@ -7,7 +7,17 @@ cannot commit beside it.
 
 from typing import Protocol
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, Text, delete, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    delete,
+    select,
+)
 
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.dialect import begin_writing, insert

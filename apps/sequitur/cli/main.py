@@ -20,6 +20,7 @@ COMMANDS = {
     "rebuild": Lazy("sequitur.rebuild.command", "Rebuild views from history."),
     "relay": Lazy("sequitur.relay.command", "Move a message log to Kafka or to an inbox."),
     "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and look at it."),
+    "units": Lazy("sequitur.units.command", "Serve units of order, and administer them."),
     "two-phase": Lazy("sequitur.two_phase", "Resolve transactions that are in doubt."),
     "dead-records": Lazy(
         "sequitur.materialize.dead_records", "List or remove what a read store refused."

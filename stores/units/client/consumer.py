@@ -13,7 +13,7 @@ import aiohttp
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.client.link import MemberLink
 from stores.units.client.owners import OwnerFollower
-from stores.units.errors import UnitError
+from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
 from stores.units.wire import packed
 
@@ -241,12 +241,17 @@ class UnitConsumer:
 
         Raises:
             DeliveryLost: nothing of it was done, and what was received comes again.
+            SendRefused: nothing of it was done, and nothing is sent; what was received is held.
         """
         self._check_transacted()
         deliveries, sends = self._open, self._sends
         self._open, self._sends = [], []
         if deliveries:
-            await self._links[deliveries[0].member].commit(deliveries, sends)
+            try:
+                await self._links[deliveries[0].member].commit(deliveries, sends)
+            except SendRefused:
+                self._open = deliveries
+                raise
         elif sends:
             raise UnitError("nothing was received: send by a producer's transaction")
 

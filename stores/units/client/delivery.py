@@ -56,6 +56,11 @@ class UnitDelivery:
         return self._link.group
 
     @property
+    def session(self) -> str:
+        """The name of the consumer's session."""
+        return self._link.session
+
+    @property
     def held(self) -> bool:
         """Whether the consumer holds it still: by its own clock, without asking anybody."""
         return self.state == "held" and self._link.valid

@@ -16,6 +16,7 @@ import aiohttp
 
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.client.owners import MemberOwner, OwnerFollower
+from stores.units.errors import SendRefused
 from stores.units.wire import FRAME_BYTES, PATH, Frame, FrameError, bearer, decode, encode, unpacked
 from topology.model.printable import printable
 
@@ -66,8 +67,8 @@ class MemberLink:
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._until = 0.0
         self._lease = 1.0
-        self._wanted = False
-        self._closed = False
+        self._wanted = self._pending = self._closed = False
+        # Pending: the owner has not decided yet what this session goes on holding.
         self.epoch = 0
         self.position = 0
         """The offset below which everything is complete, durably."""
@@ -116,9 +117,8 @@ class MemberLink:
             if not await self._greet(socket):
                 return
             self._socket, self._wanted = socket, False
-            self._arrived(None)
-            if self._commit is not None:
-                await self._send_commit()
+            if not self._pending:
+                await self._go_on()
             listening = asyncio.create_task(self._listen(socket))
             tasks = [listening, asyncio.create_task(self._beat(socket))]
             while not listening.done():
@@ -135,6 +135,11 @@ class MemberLink:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await socket.close()
+
+    async def _go_on(self) -> None:
+        self._arrived(None)
+        if self._commit is not None:
+            await self._send_commit()
 
     async def _greet(self, socket: aiohttp.ClientWebSocketResponse) -> bool:
         if not self.valid:
@@ -153,21 +158,27 @@ class MemberLink:
             return False
         self.epoch = int(answer["epoch"])
         self._extend(sent, answer)
+        self._pending = bool(answer.get("pending"))
+        if not self._pending:
+            await self._reconcile(socket, answer)
+        return True
+
+    async def _reconcile(self, socket: aiohttp.ClientWebSocketResponse, answer: Frame) -> None:
+        """What the owner says that the session holds is what it holds."""
         there = {int(each["o"]): each for each in answer["d"]}
         gone = set(answer["gone"])
-        for offset in held:
-            delivery = self.held[offset]
+        done: list[int] = []
+        for offset, delivery in list(self.held.items()):
             if offset in there:
                 delivery.number = int(there.pop(offset)["n"])
-            elif offset in gone and offset in self._committing:
-                delivery.state = "done"  # and is told to be durable in a moment
-            else:
+                if delivery.state == "done":
+                    done.append(delivery.number)
+            elif offset not in gone:
                 self._refuse(offset, "another consumer may have it")
-        for offset in [each for each in self._unsettled if each not in gone]:
-            self._refuse(offset, "it was lost before its completion was heard of")
         for each in there.values():
             self._take(each)
-        return True
+        if done:
+            await socket.send_bytes(encode("done", n=done))
 
     def _extend(self, sent: float, answer: Frame) -> None:
         lease = float(answer["lease"])
@@ -208,6 +219,10 @@ class MemberLink:
                     self._wanted = False
                     for each in frame["d"]:
                         self._take(each)
+                case "rejoined":
+                    self._pending = False
+                    await self._reconcile(socket, frame)
+                    await self._go_on()
                 case "settled":
                     for offset in frame["o"]:
                         self._settle(offset)
@@ -245,10 +260,13 @@ class MemberLink:
     def _refused(self, frame: Frame) -> None:
         why = printable(frame.get("why", ""), 400)
         logger.warning("member %d: the owner refused: %s", self.member, why)
-        named = set(frame.get("n", []))
+        named, held = set(frame.get("n", [])), set(frame.get("held", []))
         for offset, delivery in list(self.held.items()):
-            if delivery.number in named:
+            if delivery.number in named - held:
                 self._refuse(offset, why)
+            elif delivery.number in held and (waiting := self._committing.pop(offset, None)):
+                waiting.set_exception(SendRefused(why))
+                waiting.exception()
 
     def _refuse(self, offset: int, why: str) -> None:
         if (delivery := self.held.pop(offset, None)) is not None:
@@ -263,7 +281,7 @@ class MemberLink:
 
     async def want(self) -> None:
         """Ask for more, once."""
-        if not self._wanted and self._socket is not None:
+        if not self._wanted and not self._pending and self._socket is not None:
             self._wanted = True
             await self._send("want")
 
@@ -315,7 +333,7 @@ class MemberLink:
     async def leave(self, complete: bool) -> None:
         """End the session in order: what it holds is completed, or returned."""
         self._closed = True
-        if self._socket is not None:
+        if self._socket is not None and not self._pending:
             if complete:
                 numbers = [each.number for each in self.held.values() if each.state == "held"]
                 await self._send("done", n=numbers)
@@ -323,6 +341,6 @@ class MemberLink:
 
     async def _send(self, kind: str, **fields: object) -> None:
         """A frame to the owner; without a connection the next one's `hello` tells all."""
-        if self._socket is not None:
+        if self._socket is not None and not self._pending:
             with suppress(ConnectionError, aiohttp.ClientError, RuntimeError):
                 await self._socket.send_bytes(encode(kind, **fields))

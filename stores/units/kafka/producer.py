@@ -27,8 +27,14 @@ class UnitTransaction:
         self._producer, self._transactional = producer, transactional
 
     async def send(self, message: OutgoingMessage | bytes, unit: str | None) -> None:
-        """Send a message, which nobody sees before the transaction ends."""
-        await self._producer._hand_over(self._transactional, _message(message), unit)
+        """Send a message, which nobody sees before the transaction ends; it has arrived then."""
+        sent = await self._producer._hand_over(self._transactional, _message(message), unit)
+        await _arrived(sent, self._producer.destination)
+
+    async def send_together(self, messages: Iterable[OutgoingMessage], unit: str | None) -> None:
+        """Send messages of a unit in this order, without waiting for each."""
+        for message in messages:
+            await self._producer._hand_over(self._transactional, message, unit)
 
 
 class UnitSender:
@@ -78,8 +84,7 @@ class UnitSender:
             if self._sending:
                 await asyncio.wait(self._sending)
             async with self._producer.transaction() as transaction:
-                for message in chosen:
-                    await transaction.send(message, self.name)
+                await transaction.send_together(chosen, self.name)
 
     async def leave(self) -> None:
         """Leave the unit once all that was sent has arrived. It goes on without this producer."""

@@ -54,11 +54,12 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
         there = set(await admin.list_topics())
         if destination not in there:
             raise UnitError(f"destination {destination!r} does not exist; make the topic first")
-        partitions = await _partitions(admin, destination)
+        described = await _described(admin, destination)
+        partitions, copies = len(described), len(described[0]["replicas"])
         configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
         new = [
-            NewTopic(rows, partitions, -1, topic_configs=configs),
-            NewTopic(dead, partitions, -1),
+            NewTopic(rows, partitions, copies, topic_configs=configs),
+            NewTopic(dead, partitions, copies),
         ]
         if missing := [each for each in new if each.name not in there]:
             answer = await admin.create_topics(missing)
@@ -87,7 +88,12 @@ async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> d
 
 
 async def _partitions(admin: AIOKafkaAdminClient, topic: str) -> int:
+    return len(await _described(admin, topic))
+
+
+async def _described(admin: AIOKafkaAdminClient, topic: str) -> list[dict[str, Any]]:
     described = await admin.describe_topics([topic])
     if code := described[0]["error_code"]:
         raise KafkaError(f"topic {topic!r} cannot be described: {for_code(code).__name__}")
-    return len(described[0]["partitions"])
+    partitions: list[dict[str, Any]] = described[0]["partitions"]
+    return partitions

@@ -33,12 +33,11 @@ class Administration:
         if "member" not in request.query:
             return _json(partitions_of(self._owners.values()))
         owner = self._owner({"member": int(request.query["member"])})
-        now = steady()
         if (unit := request.query.get("unit")) is not None:
             names: list[str] = [unit]
         else:
             names = [name for _, name in zip(range(LISTED), owner.queue.units(), strict=False)]
-        return _json([asdict(owner.queue.status(name, now)) for name in names])
+        return _json([asdict(owner.queue.status(name)) for name in names])
 
     async def records(self, request: web.Request) -> web.Response:
         """What was done by administration to a member."""
@@ -70,7 +69,7 @@ class Administration:
             case "move" | "delete" as action:
                 offsets = numbers(told, "offsets")
                 if unit is not None and not offsets:
-                    offsets = queue.offsets(unit)
+                    offsets = [each.offset for each in queue.waiting(unit)]
                 if action == "delete":
                     record = queue.delete(offsets, now, by, reason)
                 else:
@@ -93,7 +92,7 @@ class Administration:
     def _owner(self, told: Mapping[str, Any]) -> Owner:
         member = int(number(told, "member", 1 << 31))
         if (owner := self._owners.get(member)) is None:
-            raise UnitError(f"this server does not own member {member} now; ask its owner")
+            raise web.HTTPMisdirectedRequest(text=f"member {member} has another owner\n")
         return owner
 
 

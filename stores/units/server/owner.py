@@ -18,8 +18,9 @@ from stores.units.kafka.records import read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
 from stores.units.queue import Filter, Outcome, UnitMessage, UnitQueue
-from stores.units.server.session import Session
+from stores.units.server.session import Session, delivery_frame
 from stores.units.server.settings import ServerSettings
+from stores.units.server.succession import Succession
 from stores.units.server.transactions import Batch, OwnerTransactions, Send
 from stores.units.wire import unpacked
 from topology.model.printable import printable
@@ -55,20 +56,17 @@ class Owner:
         self._transactions = OwnerTransactions(settings, member, partition, members)
         self.queue = UnitQueue(settings.queue)
         self.sessions: dict[str, Session] = {}
-        self.former: set[str] = set()
-        """Sessions of the former owner that have not told yet."""
+        self.succession = Succession(())
         self.epoch = 0
         self.position: int | None = None
         """Where to read on; None before anything is known: see the group, or begin."""
         self._restored: tuple[int, OffsetRanges] = (0, OffsetRanges())
         self._fenced_former = self._proven = 0.0
         self._batch, self._committed = Batch(), -1
-        self._committing = self._committing_sends = False
-        self._joining: set[str] = set()
+        self._committing = self._committing_commits = False
         self._wake, self._ticking = asyncio.Event(), False
         self._owner_row_at = 0.0
         self._stopping = False
-        self.arrivals = asyncio.Event()
 
     # From start to end.
 
@@ -80,7 +78,7 @@ class Owner:
         found = await restore_rows(
             settings.kafka, settings.destination, settings.group, self.member, self._partition
         )
-        rows, done, position = {}, OffsetRanges(), 0
+        rows, done, position, former = {}, OffsetRanges(), 0, set[str]()
         for key, value in found.items():
             match key:
                 case (str(subject),) if subject == OWNER and isinstance(value, dict):
@@ -89,17 +87,18 @@ class Owner:
                     position = self.position = int(value["position"])
                     done = OffsetRanges.decode(unpacked(value["done"]) or b"")
                 case (str(subject), str(session)) if subject == SESSION:
-                    self.former.add(session)
+                    former.add(session)
                 case _ if row := row_value(key, value):
                     rows[row[0]] = row[1]
                 case _:
                     logger.warning("member %d: row %s is not known", self.member, printable(key))
         self.epoch += 1
         self._restored = position, done.copy()
-        self.queue.restore(rows, position, done, steady(), tuple(self.former))
+        self.queue.restore(rows, position, done, steady(), former)
+        self.succession = Succession(former)
         logger.info(
             "%s/%d is owned, epoch %d, from %s; %d former sessions",
-            settings.destination, self.member, self.epoch, self.position, len(self.former),
+            settings.destination, self.member, self.epoch, self.position, len(former),
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -115,7 +114,7 @@ class Owner:
                         await self._wake.wait()
                 except TimeoutError:
                     pass
-            elif not self._batch.sends:
+            elif not self._batch.commits:
                 await asyncio.sleep(LINGER)
             self._wake.clear()
             self._end_leases()
@@ -146,7 +145,6 @@ class Owner:
         for record in records:
             self.queue.arrive(self._message(record), now)
         self.queue.nothing_below(read_to)
-        self.arrivals.set()
         self.tick()
 
     @property
@@ -192,6 +190,8 @@ class Owner:
         now = steady()
         if (due := self.queue.due) is not None and due <= now:
             self.queue.expire(now)
+        if not self.succession.over:
+            self._succeed(now)
         self._take_changes(now)
         if time.monotonic() < self._proven + self.settings.lease:
             for session in self.sessions.values():
@@ -205,10 +205,10 @@ class Owner:
     def _take_changes(self, now: float) -> None:
         changes = self.queue.take_changes()
         self._batch.add(changes)
-        # Messages that a transacted consumer sends are there before anybody gets what follows.
+        # What a transacted consumer commits is durable before anybody gets what follows.
         # Else what follows goes out at once: who has it tells the next owner, if need be, and that
         # what was before it in the unit is complete follows from that.
-        if not self._batch.sends and not self._committing_sends:
+        if not self._batch.commits and not self._committing_commits:
             self.queue.settled(changes.number, now)
 
     # What is durable.
@@ -234,11 +234,11 @@ class Owner:
                 "epoch": self.epoch,
                 "lease": self.settings.lease,
             }
-        self._committing, self._committing_sends = True, bool(batch.sends)
+        self._committing, self._committing_commits = True, batch.commits
         try:
             proven = await self._transactions.commit(batch)
         finally:
-            self._committing = self._committing_sends = False
+            self._committing = self._committing_commits = False
         self._proven = proven
         if batch.changes is not None:
             self._committed = batch.changes.position
@@ -276,65 +276,70 @@ class Owner:
         now = time.monotonic()
         for session in [each for each in self.sessions.values() if each.granted < now]:
             logger.info("session %s: its lease is over", printable(session.name))
+            self.succession.forget(session.name)
             self.queue.lose_session(session.name, steady())
             self._forget(session)
-        if self.former and now > self._fenced_former + self.settings.lease:
-            for name in self.former:
-                self.queue.release_former(name, steady())
+        if self.succession.silent and now > self._fenced_former + self.settings.lease:
+            for name in list(self.succession.silent):
+                self.succession.forget(name)
                 self._batch.rows[SESSION, name] = None
-            self.former.clear()
+            self.tick()
 
-    async def join(
+    def _succeed(self, now: float) -> None:
+        """Deliver from now on, if all that the former owner's sessions know is known."""
+
+        def settle() -> None:
+            self._batch.add(changes := self.queue.take_changes())
+            self.queue.settled(changes.number, now)
+
+        if (found := self.succession.decide(self.queue, now, settle)) is None:
+            return
+        for name, deliveries in found.items():
+            session = self.sessions[name]
+            session.held = {each.number: each for each in deliveries}
+            session.completed.extend(session.told_completed)
+            told = [*session.told_held, *session.told_completed]
+            session.send("rejoined", **self._state(session, told))
+
+    def join(
         self, name: str, prefetch: int, filter: Filter, held: list[int], completed: list[int]
     ) -> tuple[Session, dict[str, Any]]:
         """A session connects, for the first time or again; returns it and what it is told.
 
         held, completed: offsets, as the consumer knows of them. Raises UnitError.
         """
-        if name in self._joining:
-            raise UnitError(f"session {name!r} is connecting already; try again shortly")
         session = self.sessions.get(name)
         if session is None:
             if len(self.sessions) >= self.settings.sessions:
                 raise UnitError(
                     f"member {self.member} has {self.settings.sessions} sessions, no more are taken"
                 )
-            self._joining.add(name)
-            try:
-                session = await self._open(name, prefetch, filter, held, completed)
-            finally:
-                self._joining.discard(name)
+            session = self.sessions[name] = Session(name)
+            self.queue.open_session(name, filter, prefetch)
+        lease = self.grant(session)
+        session.told_held, session.told_completed = held, completed
+        self.tick()
+        if self.succession.tell(name, held, completed):
+            session.durable = True
+            return session, {"epoch": self.epoch, "lease": lease, "pending": True}
+        if not session.durable:
+            self._batch.rows[SESSION, name] = {"since": steady()}
+            self._batch.confirm.append(lambda: self._made_durable(session))
         known = {each.message.offset: number for number, each in session.held.items()}
         if mine := [known[offset] for offset in completed if offset in known]:
             self.complete(session, mine)
-        gone = [each for each in (*held, *completed) if self._is_complete(session, each)]
-        self._confirm(session, gone)
-        return session, {"epoch": self.epoch, "lease": self.grant(session), "gone": gone}
+        state = self._state(session, [*held, *completed])
+        return session, {"epoch": self.epoch, "lease": lease, **state}
 
-    async def _open(
-        self, name: str, prefetch: int, filter: Filter, held: list[int], completed: list[int]
-    ) -> Session:
-        session = Session(name, 0.0)
-        self.queue.open_session(name, filter, prefetch)
-        end = max([-1, *held, *completed])
-        while name in self.former and self.queue.read_to <= end:
-            self.arrivals.clear()
-            await self.arrivals.wait()
-        if self._stopping:
-            raise UnitError(f"member {self.member} is moving to another server; connect again")
-        if name in self.former:
-            found = self.queue.rejoin(name, held, completed, steady())
-            session.held = {each.number: each for each in found}
-            session.completed.extend(completed)
-            self.former.discard(name)
-            session.durable = True
-        else:
-            self._batch.rows[SESSION, name] = {"since": steady()}
-            self._batch.confirm.append(lambda: self._made_durable(session))
-        self.sessions[name] = session
-        self.grant(session)
-        self.tick()
-        return session
+    def _state(self, session: Session, told: list[int]) -> dict[str, Any]:
+        """What a session holds, and which of the offsets that it told of are complete."""
+        gone = [each for each in told if self._is_complete(session, each)]
+        self._confirm(session, gone)
+        there = frozenset(told)
+        held = [
+            delivery_frame(each, each.message.offset not in there) for each in session.held.values()
+        ]
+        return {"d": held, "gone": gone}
 
     def _is_complete(self, session: Session, offset: int) -> bool:
         """Whether this session completed it: here, or as the former owner has heard."""
@@ -351,6 +356,7 @@ class Owner:
 
     def leave(self, session: Session, complete: bool) -> None:
         """A session ends in order."""
+        self.succession.forget(session.name)
         if self.sessions.get(session.name) is session:
             self.queue.close_session(session.name, steady(), complete)
             self._forget(session)
@@ -376,6 +382,7 @@ class Owner:
         offsets = [session.held.pop(number).message.offset for number in numbers]
         session.completed.extend(offsets)
         self._batch.sends += sends
+        self._batch.commits |= how is Outcome.COMMITTED
         self._confirm(session, offsets)
         self.tick()
 

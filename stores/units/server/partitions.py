@@ -30,14 +30,19 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         rows: partitions of the topic of rows.
         members: topic → members, of the topics that messages may be sent to.
         url: under which consumers reach this server.
+        owners: member → its owner, kept here: those that have restored what is durable.
     """
 
     def __init__(
-        self, settings: ServerSettings, rows: int, members: dict[str, int], url: str
+        self,
+        settings: ServerSettings,
+        rows: int,
+        members: dict[str, int],
+        url: str,
+        owners: dict[int, Owner],
     ) -> None:
         self._settings, self._rows, self._members, self._url = settings, rows, members, url
-        self.owners: dict[int, Owner] = {}
-        """Member → its owner, once it has restored what is durable."""
+        self.owners = owners
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._consumer = AIOKafkaConsumer(
@@ -161,7 +166,7 @@ def partitions_of(owners: Iterable[Owner]) -> list[dict[str, Any]]:
             "messages": each.queue.messages,
             "bytes": each.queue.size,
             "sessions": sum(session.connected for session in each.sessions.values()),
-            "former_sessions": len(each.former),
+            "former_sessions": len(each.succession.silent),
             "unadmitted": each.queue.unadmitted,
             "counts": {str(outcome): count for outcome, count in each.queue.counts.items()},
         }

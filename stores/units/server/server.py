@@ -7,6 +7,7 @@ from aiohttp import web
 
 from stores.units.kafka.topics import members_of, prepare
 from stores.units.server.administration import Administration
+from stores.units.server.owner import Owner
 from stores.units.server.partitions import OwnedPartitions
 from stores.units.server.settings import ServerSettings
 from stores.units.server.sockets import Sockets
@@ -29,6 +30,8 @@ class UnitServer:
         self.ready = asyncio.Event()
         """Set once it listens."""
         self.url = ""
+        self.owners: dict[int, Owner] = {}
+        """Member → its owner, once it has restored what is durable."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until it is told to stop; then hand over in order.
@@ -43,17 +46,13 @@ class UnitServer:
         members = await members_of(settings.kafka, settings.outputs) if settings.outputs else {}
         app = web.Application(middlewares=[self._authorise], client_max_size=BODY_BYTES)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-        # The owners' rows name the port, which is known once it listens.
-        listening = asyncio.Event()
-
-        async def socket(request: web.Request) -> web.StreamResponse:
-            await listening.wait()
-            return await sockets.handle(request)
-
-        app.router.add_get(PATH, socket)
-        app.router.add_get("/status", lambda request: administration.status(request))
-        app.router.add_get("/records", lambda request: administration.records(request))
-        app.router.add_post("/administration", lambda request: administration.carry_out(request))
+        owners = self.owners
+        administration = Administration(settings, owners, members)
+        sockets = Sockets(owners, settings.outputs)
+        app.router.add_get(PATH, sockets.handle)
+        app.router.add_get("/status", administration.status)
+        app.router.add_get("/records", administration.records)
+        app.router.add_post("/administration", administration.carry_out)
         app.router.add_get("/health", self._health)
         await runner.setup()
         try:
@@ -61,13 +60,8 @@ class UnitServer:
             await site.start()
             port = runner.addresses[0][1]
             self.url = settings.url or f"http://{settings.host}:{port}"
-            owned = OwnedPartitions(settings, rows, members, self.url)
-            self.owners = owned.owners
-            sockets = Sockets(owned.owners, settings.outputs, settings.lease)
-            administration = Administration(settings, owned.owners, members)
-            listening.set()
             self.ready.set()
-            await owned.run(stopped)
+            await OwnedPartitions(settings, rows, members, self.url, owners).run(stopped)
         finally:
             await runner.cleanup()
 

@@ -34,33 +34,39 @@ class Session:
         granted: monotonic time at which the lease that it was told of ends.
         held: deliveries in its hands, by number.
         completed: the offsets that it completed of late.
+        told_held: the offsets that it held when it connected.
+        told_completed: those that it had completed, as far as it knows without effect.
     """
 
-    def __init__(self, name: str, granted: float) -> None:
-        self.name, self.granted = name, granted
+    def __init__(self, name: str) -> None:
+        self.name, self.granted = name, 0.0
         self.wants = self.durable = False
         self.held: dict[int, Delivery] = {}
         self.completed: deque[int] = deque(maxlen=NUMBERS)
+        self.told_held: list[int] = []
+        self.told_completed: list[int] = []
         self._socket: web.WebSocketResponse | None = None
         self._frames: list[bytes] = []
         self._more = asyncio.Event()
+        self._closing: asyncio.Task[Any] | None = None
+
+    def attach(self, socket: web.WebSocketResponse, kind: str, **fields: object) -> None:
+        """Go on by this socket, whose first frame this is; the one before is closed."""
+        if self._socket is not None:
+            self._closing = asyncio.get_running_loop().create_task(self._socket.close())
+        self._socket, self.wants = socket, False
+        self._frames = [encode(kind, **fields)]
 
     async def serve(self, socket: web.WebSocketResponse) -> None:
         """Send what is to be sent by this socket until another one takes its place."""
-        former, self._socket = self._socket, socket
-        self._frames.clear()
-        self._more.set()
-        if former is not None:
-            await former.close()
         with suppress(ConnectionError, RuntimeError):
             while self._socket is socket and not socket.closed:
-                await self._more.wait()
-                self._more.clear()
-                if self._socket is not socket:
-                    return
                 frames, self._frames = self._frames, []
                 for frame in frames:
                     await socket.send_bytes(frame)
+                if not self._frames:
+                    self._more.clear()
+                    await self._more.wait()
 
     @property
     def connected(self) -> bool:

@@ -12,7 +12,7 @@ from stores.units.kafka.records import OutgoingMessage
 from stores.units.naming import checked_name
 from stores.units.queue import Filter, Outcome
 from stores.units.server.owner import Owner
-from stores.units.server.session import Session, delivery_frame
+from stores.units.server.session import Session
 from stores.units.server.transactions import Send
 from stores.units.wire import (
     FRAME_BYTES,
@@ -42,8 +42,8 @@ VALUE_BYTES = 1 << 20
 class Sockets:
     """Serves sockets. owners: member → owner. outputs: topics that consumers may send to."""
 
-    def __init__(self, owners: Mapping[int, Owner], outputs: frozenset[str], lease: float) -> None:
-        self._owners, self._outputs, self._lease = owners, outputs, lease
+    def __init__(self, owners: Mapping[int, Owner], outputs: frozenset[str]) -> None:
+        self._owners, self._outputs = owners, outputs
 
     async def handle(self, request: web.Request) -> web.WebSocketResponse:
         """One socket, from its beginning to its end."""
@@ -58,7 +58,7 @@ class Sockets:
             owner = self._owners.get(int(number(hello, "member", 1 << 31)))
             if owner is None:
                 raise UnitError("this server does not own the member now; look for its owner")
-            session = await self._welcome(owner, hello, socket)
+            session = self._welcome(owner, hello, socket)
             sending = asyncio.create_task(session.serve(socket))
             try:
                 await self._listen(owner, session, socket)
@@ -71,18 +71,14 @@ class Sockets:
             await socket.close()
         return socket
 
-    async def _welcome(self, owner: Owner, hello: Frame, socket: web.WebSocketResponse) -> Session:
+    def _welcome(self, owner: Owner, hello: Frame, socket: web.WebSocketResponse) -> Session:
         name = text(hello, "session", SESSION_LENGTH)
         prefetch = max(1, int(number(hello, "prefetch", NUMBERS, 1)))
         found = texts(hello, "filter")
         filter = Filter.of(**found) if found else Filter()
         held, completed = numbers(hello, "held"), numbers(hello, "completed")
-        session, told = await owner.join(name, prefetch, filter, held, completed)
-        there = frozenset(held)
-        deliveries = [
-            delivery_frame(each, each.message.offset not in there) for each in session.held.values()
-        ]
-        await socket.send_bytes(encode("welcome", d=deliveries, **told))
+        session, told = owner.join(name, prefetch, filter, held, completed)
+        session.attach(socket, "welcome", **told)
         return session
 
     async def _listen(self, owner: Owner, session: Session, socket: web.WebSocketResponse) -> None:
@@ -102,7 +98,9 @@ class Sockets:
             try:
                 self._carry_out(owner, session, kind, frame)
             except UnitError as error:
-                session.send("refused", n=frame.get("n", []), why=printable(error, 400))
+                named = numbers(frame, "n")
+                held = [each for each in named if each in session.held]
+                session.send("refused", n=named, held=held, why=printable(error, 400))
             if frame.get("want"):
                 session.wants = True
                 owner.tick()

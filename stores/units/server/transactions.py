@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,13 +33,17 @@ class Send:
 
 @dataclass(slots=True)
 class Batch:
-    """What waits for the next transaction. confirm: called once it is durable."""
+    """What waits for the next transaction.
+
+    commits: whether a transacted consumer waits. confirm: called once it is durable.
+    """
 
     changes: UnitChanges | None = None
     rows: dict[RowKey, Any] = field(default_factory=dict)
     departures: list[Departure] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
-    confirm: list[Any] = field(default_factory=list)
+    commits: bool = False
+    confirm: list[Callable[[], object]] = field(default_factory=list)
 
     def add(self, changes: UnitChanges) -> None:
         """What the queue says; later rows go over earlier ones."""

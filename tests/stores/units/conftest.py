@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stores.units import ServerSettings, UnitConsumer, UnitProducer, UnitServer
+from stores.units import ServerSettings, UnitConsumer, UnitDelivery, UnitProducer, UnitServer
 from tests.conftest import BrokerAddress
 
 TOKEN = "a-token-of-the-tests"
@@ -41,6 +41,13 @@ class Destination:
             ready.cancel()
             stopped.set()
             await task
+
+
+async def received(consumer: UnitConsumer) -> UnitDelivery:
+    """The next message, which is there."""
+    found = await consumer.receive(20)
+    assert found is not None
+    return found
 
 
 @pytest.fixture
