@@ -115,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak sinks", description=__doc__)
     parser.add_argument("--kills", type=int, default=120, help="in all")
     parser.add_argument("--per-round", type=int, default=8, help="of them in one round")
-    parser.add_argument("--store", choices=[*KINDS, "all"], default="all", help="in turn")
+    parser.add_argument("--read-store", choices=[*KINDS, "all"], default="all", help="in turn")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()

@@ -76,7 +76,7 @@ class Claim:
         if self._lost:
             raise StoreError(
                 "this process was out of touch with the read store for so long that another one "
-                "has taken its work over; look at that one"
+                "has taken its work over; see that one"
             )
 
     def note(self, shadow: str) -> None:

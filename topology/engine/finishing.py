@@ -205,7 +205,7 @@ def bound_memory(step: FinishedStep) -> None:
 
 
 def _rebuilds(task: ViewParts) -> bool:
-    return isinstance(task.view.late, RebuildStream)
+    return task.view.late.rebuilds
 
 
 def _closes(task: ViewParts) -> bool:

@@ -10,14 +10,16 @@ MESSAGE_BYTES = TOPIC_BYTES - NOTED
 """What a message may have, as `size_of_message` counts."""
 ESCAPED = 6
 """Bytes that one of a key or a header may take in the row of a waiting event."""
-HEADER = 16
-"""Bytes that a header takes beside its name and value."""
+HEADER = 10
+"""Bytes that a header takes beside its name and value, at most."""
 
 
 def size_of_message(message: Message) -> int:
     """Bytes that a message takes in any of the topics that it may come to, at most."""
-    size = sum(HEADER + len(name) + len(value or b"") for name, value in message.headers)
-    return len(message.value or b"") + ESCAPED * (len(message.key or b"") + size)
+    size = len(message.key or b"")
+    for name, value in message.headers:
+        size += len(name) + len(value or b"")
+    return len(message.value or b"") + ESCAPED * size + HEADER * len(message.headers)
 
 
 def too_large(message: Message) -> str | None:

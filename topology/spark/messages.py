@@ -36,7 +36,7 @@ def _may_be_large(batch: pa.RecordBatch) -> bool:
     """Whether one of the messages may be too large; it is quickly seen that none is."""
     value, key = (_longest(batch.column(name)) for name in ("value", "key"))
     headers: int = batch.column("headers").nbytes
-    return value + ESCAPED * (key + 2 * headers) > MESSAGE_BYTES
+    return value + ESCAPED * (key + headers) > MESSAGE_BYTES
 
 
 def _longest(column: Any) -> int:

@@ -19,7 +19,7 @@ COMMANDS = {
     "live": Lazy("sequitur.live", "Run a topology on Spark instead of Faust workers."),
     "rebuild": Lazy("sequitur.rebuild.command", "Rebuild views from history."),
     "relay": Lazy("sequitur.relay.command", "Move a message log to Kafka or to an inbox."),
-    "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and look at it."),
+    "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and list what it has."),
     "units": Lazy("sequitur.units.command", "Serve units of order, and administer them."),
     "two-phase": Lazy("sequitur.two_phase", "Resolve transactions that are in doubt."),
     "dead-records": Lazy(

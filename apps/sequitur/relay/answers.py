@@ -70,7 +70,7 @@ class Answering:
                     raise
                 # A request that no database can look up; asked again it would be no better.
                 logger.warning(
-                    "what is asked for of topic %s, stream %s cannot be looked up: %s",
+                    "the log cannot be read for what is asked of topic %s, stream %s: %s",
                     printable(each.topic), printable(each.stream), printable(repr(error)),
                 )  # fmt: skip
                 known = Known()

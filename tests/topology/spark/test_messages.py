@@ -53,7 +53,7 @@ def test_messages_come_as_they_are() -> None:
         (b"a", LARGE, ()),
         (b"k" * (MESSAGE_BYTES // 6), ORDER, ()),
         (b"a", ORDER, [("h", b"v" * (MESSAGE_BYTES // 6))]),
-        (b"a", ORDER, [("h", None)] * (MESSAGE_BYTES // 90)),
+        (b"a", ORDER, [("h", None)] * (MESSAGE_BYTES // 15)),
     ],
 )
 def test_one_that_is_too_large_is_damaged_and_its_neighbours_are_not(

@@ -150,7 +150,7 @@ def redeliver(
             bury(view, event, reason, unit)
             unit.reports.append(
                 f"view {view.name}: stream {printable(event.stream)} sequence {event.sequence} "
-                f"goes to {view.dead_topic}: {reason}; look at what is missing in front of it"
+                f"goes to {view.dead_topic}: {reason}; see what is missing in front of it"
             )
             continue
         again += 1

@@ -105,8 +105,11 @@ def may_be_large(response: bytes) -> bool:
     return False
 
 
-_MAY_BE = MESSAGE_BYTES // (2 * ESCAPED)
-"""Bytes of a batch in which no record counts as too large."""
+_MAY_BE = MESSAGE_BYTES // ESCAPED
+"""Bytes of a batch in which no record counts as too large: more than clients and brokers let a
+batch have, unless they are set otherwise. A header counts for `HEADER` beside its name and value;
+the lengths of the two, which the batch has too, count for more.
+"""
 
 
 class _Replaced(str):

@@ -54,6 +54,7 @@ async def operate(
         NoAnswer: no worker answered in time.
     """
     view = view_of(app, command.view)
+    command = replace(command, view=view.name)
     names = readings(view, command.stream) if command.stream else [command.stream]
     meant = [replace(command, stream=name) for name in names]
     if command.force and len(names) > 1:

@@ -7,13 +7,15 @@ from aiokafka import TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import ConsumerRecord
+from hypothesis import given
+from hypothesis import strategies as st
 
 from topology import Headers, Inspector, Malformed, Record, Topology, TopologyTestDriver, key
 from topology.engine.state.rows import encode_message
 from topology.engine.stream_task import RekeyTask, StreamTask, malformed
 from topology.faust.kafka import records
 from topology.model.event import Damaged
-from topology.model.large import MESSAGE_BYTES, TOPIC_BYTES, size_of_message, too_large
+from topology.model.large import ESCAPED, MESSAGE_BYTES, TOPIC_BYTES, size_of_message, too_large
 from topology.model.origin import ORIGIN, REASON
 from topology.testing.driver.storage import DriverStorage
 
@@ -156,8 +158,36 @@ def test_a_record_that_fits_no_topic_is_damaged_and_one_that_fits_is_whole(
     assert len(found.value) == value
 
 
-def test_what_is_made_of_a_message_at_the_limit_fits_its_topic() -> None:
-    headers = [(name, b"\1" * 70_000) for name in ("n" * 200, "m" * 200)]
+@given(
+    st.none() | st.binary(),
+    st.none() | st.binary(),
+    st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3))),
+)
+def test_no_record_of_a_batch_that_is_not_looked_through_is_too_large(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 16)
+    builder.append(0, 17, key, value, headers)
+    raw = bytes(builder.build())
+    (found,) = fetched(raw)
+    assert size_of_message(found) <= ESCAPED * len(raw)
+    assert not records.may_be_large(raw)
+
+
+def test_a_batch_as_large_as_brokers_take_unless_told_otherwise_is_not_looked_through() -> None:
+    assert not records.may_be_large(large(1_048_588 - 100))
+    assert records.may_be_large(large(MESSAGE_BYTES // ESCAPED))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(name, b"\1" * 70_000) for name in ("n" * 200, "m" * 200)],
+        [("", None)] * 800_000,
+    ],
+    ids=["two headers of control characters", "headers with nothing in them"],
+)
+def test_what_is_made_of_a_message_at_the_limit_fits_its_topic(headers: Any) -> None:
     spent = size_of_message(Record("orders", 0, 0, b"\2" * 1000, b"", headers))
     body = b"x" * (MESSAGE_BYTES - spent)
     message = Record("o" * 249, 99_999, 2**62, b"\2" * 1000, body, headers, 2**41)
