@@ -34,7 +34,6 @@ def sequitur() -> None:
     """Run what belongs to a topology besides its workers.
 
     Workers, and what inspects them, are commands of an app: faust -A MODULE.
-
     Exit status: 0 done, or stopped in order; 1 the answer is bad news; 2 it could
     not be done, and one line says why; 130 stopped before its end.
     """

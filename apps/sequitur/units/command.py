@@ -12,7 +12,7 @@ import click
 from aiokafka.errors import KafkaError
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, COUNT, HTTP_URL, properties_option
+from sequitur.cli.options import BROKER, COUNT, DURATION, HTTP_URL, properties_option
 from sequitur.cli.outcome import cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
@@ -59,10 +59,9 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--url", type=HTTP_URL, help="By which consumers reach it, behind a proxy.")
 @click.option(
     "--lease",
-    type=click.FloatRange(0.5, 3600),
-    default=10.0,
+    type=DURATION,
+    default="10s",
     show_default=True,
-    metavar="SECONDS",
     help="After which what a silent consumer held goes to another.",
 )
 @click.option(
@@ -70,9 +69,9 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option(
     "--redelivery-delay",
-    type=click.FloatRange(0),
-    default=0.0,
-    metavar="SECONDS",
+    type=DURATION,
+    default="0",
+    show_default=True,
     help="Until a message that was rolled back comes again.",
 )
 @click.option(

@@ -32,7 +32,7 @@ class Chaos:
         if kind == "server":
             words = ["-m", "sequitur", "units", "serve", "--destination", self.there.name]
             words += ["--group", self.there.group, "--broker", broker, "--port", "0"]
-            words += ["--lease", str(LEASE)]
+            words += ["--lease", f"{LEASE:g}s"]
         else:
             words = [str(Path(__file__).with_name("chaos_consumer.py")), broker, self.there.name]
             words += [self.there.group, TOKEN, str(self.log), "0.005"]
