@@ -1,4 +1,4 @@
-"""View-state stores by URL: what SEQUITUR_STORE names."""
+"""View-state stores by URL: what SEQUITUR_VIEW_STATE names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +24,8 @@ def open_store(url: str, group: str, datadir: Path | None = None) -> Store:
     """Open the view-state store of a consumer group.
 
     Args:
-        url: the store, as `SEQUITUR_STORE` names it. `module:function` is imported and called with
-            the URL, the group and the data folder.
+        url: the store, as `SEQUITUR_VIEW_STATE` names it. `module:function` is imported and called
+            with the URL, the group and the data folder.
         group: the consumer group.
         datadir: the worker's folder, for `rocksdb` and `files` without a folder of their own; each
             keeps its tables in a folder `<group>`.

@@ -6,7 +6,8 @@ StreamTask, from the by-stream topic, for the event.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.declaration.orders.linked import with_links
+from topology.declaration.orders.linked_order import with_links
+from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
@@ -239,7 +240,7 @@ class RekeyTask:
 
 
 def malformed(
-    topology: Topology, message: Message, unit: CommitUnit, reason: Malformed, now: int
+    topology: SideTopics, message: Message, unit: CommitUnit, reason: Malformed, now: int
 ) -> None:
     """Send a message to the malformed topic, with the reason; of one that is too large for that,
     only where it was."""

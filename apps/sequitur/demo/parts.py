@@ -30,7 +30,7 @@ def materializer(broker: str, folder: Path, store: Path) -> Child:
     options = {
         "--topology": "sequitur.flights.topology:topology",
         "--broker": broker,
-        "--store": f"sqlite:///{store}",
+        "--read-store": f"sqlite:///{store}",
         "--checkpoint": str(folder / "checkpoint"),
         "--max-rows-per-trigger": "50000",  # the first rows sooner, not many at once
     }

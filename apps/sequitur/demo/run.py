@@ -22,6 +22,7 @@ from sequitur.flights.verify import Verification, verify
 from sequitur.local.broker import Broker
 from sequitur.local.process import tail
 from topology import Counts
+from topology.model.counted import counted
 
 TABLES = tuple(table for view in topology.views.values() for table in view.tables)
 _GROUP = topology.name
@@ -175,7 +176,8 @@ class Demo:
         if not kafka.all_read(kafka.committed(_GROUP, _INPUTS)):
             return "the worker has more to read"
         if waiting := sum(view.waiting for view in views.values()):
-            return f"{waiting:,} events wait for lost ones, which are given up after 15 s"
+            waits = counted(waiting, "event waits", "events wait")
+            return f"{waits} for lost ones, which are skipped after 15 s"
         stored = dict.fromkeys(kafka.partitions(_OUTPUTS), 0) | stored_offsets(self.options.store)
         if not kafka.all_read(stored):
             return "the materializer has more to read"

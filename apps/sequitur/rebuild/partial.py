@@ -18,6 +18,7 @@ from sequitur.rebuild.plan import Plan
 from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
 from topology.faust.kafka.follower import Follower
+from topology.model.counted import counted
 from topology.spark import history
 from topology.spark.slices import SliceRecord
 from topology.view_rebuild.replacement import Replacement
@@ -91,7 +92,7 @@ class Partial:
             if any(first > 0 for first, _ in spans.values()):
                 log.warning(
                     "the output topic %s begins at a later offset than 0: rows that only older "
-                    "outputs tell of stay where they are",
+                    "outputs have stay as they are",
                     view.output,
                 )
             frame = history.of_topics(build.spark, build.kafka, {view.output: spans})
@@ -144,9 +145,9 @@ class Partial:
         records = list(self._records(followed))
         done = self._live.replace_streams(records, positions)
         log.info(
-            "%s streams are replaced: %s rows written, %s deleted",
-            f"{len(self._streams):,}",
-            f"{done.upserts:,}",
+            "%s replaced: %s written, %s deleted",
+            counted(len(self._streams), "stream"),
+            counted(done.upserts, "row"),
             f"{done.deletes:,}",
         )
 

@@ -225,9 +225,7 @@ class Audit:
             elif not name:
                 raise ValueError("it does not say of which view it is")
             elif name not in views:
-                self.findings.remark(
-                    f"{record.topic} tells of views that are not declared any more"
-                )
+                self.findings.remark(f"{record.topic} has views that are not declared any more")
 
         return feed
 

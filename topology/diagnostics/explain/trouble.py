@@ -11,7 +11,7 @@ PLACES = {
     "failed": "passed over, as the handler failed",
     "late": "late",
     "parked": "parked",
-    "skipped": "given up",
+    "skipped": "skipped",
 }
 """Counts that are not to be passed over in silence, and what is said of them."""
 HALTED, UNASSIGNED, MALFORMED, STILL = "halted", "unassigned", "malformed", "still"

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from topology.declaration.policies.full import Redeliver
+from topology.declaration.policies import Redeliver
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.model.errors import Malformed, described
@@ -150,7 +150,7 @@ def redeliver(
             bury(view, event, reason, unit)
             unit.reports.append(
                 f"view {view.name}: stream {printable(event.stream)} sequence {event.sequence} "
-                f"goes to {view.dead_topic}: {reason}; look at what is missing in front of it"
+                f"goes to {view.dead_topic}: {reason}; see what is missing in front of it"
             )
             continue
         again += 1

@@ -224,7 +224,9 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
 
     told = worker.run("explain", "a")
     assert told.returncode == 1, told
-    assert "stream a in view careful: sequence 2 is missing, and 1 wait behind" in told.stdout
+    assert (
+        "stream a in view careful: sequence 2 is missing, and 1 event waits behind" in told.stdout
+    )
     assert "faust -A app skip a 2 --view patient" in told.stdout
     told = worker.run("explain", "a", "--view", "careful", "--json")
     assert orjson.loads(told.stdout)[0]["missing"] == [{"first": 2, "last": 2, "count": 1}]
@@ -234,12 +236,12 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
     assert worker.run("explain", "a", "--view", "none").returncode == 2
     told = worker.run("gaps", "--limit", "1")
     assert told.returncode == 1, told
-    assert "2 streams with gaps, 2 missing, 1 more are not shown" in told.stdout
+    assert "2 streams with gaps, 2 missing, 1 more not shown" in told.stdout
     assert len(orjson.loads(worker.run("gaps", "--json").stdout)["gaps"]) == 2
     told = worker.run("views")
     assert told.returncode == 0, told
     assert "view careful adds up: 2 events came, 2 are in its places" in told.stdout
-    told = worker.run("suggest-timeouts", "--after", "60", "--json")
+    told = worker.run("suggest-timeouts", "--after", "60s", "--json")
     found = orjson.loads(told.stdout)
     assert found["suggestions"][-1]["waiting"] == 0
     assert found["times"].startswith("times: when the workers wrote to")

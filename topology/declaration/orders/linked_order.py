@@ -68,7 +68,7 @@ class Linked(StreamOrder):
             if previous >= event.sequence:
                 raise Malformed(
                     f"the predecessor {previous} is not below the event's own sequence "
-                    f"{event.sequence}: sequences must grow along the chain"
+                    f"{event.sequence}: sequences must increase along the chain"
                 )
             return previous
 

@@ -13,6 +13,7 @@ from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import named
 from topology.faust.inspection.recorded import Reading
 from topology.faust.inspection.ticker import Ticker
+from topology.model.counted import counted
 
 LIMIT = 400_000
 """Recorded messages that are looked at unless told otherwise."""
@@ -47,12 +48,12 @@ class Timeouts:
 
     def __str__(self) -> str:
         seconds = self.lasted / 1000
-        first = f"source {self.source}: {self.looked} events in {seconds:.0f} s"
+        first = f"source {self.source}: {counted(self.looked, 'event')} in {seconds:.0f} s"
         if not self.whole:
             first += ", the last that are recorded: streams begin with what is known of them"
         lines = [first]
         if not self.suggestions:
-            lines[0] += "; none of them tells what to suggest"
+            lines[0] += "; they do not show what to suggest"
         for view, suggestions in self.views.items():
             lines += [f"view {view}:", *(f"  {each}" for each in suggestions)]
             lines += [f"  not as the view does: {note}" for note in self.notes[view]]
@@ -89,8 +90,8 @@ async def timeouts(
     sequence = declared.sequence
     if not sequence.counts:
         raise ValueError(
-            f"source {declared.name!r} is not ordered by counting numbers: what is missing in it "
-            "cannot be told from what was recorded"
+            f"source {declared.name!r} is not in contiguous order: what was recorded does "
+            "not show what is missing in it"
         )
     topology: Topology = app.engine.topology
     reading = Reading(declared, topology.views_of(declared))
