@@ -7,10 +7,9 @@
 
 One database keeps the decisions, and takes part itself as the last one: what it commits includes
 the line that says that all is committed (see `stores.two_phase.decision_log`). So it need not be
-able to prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and committed
-once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what was
-decided; without a decision it is rolled back (presumed abort).
-"""
+able to prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and
+committed once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what
+was decided; without a decision it is rolled back (presumed abort)."""
 
 import logging
 import re
