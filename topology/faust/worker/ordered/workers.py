@@ -188,6 +188,7 @@ class Workers:
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
+            runner.turns_changed()
             if what.retry:
                 self._retried[grant.offset] = what.retry
                 self._core.retry(grant, what.delay, time.monotonic())
