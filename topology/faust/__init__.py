@@ -2,14 +2,19 @@
 
 from topology.diagnostics.explain import account_text, ledger_text, tally_text
 from topology.faust.app import App, compile
-from topology.faust.inspection import CannotAnswer, Tallies, TopicMissing
-from topology.faust.inspection.accounts import explain
+from topology.faust.inspection import (
+    CannotAnswer,
+    Tallies,
+    Timeouts,
+    TopicMissing,
+    commands,
+    explain,
+    gaps,
+    parked,
+    timeouts,
+    views,
+)
 from topology.faust.inspection.auditing import audit
-from topology.faust.inspection.command_log import commands
-from topology.faust.inspection.gap_ledger import gaps
-from topology.faust.inspection.parked_streams import parked
-from topology.faust.inspection.suggested_timeouts import Timeouts, timeouts
-from topology.faust.inspection.tallies import views
 from topology.faust.operation.bulk import StreamSelection, operate_many
 from topology.faust.operation.control import cancel, drop, halt, redrive, resume, skip, unpark
 from topology.faust.operation.dead_events import redrive_dead
