@@ -160,6 +160,7 @@ def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touch
         if isinstance(item, Upsert | Delete):
             key = orjson.dumps(item.key, default=str, option=orjson.OPT_SORT_KEYS).decode()
             writes.add((item.table, key))
-        elif isinstance(item, Emit):
-            writes.add((item.topic, None if item.key is None else str(item.key)))
+        elif isinstance(item, Emit) and item.key is not None:
+            # Messages without a key have no order among each other.
+            writes.add((item.topic, str(item.key)))
     return Touched.of(writes)
