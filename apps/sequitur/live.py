@@ -29,7 +29,8 @@ from sequitur.kafka.client import client_settings
 from sequitur.kafka.options import OptionError
 from sequitur.spark.submitted import stopped_in_order, submitted
 from stores.db.urls import without_password
-from stores.sinks import Sink, needs_spark, open_sink
+from stores.sinks import Sink, open_sink
+from stores.sinks.by_url import needs_spark
 from topology.declaration.topology import Topology
 from topology.model.counted import counted
 

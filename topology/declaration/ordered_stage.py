@@ -16,7 +16,7 @@ from topology.declaration.view import View
 from topology.inspectors.inspector import Inspected
 from topology.model.changes import Emit
 from topology.model.errors import Malformed
-from topology.model.event import Event, Message, event_of
+from topology.model.event import Damaged, Event, Message, Record, event_of
 from topology.model.origin import ORIGIN, ORIGIN_KEY, origin, original
 
 ARRIVED = "sequitur-arrived"
@@ -52,29 +52,20 @@ class OrderedStage:
         Raises:
             Malformed: what is in the topic is no event.
         """
-        if not self.arrivals:
-            return _plain_event(self.view, record)
-        message = original(record)
-        arrived = 0
-        headers = list(message.headers)
-        if message is not record and headers and headers[-1][0] == ARRIVED:
-            arrived = int(headers.pop()[1])
-            message.headers = headers  # type: ignore[misc]
+        if isinstance(record, Damaged):
+            raise Malformed(record.reason)
+        message, arrived = record, record.timestamp
+        if self.arrivals:
+            message = original(record)
+            *headers, last = message.headers or [("", b"")]
+            if isinstance(message, Record) and last[0] == ARRIVED and last[1].isdigit():
+                message.headers, arrived = headers, int(last[1])
         found = self.view.of.inspect_whole(message)
-        if found is None:
-            return None
-        return event_of(*found, message, arrived)
+        return None if found is None else event_of(*found, message, arrived)
 
     def stream(self, event: Event) -> str | None:
         """The stream that orders an event, None for a message without a key."""
         return event.stream if self.arrivals or event.message.key is not None else None
-
-
-def _plain_event(view: View, record: Message) -> Event | None:
-    found = view.of.inspect_whole(record)
-    if found is None:
-        return None
-    return event_of(*found, record, record.timestamp)
 
 
 def stage_of(view: View) -> OrderedStage | None:

@@ -5,7 +5,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
@@ -13,16 +13,12 @@ from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.policies import (
     Full,
     Gap,
-    GapTime,
-    Halt,
     OnError,
     OnLate,
-    Redeliver,
-    Skip,
 )
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
-from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
+from topology.declaration.starts import Closing, First, Start
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
@@ -30,9 +26,6 @@ from topology.sequencer.ordering import Ordering
 
 Handler = Callable[..., Any]
 """(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""
-
-
-_FULL: dict[type, Literal["redeliver", "halt"]] = {Redeliver: "redeliver", Halt: "halt"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +93,7 @@ class View(SideTopics):
     @property
     def longest_away(self) -> int:
         """The most ms that an event stays away for redelivery; 0 where none is sent away."""
-        full = self.full
-        return round(full.longest(self.gap) * 1000) if isinstance(full, Redeliver) else 0
+        return round(self.full.longest(self.gap) * 1000)
 
     @property
     def commands_topic(self) -> str:
@@ -129,23 +121,21 @@ class View(SideTopics):
         return joined_lane(self.of.stream_id(stream), StreamIds().read(lane))
 
     @property
-    def adaptive(self) -> GapTime | None:
-        """How the view learns when to give a gap up, None if it does not."""
-        after = self.gap.after if isinstance(self.gap, Skip) else None
-        return None if isinstance(after, float) else after
+    def policies(self) -> dict[str, Gap | Full | OnLate | OnError]:
+        """The parameters of `view()` that are policies, and what they are."""
+        return {"gap": self.gap, "full": self.full, "late": self.late, "error": self.error}
 
     @property
     def ordering(self) -> Ordering:
         """The view's policies in the sequencer's terms."""
-        after = math.ceil(self.gap.first * 1000) if isinstance(self.gap, Skip) else None
-        start, closing = self.start, self.closing
+        gap, closing = self.gap, self.closing
         return self.of.sequence.ordering(
             size=self.buffer,
-            skip_after=after,
-            full=_FULL.get(type(self.full), "spill"),
-            learn=self.adaptive is not None,
-            open_after=math.ceil(start.after * 1000) if isinstance(start, EarliestSeen) else None,
-            opens=frozenset(start.kinds if isinstance(start, OpenedBy) else ()),
+            skip_after=math.ceil(gap.first * 1000) if gap.skips else None,
+            full=self.full.beyond,
+            learn=gap.adaptive is not None,
+            open_after=self.start.open_after,
+            opens=self.start.opens,
             closes=frozenset(closing.kinds if closing else ()),
             retention=math.ceil(closing.retention * 1000) if closing else 0,
             reopen=closing.reopen if closing else "late",

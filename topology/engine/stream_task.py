@@ -6,7 +6,7 @@ StreamTask, from the by-stream topic, for the event.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.declaration.orders.linked import with_links
+from topology.declaration.orders.linked_order import with_links
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology

@@ -28,7 +28,7 @@ from sequitur.materialize.open_sink import OpenSink
 from sequitur.materialize.outputs import Deployed, named
 from sequitur.spark.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks import needs_spark
+from stores.sinks.by_url import needs_spark
 
 log = logging.getLogger("materializer")
 

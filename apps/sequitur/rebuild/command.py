@@ -20,7 +20,7 @@ from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
 from sequitur.spark.submitted import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks import OLD
+from stores.sinks.shadows import OLD
 from topology.model.closest import closest
 from topology.model.counted import counted
 from topology.view_rebuild import CannotRebuild

@@ -4,7 +4,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
 from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import missing
@@ -135,7 +134,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
             failure=context.failure if held else None,
         ),
         halted=task.halted,
-        limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
+        limit=task.view.full.limit,
         next=tuple(forecast(status, context)),
         remedies=tuple(remedies(status, context)),
         well=_well(situation, apart, context, task.halted),

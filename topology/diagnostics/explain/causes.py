@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from topology.declaration.policies.error import Retry
+from topology.declaration.policies import Retry
 from topology.diagnostics.explain.formatting import not_read, numbered, spelled
 from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Blocked, SetAside, StreamContext

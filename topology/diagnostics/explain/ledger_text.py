@@ -57,8 +57,12 @@ def _gap(gap: OpenGap, now: int) -> list[str]:
 def tally_text(
     sources: Sequence[SourceTotals], views: Sequence[ViewTally], share: float = SHARE
 ) -> str:
-    """What each source brought, a table of the views' places, what is not well, and a verdict per
-    view. share: of malformed messages, from which on they are reported.
+    """Show what the sources brought, a table of the views' places, what is not well, and verdicts.
+
+    Args:
+        sources: what each source brought.
+        views: the counts of each view.
+        share: of malformed messages, from 0 to 1, from which on they are reported.
     """
     lines = [_source(source) for source in sources]
     names = [field.name for field in fields(Counts)]

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from topology.declaration.policies.late import RebuildStream
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
@@ -162,7 +161,7 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     if isinstance(progress, Progress):
         # A read store would take what comes without it for what it had before.
         anew.epoch = progress.epoch
-    if isinstance(task.view.late, RebuildStream):
+    if task.view.late.rebuilds:
         # What came before is no history of the stream that begins now.
         anew.anew = task.state.position
     if anew.epoch or anew.anew:

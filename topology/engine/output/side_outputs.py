@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import orjson
 
 from topology.declaration.lanes import LANE, split_lane
-from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import Failure, position
@@ -20,7 +19,7 @@ from topology.sequencer.sequencer import Step
 def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
     """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
     name, policy = view.name, view.late
-    reason = policy.refusal if isinstance(policy, RebuildStream) else None
+    reason = policy.refusal
     send_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from topology.declaration.policies.full import Redeliver
+from topology.declaration.policies import Redeliver
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.model.errors import Malformed, described

@@ -14,8 +14,8 @@ from faust.cli import option
 from topology.diagnostics.audit import differences, saved
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import DURATION, JSON
-from topology.faust.inspection.audit import PATIENCE
-from topology.faust.inspection.audit import audit as audited
+from topology.faust.inspection.auditing import PATIENCE
+from topology.faust.inspection.auditing import audit as audited
 from topology.model.counted import counted
 
 SHOWN = 20

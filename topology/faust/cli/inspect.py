@@ -28,10 +28,10 @@ from topology.faust.inspection import gaps as found_gaps
 from topology.faust.inspection import parked as found_parked
 from topology.faust.inspection import timeouts as found_timeouts
 from topology.faust.inspection import views as found_views
-from topology.faust.inspection.commands import LIMIT as COMMANDS
-from topology.faust.inspection.gaps import LIMIT as GAPS
-from topology.faust.inspection.parked import LIMIT as PARKED
-from topology.faust.inspection.timeouts import LIMIT as MESSAGES
+from topology.faust.inspection.command_log import LIMIT as COMMANDS
+from topology.faust.inspection.gap_ledger import LIMIT as GAPS
+from topology.faust.inspection.parked_streams import LIMIT as PARKED
+from topology.faust.inspection.suggested_timeouts import LIMIT as MESSAGES
 
 _ALLOW = option(
     "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED, STILL]),

@@ -7,9 +7,8 @@ from faust.cli import option
 
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import JSON, Duration
-from topology.faust.kafka.broker.shapes import shapes_of, shapes_text
-from topology.faust.kafka.clients import create_topics
-from topology.faust.worker.engine import Engine
+from topology.faust.kafka.broker.shapes import shapes_text
+from topology.faust.operation.needed_topics import topics as needed
 
 
 class _Retention(Duration):
@@ -43,17 +42,8 @@ def register(app: Any) -> None:
 
         The exit status is 1 if a topic is missing or not as it should be.
         """
-        found = await _topics(self.app, create and not dry_run, partitions, retention)
+        found = await needed(
+            self.app, create=create and not dry_run, partitions=partitions, retention=retention
+        )
         bad = any(shape.state != "there" for shape in found)
         self.answer(shapes_text(found), [shape.as_dict() for shape in found], bad=bad)
-
-
-async def _topics(app: Any, create: bool, partitions: int, retention: float) -> list[Any]:
-    engine: Engine = app.engine
-    wanted = [*engine.given(partitions, retention), *engine.needed()]
-    found = await shapes_of(app, wanted)
-    missing = [shape.topic for shape in found if shape.partitions is None]
-    if create and missing:
-        await create_topics(app, missing, engine.settings.replication)
-        found = await shapes_of(app, wanted)
-    return found

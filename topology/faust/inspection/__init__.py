@@ -1,13 +1,13 @@
 """Inspects what is durable of a topology: nothing is stopped, and no worker is needed."""
 
+from topology.faust.inspection.accounts import explain
 from topology.faust.inspection.cannot_answer import CannotAnswer
-from topology.faust.inspection.commands import commands
+from topology.faust.inspection.command_log import commands
 from topology.faust.inspection.durable import TopicMissing
-from topology.faust.inspection.explain import explain
-from topology.faust.inspection.gaps import gaps
-from topology.faust.inspection.parked import parked
-from topology.faust.inspection.timeouts import Timeouts, timeouts
-from topology.faust.inspection.views import Tallies, views
+from topology.faust.inspection.gap_ledger import gaps
+from topology.faust.inspection.parked_streams import parked
+from topology.faust.inspection.suggested_timeouts import Timeouts, timeouts
+from topology.faust.inspection.tallies import Tallies, views
 
 __all__ = [
     "CannotAnswer",

@@ -24,7 +24,9 @@ from topology.engine.redelivery.dead_events import (
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.named import view_of
 from topology.faust.kafka.clients import connection
+from topology.faust.kafka.worker_clock import wall
 from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.printable import printable
@@ -90,8 +92,38 @@ class Redriven:
         return "\n".join(lines)
 
 
-async def redrive_dead(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool) -> Redriven:
-    """Put dead events of a view back. Raises TopicMissing where no worker has run yet."""
+async def redrive_dead(
+    app: Any,
+    *,
+    view: str = "",
+    stream: str | None = None,
+    reason: str = "",
+    older_than: float = 0.0,
+    dry_run: bool = False,
+) -> Redriven:
+    """Put events of the dead topic back into their view, in order, each once.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: the view's name; may be left out where there is only one.
+        stream: only those of this stream.
+        reason: only those that are dead for a reason with this text.
+        older_than: only those that have been dead for so many seconds.
+        dry_run: say only what would be put back.
+
+    Returns:
+        What was put back, and where its streams stand.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
+    """
+    before = wall() - round(older_than * 1000)
+    choice = DeadEventFilter(stream, reason or None, before)
+    return await _redrive(app, view_of(app, view), choice, dry_run=dry_run)
+
+
+async def _redrive(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool) -> Redriven:
     async with DurableState(app) as durable:
         dead = TopicPartition(view.dead_topic, 0)
         span = (await durable.span([dead]))[dead]

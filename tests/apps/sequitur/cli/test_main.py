@@ -124,6 +124,7 @@ def test_a_command_whose_package_is_not_installed_names_the_extra(
     assert "pip install 'sequitur[demo]'" in _said(["demo"], capsys)
 
 
+@pytest.mark.integration
 def test_a_shell_completes_commands_and_options() -> None:
     def completed(words: str, at: int) -> str:
         environment = os.environ | {

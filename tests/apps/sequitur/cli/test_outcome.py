@@ -10,6 +10,8 @@ import pytest
 from sequitur.local.ports import HOST, free_port
 from soak.ended import run
 
+pytestmark = pytest.mark.integration
+
 STORE = ["--read-store", "sqlite:///read.db"]
 CHECKPOINT = ["--checkpoint", "checkpoint"]
 QUICK = [
@@ -70,7 +72,6 @@ def test_a_checkpoint_that_is_none_is_told(command: list[str], tmp_path: Path) -
         assert says in line
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "command",
     [

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from sequitur.cli.main import main
-from stores.sinks import DeadLimit, StoreError, keep_from, open_sink
+from stores.sinks import DeadLimit, StoreError, open_sink
+from stores.sinks.dead_limit import keep_from
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from topology.diagnostics.untried import untried
 from topology.faust.inspection import recorded
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.recorded import STAMP, Reading
-from topology.faust.inspection.timeouts import Timeouts
+from topology.faust.inspection.suggested_timeouts import Timeouts
 from topology.model.event import Message, Record
 from topology.model.origin import ORIGIN, ORIGIN_KEY
 

@@ -19,7 +19,7 @@ from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
-EVENTS, STREAMS = 20_000, 200
+EVENTS, STREAMS = 10_000, 200
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_exactly_once_over_kills_of_two_workers(
     names = ["a", "b"]
     for name in names:
         soak.start(name)
-    for _ in range(4):
+    for _ in range(3):
         let_work(soak, chance.randrange(EVENTS // 3), 12)
         harm(soak, chance, names)
     soak.wait(120)

@@ -17,7 +17,7 @@ from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.ordered.workers import Workers
 from topology.faust.worker.runner import STOP, Runner, stopped
 from topology.faust.worker.writer import Writer
-from topology.model.errors import Malformed
+from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.large import size_of_message
 from topology.model.partition_table import PartitionTable
@@ -131,14 +131,29 @@ class OrderedRunner(Runner):
                 return
             assert isinstance(event, Event)
             stream, kind = stage.stream(event), event.kind or ""
-            if stage.work.touches is not None:
-                touches = stage.work.touches(event)
+            touches = self._touches(event)
         except Malformed as error:
             event, kind = error, ""
         if core.arrive(record.offset, stream, kind, size_of_message(record), now, touches):
             self.events[record.offset] = event
             if isinstance(event, Malformed):
                 self.records[record.offset] = record
+
+    def _touches(self, event: Event) -> Touched | None:
+        """The keys that an event is declared to touch; None, for all, where that is not known."""
+        if (touches := self.stage.work.touches) is None:
+            return None
+        try:
+            found = touches(event)
+        except Exception as error:
+            found = described(error)  # type: ignore[assignment]
+        if found is not None and not isinstance(found, Touched):
+            self.asides.reports.append(
+                f"view {self.stage.view.name}: touches= is to return a Touched, or None; for "
+                f"stream {event.stream} sequence {event.sequence} it returned {found!r}"
+            )
+            return None
+        return found
 
     # -- time
 

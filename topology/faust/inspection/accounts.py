@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.gap import Ask
+from topology.declaration.policies import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
 from topology.diagnostics.explain.side_filters import side_filters
@@ -16,7 +16,7 @@ from topology.diagnostics.explain.stream_context import Request
 from topology.engine.state.lane_names import lanes_of, lanes_told, readings
 from topology.engine.state.rows import redriven_key
 from topology.engine.view_task import ViewTask
-from topology.faust.inspection.commands import pending
+from topology.faust.inspection.command_log import pending
 from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs

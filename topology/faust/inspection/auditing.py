@@ -34,12 +34,20 @@ CHUNK = 10_000
 async def audit(
     app: Any, *, patience: float = PATIENCE, views: Collection[str] = (), contents: bool = False
 ) -> AuditReport:
-    """Audit an app's topology; no worker is needed, and none is disturbed.
+    """Prove from all topics of a topology that every message is in one place, and once.
 
-    patience: seconds to wait for a moment in which no worker commits. views: those to audit, with
-    their sources; all of them if there are none. contents: run handlers again, and compare what
-    they say with what was said. Raises CannotAudit, and KafkaError where there is
-    no broker.
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        patience: seconds to wait for a moment in which no worker commits.
+        views: the names of those to audit, with their sources; all unless given.
+        contents: run handlers again, and compare what they yield with what is recorded.
+
+    Returns:
+        The report: `clean` if there is neither a violation nor bad news, `str()` of it as text.
+
+    Raises:
+        CannotAnswer: there is no such view, or nothing to audit.
+        KafkaError: the broker does not answer, or refuses it.
     """
     engine = app.engine
     for name in views:
