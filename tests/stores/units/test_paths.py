@@ -180,7 +180,8 @@ class PathMachine(RuleBasedStateMachine):
         if self.paths.renew(producer, self.now):
             self.leases[producer] = self.now + 10.0
         for unit in "uv":
-            if not self.paths.has(unit, producer) and self.routes.pop((unit, producer), None):
+            if (unit, producer) in self.routes and not self.paths.has(unit, producer):
+                del self.routes[unit, producer]
                 self.paths.leave(unit, producer)
         self.save()
 
