@@ -1,144 +1,206 @@
-"""Who holds it, since when, what waits, what helps; moving, deleting, pausing, with a record."""
+"""Poisoned units, administration, names by the system and by administration."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from stores.units.errors import UnitError, UnitHeld
-from tests.stores.units.desk import Desk
+from sequitur.cli.main import sequitur
+from stores.units import (
+    QueueSettings,
+    UnitAdministration,
+    UnitError,
+    unit_by,
+    unit_named,
+    unit_per_session,
+)
+from tests.stores.units.conftest import TOKEN, Destination, received
+from tests.stores.units.test_transactions import everything_in
 
-
-def test_a_units_status_says_who_holds_it_since_when_what_waits_and_what_helps() -> None:
-    desk = Desk()
-    desk.send("a", "a", "a")
-    desk.wait(5)
-    desk.open("one", prefetch=2)
-    desk.next("one")
-    status = desk.queue.status("a")
-    assert (status.state, status.session, status.since) == ("held", "one", 1_005.0)
-    assert (status.held, status.waiting, status.head) == ((0, 1), 1, 2)
-    assert status.helps == "unit a: session one completes what it holds, or is closed."
-
-
-def test_a_parked_units_status_says_why_and_what_helps() -> None:
-    desk = Desk(redelivery_limit=0)
-    desk.send("a")
-    desk.open("one")
-    held = desk.take("one")
-    desk.queue.roll_back("one", [held.number], desk.now, reason="no such order")
-    status = desk.queue.status("a")
-    assert (status.state, status.reason, status.redeliveries) == ("parked", "no such order", 1)
-    assert "redrive" in status.helps
+Create = Callable[..., Destination]
 
 
-def test_a_unit_without_messages_is_empty() -> None:
-    assert Desk().queue.status("a").state == "empty"
+def administration(there: Destination) -> UnitAdministration:
+    return UnitAdministration(there.name, there.group, there.kafka, TOKEN, wait=20)
 
 
-def test_a_paused_unit_gets_nothing_new_and_goes_on_when_it_is_resumed() -> None:
-    desk = Desk()
-    desk.send("a", "a", "b")
-    desk.open("one", prefetch=9)
-    desk.queue.pause("a", desk.now, by="me", reason="a look")
-    assert desk.offsets("one") == [2]
-    assert desk.queue.status("a").reason == "a look"
-    desk.queue.resume("a", desk.now, by="me")
-    assert desk.offsets("one") == [0, 1]
+async def test_a_poisoned_unit_is_parked_and_redriven_in_order(destination: Create) -> None:
+    there = destination()
+    async with (
+        there.server(queue=QueueSettings(redelivery_limit=1)),
+        there.producer() as producer,
+        there.consumer() as consumer,
+        administration(there) as admin,
+    ):
+        await producer.unit("bad").send_all([b"1", b"2"])
+        for _ in range(2):
+            delivery = await received(consumer)
+            await delivery.roll_back(reason="no such customer")
+        await producer.unit("good").send(b"fine")
+        fine = await received(consumer)
+        assert fine.value == b"fine"
+        await fine.done()
+        (status,) = await admin.units(0, "bad")
+        assert (status["state"], status["waiting"]) == ("parked", 2)
+        assert "no such customer" in status["reason"]
+        await admin.act("redrive", 0, by="an operator", unit="bad", reason="customer made")
+        found = []
+        for _ in range(2):
+            delivery = await received(consumer)
+            found.append(delivery.value)
+            await delivery.done()
+        assert found == [b"1", b"2"]
+        (record,) = await admin.records(0)
+        assert (record["action"], record["unit"], record["by"]) == ("redrive", "bad", "an operator")
 
 
-def test_a_unit_can_be_paused_before_it_has_messages() -> None:
-    desk = Desk()
-    desk.queue.pause("a", desk.now, by="me")
-    desk.send("a")
-    desk.open("one")
-    assert desk.offsets("one") == []
+async def test_what_is_parked_and_on_record_outlives_the_server(destination: Create) -> None:
+    there = destination()
+    async with there.producer() as producer, administration(there) as admin:
+        await producer.unit("u").send_all([b"1", b"2"])
+        async with there.server(), there.consumer() as consumer:
+            delivery = await received(consumer)
+            await delivery.roll_back(delay=60)
+            await delivery_returned(admin)
+            await admin.act("park", 0, by="me", unit="u", reason="later")
+        async with there.server(), there.consumer() as consumer:
+            while not (found := await admin.units(0, "u")) or found[0]["state"] != "parked":
+                pass
+            assert (found[0]["waiting"], found[0]["reason"]) == (2, "later")
+            await admin.act("redrive", 0, by="me", unit="u")
+            delivery = await received(consumer)
+            assert delivery.value == b"1"
 
 
-def test_a_paused_member_delivers_nothing_new_but_takes_completions() -> None:
-    desk = Desk()
-    desk.send("a", "b")
-    desk.open("one")
-    held = desk.take("one")
-    desk.queue.pause(None, desk.now, by="me")
-    desk.complete("one", held)
-    assert desk.offsets("one") == []
-    assert desk.queue.status("b").state == "paused"
-    desk.queue.resume(None, desk.now, by="me")
-    assert desk.offsets("one") == [1]
+async def delivery_returned(admin: UnitAdministration) -> dict[str, Any]:
+    """The status of unit `u`, once nobody holds it."""
+    while (found := await admin.units(0, "u"))[0]["held"]:
+        pass
+    return found[0]
 
 
-@pytest.mark.parametrize("action", ["move", "delete"])
-def test_taking_a_message_out_of_a_unit_says_that_it_breaks_its_order_and_records_it(
-    action: str,
+async def test_a_unit_beyond_its_limit_is_dead_lettered_whole(destination: Create) -> None:
+    there = destination()
+    settings = QueueSettings(redelivery_limit=1, poisoned="dead_letter")
+    async with (
+        there.server(queue=settings),
+        there.producer() as producer,
+        there.consumer() as consumer,
+    ):
+        await producer.unit("bad").send_all([b"1", b"2"])
+        for _ in range(2):
+            delivery = await received(consumer)
+            await delivery.roll_back()
+        await producer.unit("good").send(b"fine")
+        fine = await received(consumer)
+        await fine.done(durable=True)
+        assert await everything_in(there, f"{there.name}.dead") == [b"1", b"2"]
+
+
+async def test_messages_are_deleted_and_moved_and_that_is_on_record(
+    destination: Create, topic: Callable[..., str]
 ) -> None:
-    desk = Desk()
-    desk.send("a", "a", "b", None)
-    to = ("elsewhere",) if action == "move" else ()
-    found = getattr(desk.queue, action)([0], *to, desk.now, by="me", reason="wrong shop")
-    assert (found.action, found.unit, found.offsets) == (action, "a", (0,))
-    assert (found.by, found.reason, found.breaks_order) == ("me", "wrong shop", True)
-    whole = getattr(desk.queue, action)([1, 3], *to, desk.now, by="me")
-    assert not whole.breaks_order
-    assert desk.queue.records() == [found, whole]
-    rows = desk.commit().rows
-    assert rows["record", 1] == found
-    desk.open("one", prefetch=9)
-    assert desk.offsets("one") == [2]
-    sent = [(d.message.offset, d.to) for each in desk.changes for d in each.departures]
-    assert sent == ([(0, "elsewhere"), (1, "elsewhere"), (3, "elsewhere")] if to else [])
+    there, elsewhere = destination(), topic("elsewhere")
+    async with (
+        there.server(),
+        there.producer() as producer,
+        there.consumer() as consumer,
+        administration(there) as admin,
+    ):
+        await admin.act("pause", 0, by="me")
+        offsets = [await producer.unit("u").send(b"%d" % number) for number in range(4)]
+        while (await admin.units(0, "u"))[0]["waiting"] < 4:
+            pass
+        deleted = await admin.act("delete", 0, by="me", offsets=offsets[:1])
+        moved = await admin.act("move", 0, by="me", offsets=offsets[1:2], to=elsewhere)
+        assert deleted["breaks_order"]
+        assert moved["breaks_order"]
+        await admin.act("resume", 0, by="me")
+        delivery = await received(consumer)
+        assert delivery.value == b"2"
+        assert await everything_in(there, elsewhere) == [b"1"]
+        actions = [each["action"] for each in await admin.records(0)]
+        assert actions == ["pause", "delete", "move", "resume"]
+        with pytest.raises(UnitError):
+            await admin.act("delete", 0, by="me", offsets=[delivery.offset])
 
 
-def test_what_a_session_holds_is_neither_moved_nor_deleted_nor_parked() -> None:
-    desk = Desk()
-    desk.send("a", "a")
-    desk.open("one")
-    desk.next("one")
-    with pytest.raises(UnitHeld, match="session one holds"):
-        desk.queue.delete([0], desk.now, by="me")
-    with pytest.raises(UnitHeld):
-        desk.queue.move([1], "elsewhere", desk.now, by="me")
-    with pytest.raises(UnitHeld):
-        desk.queue.park("a", desk.now, by="me")
-    assert desk.queue.records() == []
+async def test_a_name_by_the_system_lets_others_join_the_unit(destination: Create) -> None:
+    there = destination()
+    async with (
+        there.server(),
+        there.producer() as one,
+        there.producer() as other,
+        there.consumer() as consumer,
+    ):
+        mine, theirs = one.unit(), other.unit()
+        assert mine.name != theirs.name
+        await mine.send(b"1")
+        delivery = await received(consumer)
+        assert delivery.unit == mine.name
+        await other.unit(delivery.unit).send(b"2")
+        assert await consumer.receive(0.5) is None
+        await delivery.done()
+        delivery = await received(consumer)
+        assert (delivery.unit, delivery.value) == (mine.name, b"2")
 
 
-def test_a_message_that_is_not_here_or_not_committed_is_refused() -> None:
-    desk = Desk()
-    desk.send("a", committed=False)
-    with pytest.raises(UnitError, match="offset 7: no such message"):
-        desk.queue.delete([7], desk.now, by="me")
-    with pytest.raises(UnitError, match="not committed"):
-        desk.queue.delete([0], desk.now, by="me")
-    with pytest.raises(UnitError, match="no offset"):
-        desk.queue.delete([], desk.now, by="me")
+@pytest.mark.parametrize(
+    ("default", "same"),
+    [
+        (unit_per_session(), True),
+        (unit_named("all"), True),
+        (unit_by(lambda message: f"unit-{message.value.decode()}"), False),
+        (None, False),
+    ],
+    ids=["session", "name", "function", "ungrouped"],
+)
+async def test_administration_names_units_by_default(
+    destination: Create, default: Any, same: bool
+) -> None:
+    there = destination()
+    async with (
+        there.server(),
+        there.producer(default=default) as producer,
+        there.consumer() as one,
+        there.consumer() as other,
+    ):
+        await producer.send(b"1")
+        await producer.send(b"2")
+        first = await received(one)
+        second = await other.receive(1 if same else 20)
+        assert (second is None) is same
+        assert (first.unit is None) is (default is None)
 
 
-def test_a_unit_can_be_parked_by_hand_and_redriven() -> None:
-    desk = Desk()
-    desk.send("a")
-    desk.open("one")
-    desk.queue.park("a", desk.now, by="me", reason="a look")
-    assert desk.offsets("one") == []
-    desk.queue.redrive("a", desk.now, by="me")
-    assert desk.offsets("one") == [0]
-    assert [each.action for each in desk.queue.records()] == ["park", "redrive"]
-    with pytest.raises(UnitError, match="neither parked nor dead"):
-        desk.queue.redrive("a", desk.now, by="me")
-    with pytest.raises(UnitError, match="no messages here"):
-        desk.queue.park("nobody", desk.now, by="me")
+async def test_the_command_shows_and_redrives(
+    destination: Create, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = destination()
+    monkeypatch.setenv("UNITS_TOKEN", TOKEN)
+    words = ["--destination", there.name, "--group", there.group]
+    words += ["--broker", there.kafka["bootstrap_servers"]]
 
+    async def run(*command: str) -> tuple[int, str]:
+        found = await asyncio.to_thread(
+            CliRunner().invoke,
+            sequitur,
+            ["units", command[0], *words, *command[1:]],
+            standalone_mode=False,
+        )
+        return found.return_value, found.output
 
-def test_records_are_limited_and_the_oldest_go() -> None:
-    desk = Desk(records=3)
-    for _ in range(5):
-        desk.queue.pause(None, desk.now, by="me")
-    assert [each.number for each in desk.queue.records()] == [3, 4, 5]
-    rows = desk.commit().rows
-    assert [key[1] for key, row in rows.items() if key[0] == "record" and row] == [3, 4, 5]
-
-
-def test_a_name_from_outside_is_shown_without_what_a_terminal_obeys() -> None:
-    desk = Desk()
-    desk.send("a\x1b[2J")
-    assert "\x1b" not in desk.queue.status("a\x1b[2J").helps
-    with pytest.raises(UnitError) as caught:
-        desk.queue.redrive("a\x1b[2J", desk.now, by="me")
-    assert "\x1b" not in str(caught.value)
+    async with there.server(), there.producer() as producer, administration(there) as admin:
+        await producer.unit("u").send(b"1")
+        while not (await admin.units(0, "u"))[0]["waiting"]:
+            pass
+        assert (await run("status"))[0] == 0
+        assert (await run("park", "--unit", "u", "--reason", "later"))[0] == 0
+        status, said = await run("status")
+        assert status == 1
+        assert "u: parked, 1 wait: later" in said
+        assert (await run("redrive", "--unit", "u"))[0] == 0
+        assert (await run("status", "--unit", "u"))[0] == 0
+        assert (await run("redrive", "--unit", "u"))[0] == 2
