@@ -115,7 +115,7 @@ async def test_after_the_wait_what_touches_other_keys_commits_first_and_stays_on
 
 
 async def test_an_attempt_over_its_time_limit_is_cancelled_and_keeps_its_place() -> None:
-    cancelled = []
+    cancelled: list[int] = []
 
     async def handler(event: Event) -> AsyncIterator[Emit]:
         if number(event) == 0 and not cancelled:
