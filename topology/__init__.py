@@ -32,9 +32,9 @@ from topology.inspectors import (
     DebeziumTransactions,
     Headers,
     Inspector,
+    first_of,
 )
 from topology.inspectors.fields import header, key
-from topology.inspectors.first_of import first_of
 from topology.inspectors.inspector import Inspected
 from topology.inspectors.normalise import sequence_number, stream_id
 from topology.model.changes import Delete, Emit, Output, Upsert
@@ -44,6 +44,7 @@ from topology.model.errors import DeclarationError, HandlerError, Malformed
 from topology.model.event import Event, Message, Record
 from topology.model.table import Table
 from topology.model.typed import State
+from topology.ordered_commit import Touched, wait_and_commit, wait_and_roll_back
 
 if TYPE_CHECKING:
     from topology.testing import TopologyTestDriver
@@ -76,6 +77,7 @@ __all__ = [
     "Table",
     "Topology",
     "TopologyTestDriver",
+    "Touched",
     "Upsert",
     "View",
     "adaptive",
@@ -103,6 +105,8 @@ __all__ = [
     "stream_id",
     "suggest_timeouts",
     "wait",
+    "wait_and_commit",
+    "wait_and_roll_back",
 ]
 
 

@@ -13,6 +13,9 @@ from bench.delivery.kept import PARTS
 from bench.delivery.run import DeliveryOptions
 from bench.delivery.run import run as run_delivery
 from bench.engine import SCENARIOS, Options, run
+from bench.ordering.run import OrderingOptions
+from bench.ordering.run import run as run_ordering
+from bench.ordering.work import ROWS
 from bench.peers.registry import PEERS
 from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
 from bench.spark.run import SparkOptions
@@ -39,7 +42,9 @@ def _count(text: str) -> int:
     return value
 
 
-def options(arguments: list[str] | None = None) -> Options | SparkOptions | DeliveryOptions:
+def options(
+    arguments: list[str] | None = None,
+) -> Options | SparkOptions | DeliveryOptions | OrderingOptions:
     """The options of the command line. Exits with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -74,7 +79,19 @@ def options(arguments: list[str] | None = None) -> Options | SparkOptions | Deli
     add("--part", action="append", choices=PARTS, help="measure it alone; may be given again")
     add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
     add("--page", type=Path, default=ROOT / "docs" / "benchmarks-delivery.md", help="to write")
+    ordering = commands.add_parser(
+        "ordering", help="slow handlers side by side, committed in order"
+    )
+    add = ordering.add_argument
+    add("--n", type=_count, default=10_000, help="events of a row (default %(default)s)")
+    add("--repeats", type=_count, default=3, help="of each row (default %(default)s)")
+    add("--row", action="append", choices=[row.name for row in ROWS], help="measure it alone")
+    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
+    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
     found = parser.parse_args(arguments)
+    if found.command == "ordering":
+        rows = tuple(found.row or [row.name for row in ROWS])
+        return OrderingOptions(found.n, found.repeats, rows, found.broker, found.folder.absolute())
     if found.command == "spark":
         return SparkOptions(
             events=found.n,
@@ -120,6 +137,8 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             if isinstance(wanted, SparkOptions):
                 return run_spark(wanted, console)
+            if isinstance(wanted, OrderingOptions):
+                return run_ordering(wanted, console)
             if isinstance(wanted, DeliveryOptions):
                 return run_delivery(wanted, console)
             return run(wanted, console)

@@ -20,7 +20,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from bench.workload import Message
 from sequitur.demo.kafka import Kafka
 
 _TIMEOUT = 30.0
@@ -36,6 +35,8 @@ _NOT_YET = (
     KafkaError._UNKNOWN_TOPIC,
 )
 
+Sent = tuple[bytes | None, bytes]
+"""Key and value."""
 Partition = tuple[str, int]
 """Topic and number."""
 
@@ -80,12 +81,12 @@ class Cluster(Kafka):
         found = self._watcher.list_topics(topic, timeout=_TIMEOUT).topics[topic].partitions
         return len([p for p in found.values() if p.leader >= 0]) == count
 
-    def fill(self, topic: str, messages: Iterable[Message]) -> int:
+    def fill(self, topic: str, messages: Iterable[Sent]) -> int:
         """Write messages to a topic, each key to its partition; return how many they were."""
         return _write(self._producer(), topic, messages)
 
     @contextmanager
-    def held_back(self, topic: str, messages: Iterable[Message]) -> Iterator[None]:
+    def held_back(self, topic: str, messages: Iterable[Sent]) -> Iterator[None]:
         """Write messages that readers of committed records get, all at once, when this is left.
 
         They are one transaction, which is committed then; so workers can be ready beforehand.
@@ -165,7 +166,7 @@ class Cluster(Kafka):
         )
 
 
-def _write(producer: Producer, topic: str, messages: Iterable[Message]) -> int:
+def _write(producer: Producer, topic: str, messages: Iterable[Sent]) -> int:
     count = 0
     for count, (key, value) in enumerate(messages, 1):
         while True:

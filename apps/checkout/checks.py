@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--fast",
         action="store_true",
-        help="leave out the tests that need a broker, a database server or Spark",
+        help="leave out the tests that need a broker, a server, Spark or many processes",
     )
     options, others = parser.parse_known_args(arguments)
     interrupted_by(signal.SIGTERM)
@@ -71,7 +71,8 @@ def closing_line(line: str) -> str:
 
 def pytest_arguments(fast: bool) -> list[str]:
     """How pytest is run: side by side, a file in one process, and seen to move."""
-    arguments = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+    # What waits for servers leaves room for a third worker.
+    arguments = ["-n", "2" if fast else "3", "--dist", "loadfile", "--no-loadscope-reorder"]
     arguments += ["-p", "tests.progress", "-o", "console_output_style=classic", "--durations", "15"]
     return [*arguments, "-m", "not integration"] if fast else arguments
 
@@ -85,7 +86,7 @@ def _report(outcomes: list[Outcome], fast: bool) -> int:
     for outcome in outcomes:
         say(outcome.line)
     if fast:
-        say("  --fast: the tests that need a broker, a database server or Spark were left out")
+        say("  --fast: left out what needs a broker, a server, Spark or many processes")
     say(f"\n{outcomes[-1].closing or 'pytest did not come to its end'}")
     return 1 if failed else 0
 

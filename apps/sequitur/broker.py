@@ -172,7 +172,7 @@ def _stop(data: Path) -> int:
             raise LocalError(
                 f"Kafka broker in {data}",
                 f"process {found[0]} did not end within {STOP_SECONDS:g} s",
-                "look at what it does, or kill it",
+                "see what it does, or kill it",
             )
         time.sleep(0.1)
     print("stopped")

@@ -14,12 +14,12 @@ import click
 from sequitur.cli.group import Command
 from sequitur.cli.options import (
     COUNT,
-    SECONDS,
+    DURATION,
     Reads,
     broker_option,
     checkpoint,
     kafka_options,
-    store_option,
+    read_store_option,
     topology_option,
 )
 from sequitur.cli.outcome import outcome_of
@@ -27,10 +27,12 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.kafka.client import client_settings
 from sequitur.kafka.options import OptionError
-from sequitur.spark.submitted import stopped_in_order, submitted
+from sequitur.spark.spark_submit import stopped_in_order, submitted
 from stores.db.urls import without_password
-from stores.sinks import Sink, needs_spark, open_sink
+from stores.sinks import Sink, open_sink
+from stores.sinks.by_url import needs_spark
 from topology.declaration.topology import Topology
+from topology.model.counted import counted
 
 LOOK_SECONDS = 0.2
 
@@ -46,7 +48,7 @@ log = logging.getLogger("live")
     required=True,
     help="The state of all streams; keep it.",
 )
-@store_option("Read store that takes the row changes")
+@read_store_option("Where row changes go: its URL, or @FILE.")
 @click.option("--topics/--no-topics", default=None, help="Write output topics; without a store.")
 @click.option(
     "--max-records-per-trigger",
@@ -58,9 +60,8 @@ log = logging.getLogger("live")
 )
 @click.option(
     "--trigger-interval",
-    type=SECONDS,
-    metavar="SECONDS",
-    default=0.5,
+    type=DURATION,
+    default="500ms",
     show_default=True,
     help="Between batches.",
 )
@@ -81,11 +82,11 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
     stop = Event()
     take_signals(stop, log, "finishing the batch in hand")
     if options.store is None and options.topics is False:
-        raise OptionError("--no-topics without --store would leave row changes nowhere to go")
+        raise OptionError("--no-topics without --read-store would leave row changes nowhere to go")
     if options.store is not None and needs_spark(options.store):
         raise OptionError(
-            f"--store {without_password(options.store)}: row changes go there by way of the output "
-            "topics and the materializer; leave --store out, and start the materializer too"
+            f"--read-store {without_password(options.store)}: row changes go there by way of the "
+            "output topics and the materializer; leave it out, and start the materializer too"
         )
     client = client_settings(kafka)
     sys.path.insert(0, "")
@@ -148,7 +149,9 @@ def _ended(sink: Sink | None, topology: Topology) -> int:
     outputs = {view.output for view in topology.views.values()}
     dead = 0 if sink is None else sum(p.dead for p in sink.progress() if p.topic in outputs)
     if dead:
-        log.warning("stopped; %s records could not be applied: see the table _dead", f"{dead:,}")
+        log.warning(
+            "stopped; %s could not be applied: see the table _dead", counted(dead, "record")
+        )
         return BAD_NEWS
     log.info("stopped")
     return DONE

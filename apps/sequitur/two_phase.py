@@ -12,13 +12,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import URL, Reads
+from sequitur.cli.options import DURATION, URL, Reads
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from stores.db.engines import open_engine
 from stores.db.urls import existing, read_url, said
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, end, is_gone, prepared
 from stores.two_phase.recovery import recover
 
@@ -34,7 +34,7 @@ def command() -> None:
 
     \b
     sequitur two-phase list --decisions URL --participant log=URL
-    sequitur two-phase resolve --decisions URL --participant log=URL --every 10
+    sequitur two-phase resolve --decisions URL --participant log=URL --every 10s
     sequitur two-phase force GID --participant log=URL --rollback
 
     Producers resolve what they left when they start, and while they run; this is for
@@ -78,7 +78,7 @@ def list_(decisions: str, participant: Participants) -> int:
 @command.command()
 @_decisions
 @_participants
-@click.option("--every", type=float, metavar="SECONDS", help="Do it again, until SIGTERM.")
+@click.option("--every", type=DURATION, help="Do it again, until SIGTERM.")
 def resolve(decisions: str, participant: Participants, every: float | None) -> int:
     """Commit or roll back what is prepared, by what was decided."""
     return _status(

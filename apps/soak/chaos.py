@@ -94,9 +94,9 @@ class Soak:
             "SOAK": self.prefix,
             "SEQUITUR_BROKER": self.broker,
             "SEQUITUR_DATADIR": str(self.data(name)),
-            "SEQUITUR_STORE": self.store,
+            "SEQUITUR_VIEW_STATE": self.store,
             "SEQUITUR_GUARANTEE": self.guarantee,
-            "SEQUITUR_SESSION_TIMEOUT": str(SESSION),
+            "SEQUITUR_SESSION_TIMEOUT": f"{SESSION}s",
             "SEQUITUR_INSTANCE": name,
             "SOAK_CLOCK": str(self._clock(name)),
         }

@@ -46,7 +46,7 @@ class Materializer:
         """Start it. cut: (step, before or after, which call), at which it kills itself."""
         self.status.unlink(missing_ok=True)
         module = ["sequitur", "materialize"] if cut is None else ["soak.cut_off", *map(str, cut)]
-        command = [sys.executable, "-m", *module, "--broker", self.broker, "--store", self.url]
+        command = [sys.executable, "-m", *module, "--broker", self.broker, "--read-store", self.url]
         command += self.what or ["--topics", self.topic]
         command += ["--checkpoint", str(self.checkpoint), "--status", str(self.status)]
         with self.log.open("ab") as output:

@@ -26,7 +26,8 @@ from sequitur.local.process import tail
 from soak.done import Done, Round, lasts, load, save, table
 from soak.materializers import Materializer
 from soak.views import PARTITIONS, TABLE, Views
-from stores.sinks import needs_spark, open_sink
+from stores.sinks import open_sink
+from stores.sinks.by_url import needs_spark
 
 KINDS = ("sqlite", "postgresql", "delta")
 _BATCH = ("--max-rows-per-trigger", "400")
@@ -115,7 +116,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak sinks", description=__doc__)
     parser.add_argument("--kills", type=int, default=120, help="in all")
     parser.add_argument("--per-round", type=int, default=8, help="of them in one round")
-    parser.add_argument("--store", choices=[*KINDS, "all"], default="all", help="in turn")
+    parser.add_argument("--read-store", choices=[*KINDS, "all"], default="all", help="in turn")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
     options = parser.parse_args()

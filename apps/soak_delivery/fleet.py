@@ -128,10 +128,10 @@ class Fleet:
             return [part, "consume", warehouse, inbox, "1" if name == CONSUMERS[0] else "20"]
         if name in RELAYS:
             way = ["kafka"] if kafka else ["http", "--to", f"http://{HOST}:{self._port}"]
-            options = ["--lease", f"{LEASE}", "--acknowledged", "10", "--page", "300"]
-            return ["sequitur", "relay", *way, "--log", log, *options]
+            options = ["--lease", f"{LEASE}s", "--ack-timeout", "10s", "--batch", "300"]
+            return ["sequitur", "relay", *way, "--database", log, *options]
         way = ["feed", "--topic", TOPIC] if kafka else ["serve", "--port", str(self._port)]
-        return ["sequitur", "inbox", *way, "--store", inbox, "--name", INBOX]
+        return ["sequitur", "inbox", *way, "--database", inbox, "--name", INBOX]
 
     def kill(self, name: str) -> None:
         """SIGKILL."""

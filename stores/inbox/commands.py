@@ -196,9 +196,7 @@ def _parked(connection: Connection, inbox: Inbox, topic: str, stream: str) -> in
     )
     of = connection.execute(select(STREAMS.c.id).where(found)).scalar_one_or_none()
     if of is None:
-        raise InboxError(
-            f"inbox {inbox.name}: there is no {named}; look for it among the parked ones"
-        )
+        raise InboxError(f"inbox {inbox.name}: there is no {named}; see the parked ones")
     lock = select(DELIVERIES.c.stream_id).where(DELIVERIES.c.stream_id == of)
     connection.execute(lock.with_for_update()).all()
     line = select(STREAMS.c.parked).where(STREAMS.c.id == of).with_for_update()

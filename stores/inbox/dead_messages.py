@@ -12,7 +12,8 @@ from sqlalchemy import Connection, delete, func, select
 
 from stores.db.dialect import insert
 from stores.inbox.tables import DEAD, REMOVED
-from stores.sinks import DAY, DeadLimit
+from stores.sinks import DeadLimit
+from stores.sinks.dead_limit import DAY
 
 
 def bury(

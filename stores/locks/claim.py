@@ -16,7 +16,8 @@ from typing import Self
 
 from stores.db.urls import without_password
 from stores.locks.claim_store import SECONDS, ClaimStore, ImplausibleClaim
-from stores.sinks import StoreError, is_own, needs_spark
+from stores.sinks import StoreError
+from stores.sinks.by_url import is_own, needs_spark
 
 WAIT = SECONDS / 2
 """Seconds in which who is alive renews a claim."""
@@ -76,7 +77,7 @@ class Claim:
         if self._lost:
             raise StoreError(
                 "this process was out of touch with the read store for so long that another one "
-                "has taken its work over; look at that one"
+                "has taken its work over; see that one"
             )
 
     def note(self, shadow: str) -> None:

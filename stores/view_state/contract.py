@@ -5,7 +5,7 @@
         def _place(self, tmp_path):
             self.url = f"my_package.my_store:open_it?{tmp_path}"
 
-`url` is anything that SEQUITUR_STORE takes, and a new place for each test.
+`url` is anything that SEQUITUR_VIEW_STATE takes, and a new place for each test.
 """
 
 from stores.view_state.contract_kit import GROUP
@@ -21,7 +21,7 @@ class ViewStoreContract(TablesContract, ProcessesContract):
     A test that does not apply to such a backend is skipped, with the reason.
 
     Attributes:
-        url: what `SEQUITUR_STORE` takes, and a new place for each test.
+        url: what `SEQUITUR_VIEW_STATE` takes, and a new place for each test.
         durable: whether tables outlive the process.
         keeps_all: whether a killed process loses nothing that it wrote, not even the last writes.
         shared: whether workers share a server.

@@ -198,7 +198,7 @@ class FileTable:
                 "read from the changelog"
             )
         return TableError(
-            f"{what}; look at the disk and the folder's "
+            f"{what}; check the disk and the folder's "
             "rights. Deleting the folder loses nothing: it is rebuilt from the changelog"
         )
 

@@ -71,7 +71,7 @@ def _failure(doing: str, path: Path, error: Exception) -> TableError:
             "another data folder (SEQUITUR_DATADIR)"
         )
     return TableError(
-        f"{what}; look at the disk and the folder's rights. Deleting the folder loses nothing: it "
+        f"{what}; check the disk and the folder's rights. Deleting the folder loses nothing: it "
         "is rebuilt from the changelog"
     )
 

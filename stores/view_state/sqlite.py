@@ -23,7 +23,7 @@ _REMOVE = delete(ROWS).where(ROWS.c.table_id == bindparam("of"), ROWS.c.key == b
 
 class _Sqlite:
     remedy = (
-        "look at the disk and the file's rights. Deleting the file and those beside it loses "
+        "check the disk and the file's rights. Deleting the file and those beside it loses "
         "nothing: the tables are rebuilt from the changelog"
     )
 

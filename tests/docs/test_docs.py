@@ -29,6 +29,7 @@ FACES = {
     "stores.outbox",
     "stores.sinks",
     "stores.sinks.contract",
+    "stores.sinks.toolbox",
     "stores.two_phase",
     "stores.view_state",
     "stores.view_state.contract",
@@ -270,11 +271,9 @@ def test_every_setting_is_explained() -> None:
         row = re.search(rf"^\| `SEQUITUR_{name.upper()}` \| (.+?) \|", text, re.MULTILINE)
         assert row is not None, name
         if field.default is not None:
-            assert (
-                row[1] == f"`{field.default:g}`"
-                if isinstance(field.default, float)
-                else (f"`{field.default}`")
-            )
+            unit = "s" if name.endswith("timeout") else ""
+            shown = f"{field.default:g}" if isinstance(field.default, float) else field.default
+            assert row[1] == f"`{shown}{unit}`"
 
 
 def test_nothing_names_a_machine(page: Path) -> None:

@@ -10,11 +10,14 @@ import pytest
 
 from checkout import docs
 
+pytestmark = pytest.mark.integration
+
 API = {
     "faust": "topology.faust",
     "inbox": "stores.inbox",
     "outbox": "stores.outbox",
     "sinks": "stores.sinks",
+    "sinks_toolbox": "stores.sinks.toolbox",
     "spark": "topology.spark",
     "testing": "topology.testing",
     "topology": "topology",

@@ -39,6 +39,20 @@ class ViewDescription:
     start: str = "first()"
     closing: str | None = None
     lane: str | None = None
+    work: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageDescription:
+    """A stage in which handlers work side by side: what it reads, and whose handler it calls."""
+
+    view: str
+    handler: str
+    topic: str
+    partitions: int
+    work: str
+    output: str
+    after_view: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +64,14 @@ class Description:
         sources: its sources.
         views: its views.
         side_topics: the topics for what is malformed, late, failed and so on.
+        stages: where handlers work side by side.
     """
 
     name: str
     sources: tuple[SourceDescription, ...]
     views: tuple[ViewDescription, ...]
     side_topics: tuple[str, ...]
+    stages: tuple[StageDescription, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain dictionaries, for JSON."""
@@ -82,8 +98,17 @@ class Description:
                     *([f"      start {view.start}"] if view.start != "first()" else []),
                     *([f"      {view.closing}"] if view.closing else []),
                     *([f"      lane {view.lane}"] if view.lane else []),
+                    *([f"      → {view.output}.arrivals: {view.work}"] if view.work else []),
                     f"      → {view.output}"
                     + (f" → tables {', '.join(view.tables)}" if view.tables else ""),
+                ]
+        for stage in self.stages:
+            if not stage.after_view:
+                lines += [
+                    f"  Parallel {stage.view}: {stage.handler} of {stage.topic} "
+                    f"({stage.partitions} partitions)",
+                    f"    {stage.work}",
+                    f"    → {stage.output}",
                 ]
         lines.append(f"  Side topics: {', '.join(self.side_topics)}")
         return "\n".join(lines)
@@ -106,9 +131,24 @@ class Description:
                     node, output = _id("v", view.name), _id("o", view.output)
                     lines.append(f'  {node}["{view.name}<br/>buffer {view.buffer}, {view.gap}"]')
                     lines.append(f'  {output}[/"{view.output}"/]')
-                    lines.append(f"  {inspected} --> {node} --> {output}")
+                    if view.work:
+                        arrivals, turn = _id("t", f"{view.output}.arrivals"), _id("w", view.name)
+                        lines.append(f'  {arrivals}[/"{view.output}.arrivals"/]')
+                        lines.append(f'  {turn}["{view.work}"]')
+                        lines.append(f"  {inspected} --> {node} --> {arrivals} --> {turn}")
+                        node = turn
+                        lines.append(f"  {node} --> {output}")
+                    else:
+                        lines.append(f"  {inspected} --> {node} --> {output}")
                     for table in view.tables:
                         lines.append(f'  {output} --> {_id("r", table)}[("{table}")]')
+        for stage in self.stages:
+            if not stage.after_view:
+                topic, turn, output = _id("t", stage.topic), _id("w", stage.view), stage.output
+                lines.append(f'  {topic}[/"{stage.topic}"/]')
+                lines.append(f'  {turn}["{stage.view}<br/>{stage.work}"]')
+                lines.append(f'  {_id("o", output)}[/"{output}"/]')
+                lines.append(f"  {topic} --> {turn} --> {_id('o', output)}")
         return "\n".join(dict.fromkeys(lines))
 
 
@@ -119,7 +159,7 @@ def describe(topology: Graph) -> Description:
             name=source.name,
             topics=source.topics,
             inspector=getattr(source.inspector, "__name__", None) or repr(source.inspector),
-            sequence=_call(source.sequence),
+            sequence=policy_call(source.sequence),
             keyed=source.keyed,
             by_stream=source.by_stream,
             partitions=source.partitions,
@@ -130,23 +170,40 @@ def describe(topology: Graph) -> Description:
         ViewDescription(
             name=view.name,
             source=view.of.name,
-            handler=getattr(view.handler, "__name__", type(view.handler).__name__),
+            handler=_name(view.handler),
             accepts=None if view.accepts is None else tuple(sorted(view.accepts)),
             buffer=view.buffer,
-            gap=_call(view.gap),
-            full=_call(view.full),
-            late=_call(view.late),
-            error=_call(view.error),
+            gap=policy_call(view.gap),
+            full=policy_call(view.full),
+            late=policy_call(view.late),
+            error=policy_call(view.error),
             stateful=view.stateful,
             output=view.output,
             tables=tuple(table.name for table in view.tables),
             start=str(view.start),
             closing=None if view.closing is None else str(view.closing),
             lane=None if view.lane is None else _value(view.lane),
+            work=None if view.work is None else str(view.work),
         )
         for view in topology.views.values()
     )
-    return Description(topology.name, sources, views, topology.side_topics)
+    stages = tuple(
+        StageDescription(
+            view=stage.view.name,
+            handler=_name(stage.view.handler),
+            topic=stage.topic,
+            partitions=stage.partitions,
+            work=str(stage.work),
+            output=stage.view.output,
+            after_view=stage.arrivals,
+        )
+        for stage in topology.stages
+    )
+    return Description(topology.name, sources, views, topology.side_topics, stages)
+
+
+def _name(handler: Any) -> str:
+    return getattr(handler, "__name__", type(handler).__name__)
 
 
 def policy_name(policy: type) -> str:
@@ -154,7 +211,8 @@ def policy_name(policy: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", policy.__name__).lower()
 
 
-def _call(policy: Any) -> str:
+def policy_call(policy: Any) -> str:
+    """The call that makes a policy, as text."""
     if not is_dataclass(policy):
         return f"{type(policy).__name__}(…)"
     values = ((each.name, getattr(policy, each.name), each.default) for each in fields(policy))
@@ -168,7 +226,7 @@ def _call(policy: Any) -> str:
 
 def _value(value: Any) -> str:
     if is_dataclass(value) or (callable(value) and not hasattr(value, "__name__")):
-        return _call(value)
+        return policy_call(value)
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     return getattr(value, "__name__", None) or repr(value)

@@ -3,6 +3,7 @@
 from types import MappingProxyType
 
 from topology.declaration.emits import alike
+from topology.declaration.ordered_stage import OrderedStage, stage_of
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.view import View
@@ -19,6 +20,7 @@ class Graph(SideTopics):
         self.name = checked_name("topology", name)
         self._sources: dict[str, Source] = {}
         self._views: dict[str, View] = {}
+        self._parallel: dict[str, OrderedStage] = {}
 
     @property
     def _prefix(self) -> str:
@@ -34,6 +36,12 @@ class Graph(SideTopics):
         """Name → view, in order of declaration."""
         return MappingProxyType(self._views)
 
+    @property
+    def stages(self) -> list[OrderedStage]:
+        """What works side by side: the second stages of views, and those of `parallel`."""
+        of_views = [stage for view in self._views.values() if (stage := stage_of(view))]
+        return [*of_views, *self._parallel.values()]
+
     def views_of(self, source: Source) -> list[View]:
         """The views of one source."""
         return [view for view in self._views.values() if view.of is source]
@@ -41,10 +49,16 @@ class Graph(SideTopics):
     def _check_input(self, topic: str) -> None:
         """Whether a source may read the topic. Raises DeclarationError."""
         for view in self._views.values():
-            if topic in (view.output, view.redeliver_topic, view.commands_topic):
+            if topic in self._topics_of(view.name).values():
                 raise DeclarationError(
                     f"topic {topic!r} is the output of one of the topology's own views; "
                     "read it in a topology of its own"
+                )
+        for stage in self._parallel.values():
+            if topic in (stage.topic, stage.view.output):
+                raise DeclarationError(
+                    f"topic {topic!r} is read or written by parallel({stage.view.name!r}) of this "
+                    "topology; read it in a topology of its own"
                 )
         other = next((s for s in self._sources.values() if topic in s.topics), None)
         if other is not None:
@@ -83,11 +97,11 @@ class Graph(SideTopics):
         for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-rows"):
             if name == alike(side):
                 return f"the topic {side!r}"
-        for view in (*self._views, *new):
+        for view in (*self._views, *self._parallel, *new):
             for what, own in self._topics_of(view).items():
                 if name == alike(own):
                     return f"the {what} topic of view {view!r}"
-            if topic.endswith(f"-{view}-changelog"):
+            if topic.endswith((f"-{view}-changelog", f"-{view}.arrivals-changelog")):
                 return f"the changelog of view {view!r}"
         return None
 
@@ -98,14 +112,16 @@ class Graph(SideTopics):
             "output": output,
             "redelivery": f"{output}.redeliver",
             "commands": f"{output}.commands",
+            "arrivals": f"{output}.arrivals",
         }
 
     def _check_output(self, view: str) -> None:
         inputs = {topic for source in self._sources.values() for topic in source.topics}
         own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
         own.add(self.clock_topic)
-        for other in self._views.values():
+        for other in (*self._views.values(), *(each.view for each in self._parallel.values())):
             own |= {*self._topics_of(other.name).values(), *other.emitting.declared}
+        inputs |= {stage.topic for stage in self._parallel.values()}
         for what, topic in self._topics_of(view).items():
             if topic in inputs | own:
                 use = "is a source's topic" if topic in inputs else "has another use"
@@ -115,7 +131,8 @@ class Graph(SideTopics):
                 )
 
     def _check_tables(self, view: str, declared: tuple[Table, ...]) -> None:
-        taken = {table.name: other.name for other in self._views.values() for table in other.tables}
+        others = (*self._views.values(), *(stage.view for stage in self._parallel.values()))
+        taken = {table.name: other.name for other in others for table in other.tables}
         for table in declared:
             if table.name in taken:
                 raise DeclarationError(

@@ -1,6 +1,7 @@
 """Where a stream begins in a view, and where it ends."""
 
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,8 +11,24 @@ from topology.model.changes import acollected, collected
 from topology.model.errors import DeclarationError
 
 
+class Start:
+    """Where a stream begins: each is a frozen dataclass derived from it."""
+
+    __slots__ = ()
+
+    @property
+    def open_after(self) -> int | None:
+        """How long a new stream waits before it begins with the lowest event (ms), None if not."""
+        return None
+
+    @property
+    def opens(self) -> frozenset[str]:
+        """The kinds that begin a stream, if only they do."""
+        return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
-class First:
+class First(Start):
     """A stream begins with the source's first event of it."""
 
     def __str__(self) -> str:
@@ -19,26 +36,33 @@ class First:
 
 
 @dataclass(frozen=True, slots=True)
-class EarliestSeen:
+class EarliestSeen(Start):
     """A stream begins with the lowest event that came within `after` seconds."""
 
     after: float
+
+    @property
+    def open_after(self) -> int:
+        return math.ceil(self.after * 1000)
 
     def __str__(self) -> str:
         return f"earliest_seen(after={self.after:g})"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedBy:
+class OpenedBy(Start):
     """A stream begins with an event of one of these kinds; what waits below it is late."""
 
     kinds: tuple[str, ...]
+
+    @property
+    def opens(self) -> frozenset[str]:
+        return frozenset(self.kinds)
 
     def __str__(self) -> str:
         return f"opened_by({_listed(self.kinds)})"
 
 
-Start = First | EarliestSeen | OpenedBy
 Reopen = Literal["late", "start"]
 
 

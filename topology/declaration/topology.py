@@ -2,19 +2,33 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from topology.declaration.describe import Description, describe
 from topology.declaration.emits import TOPICS, checked_emitting
 from topology.declaration.graph import Graph
 from topology.declaration.lanes import Lane, compile_split, showing
+from topology.declaration.ordered_stage import OrderedStage, first_stage, plain_source
 from topology.declaration.orders import Order, StreamOrder
+from topology.declaration.parallel_work import (
+    Commit,
+    RunIn,
+    Scope,
+    Touches,
+    WorkOptions,
+    attempting,
+    check_fits,
+    checked_work,
+)
 from topology.declaration.policies import (
     Full,
     Gap,
+    LateTopic,
     OnError,
     OnLate,
     OnUnknown,
+    Spill,
+    Wait,
 )
 from topology.declaration.policies.full import check_full
 from topology.declaration.policies.gap import check_ask
@@ -42,6 +56,9 @@ from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, checked_topic, listed
 from topology.model.table import Table
 from topology.model.typed import AnyHandler, HandlerType
+from topology.ordered_commit import OpenEvent, WhenOlderIsOpen
+
+StartOrder = Literal["arrival", "any"] | Callable[[OpenEvent], float]
 
 
 class Topology(Graph):
@@ -135,6 +152,15 @@ class Topology(Graph):
         timeout: float | None = None,
         emits: Iterable[str] = (),
         topics: int = TOPICS,
+        workers: int | None = None,
+        commit: Commit | None = None,
+        start_order: StartOrder | None = None,
+        within_stream: Literal["sequence", "parallel"] | None = None,
+        older: WhenOlderIsOpen | None = None,
+        time_limit: float | None = None,
+        touches: Touches | None = None,
+        run_in: RunIn | None = None,
+        scope: Scope | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
@@ -163,6 +189,22 @@ class Topology(Graph):
             timeout: seconds that the handler may take for an event; more is a failure.
             emits: the topics that the handler sends messages to.
             topics: how many other topics the handler may name in a worker.
+            workers: how many events of a partition are handled side by side, from 1 to 1000. All
+                that follows needs it.
+            commit: the order of commits: `"stream"` (unless given) for that of each stream,
+                `"arrival"` for that in which all events of a partition arrived.
+            start_order: which event is begun next: `"arrival"` (unless given) for the oldest,
+                `"any"`, or a function of the open event, the smallest number first.
+            within_stream: `"sequence"` (unless given), or `"parallel"` to handle the events of one
+                stream side by side too, if the handler takes no state.
+            older: what is done when an older event is not done: `wait_and_roll_back(…)` or
+                `wait_and_commit(…)`.
+            time_limit: seconds after which an attempt is rolled back and begun again.
+            touches: a function of the event: the keys that it reads and writes, as `Touched`; they
+                are learned unless given.
+            run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
+            scope: `"partition"` (unless given) for an order per partition, `"global"` for one over
+                all partitions of the view.
 
         Returns:
             A decorator that declares the view and returns the handler as it is.
@@ -171,7 +213,7 @@ class Topology(Graph):
             DeclarationError: a value is wrong, a name is taken, or policies do not fit together.
         """
         checked_name("view", name)
-        if name in self._views:
+        if name in self._views or name in self._parallel:
             raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
         source = self._source_of(name, of)
         check_buffer(name, buffer)
@@ -192,14 +234,22 @@ class Topology(Graph):
             name, emits, topics, lambda topic: self._own_use(topic, (name,))
         )
         self._check_tables(name, declared)
+        options = WorkOptions(
+            workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
+            older=older, time_limit=time_limit, touches=touches, run_in=run_in, scope=scope,
+        )  # fmt: skip
 
         def declare(function: Any) -> Any:
             if name in self._views:
                 raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
             stateful, is_async = handler_shape(name, function)
+            what = f"view {name!r}"
+            work = checked_work(what, options, stateful=stateful, is_async=is_async)
+            check_fits(what, work, source, late, lane)
             run = function if limit is None else timed(name, function, limit, is_async)
             run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run
+            run = run if work is None else attempting(run, f"{self.name}.{name}")
             self._views[name] = View(
                 name=name,
                 topology=self.name,
@@ -220,7 +270,101 @@ class Topology(Graph):
                 split=split,
                 emitting=emitting,
                 timeout=limit,
+                work=work,
             )
+            return function
+
+        if handler is not None:
+            declare(handler)
+        return declare
+
+    def parallel(
+        self,
+        name: str,
+        *,
+        topic: str,
+        workers: int,
+        handler: AnyHandler | None = None,
+        partitions: int = 4,
+        error: OnError | None = None,
+        tables: Iterable[Table] = (),
+        emits: Iterable[str] = (),
+        topics: int = TOPICS,
+        commit: Commit | None = None,
+        start_order: StartOrder | None = None,
+        within_stream: Literal["sequence", "parallel"] | None = None,
+        older: WhenOlderIsOpen | None = None,
+        time_limit: float | None = None,
+        touches: Touches | None = None,
+        run_in: RunIn | None = None,
+    ) -> Callable[[HandlerType], HandlerType]:
+        """Handle the messages of a topic side by side, and commit their effects in order.
+
+        Nothing is inspected or sequenced: a message's key is its stream, its offset its sequence,
+        and its value, as bytes, its content. Messages without a key have no order among each other
+        unless `commit="arrival"`.
+
+        Args:
+            name: unique among the topology's views.
+            topic: the topic to read.
+            workers: how many events of a partition are handled side by side, from 1 to 1000.
+            commit: the order of commits: `"stream"` (unless given) for that of each stream,
+                `"arrival"` for that in which all events of a partition arrived.
+            start_order: which event is begun next: `"arrival"` (unless given) for the oldest,
+                `"any"`, or a function of the open event, the smallest number first.
+            within_stream: `"sequence"` (unless given), or `"parallel"` to handle the events of one
+                stream side by side too, if the handler takes no state.
+            older: what is done when an older event is not done: `wait_and_roll_back(…)` or
+                `wait_and_commit(…)`.
+            time_limit: seconds after which an attempt is rolled back and begun again.
+            touches: a function of the event: the keys that it reads and writes, as `Touched`; they
+                are learned unless given.
+            run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
+            handler: as of a view; a decorator is returned without it.
+            partitions: how many the topic has.
+            error: what to do about failed events, as of a view.
+            tables: the read-store tables that the handler writes to, as of a view.
+            emits: the topics that the handler sends messages to, as of a view.
+            topics: how many other topics the handler may name in a worker.
+
+        Returns:
+            A decorator that declares the handler and returns it as it is.
+
+        Raises:
+            DeclarationError: a value is wrong, or a name or topic is taken.
+        """
+        checked_name("parallel", name)
+        checked_topic(topic)
+        what = f"parallel({name!r})"
+        self._check_input(topic)
+        if use := self._own_use(topic):
+            raise DeclarationError(f"{what}: topic {topic!r} is {use}; read another topic")
+        self._check_output(name)
+        check_partitions(name, (topic,), True, partitions)
+        gap, full, late, on_error = checked_policies(name, Wait(), Spill(), LateTopic(), error)
+        declared = checked_tables(name, tables)
+        emitting = checked_emitting(name, emits, topics, lambda to: self._own_use(to, (name,)))
+        self._check_tables(name, declared)
+        options = WorkOptions(
+            workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
+            older=older, time_limit=time_limit, touches=touches, run_in=run_in,
+        )  # fmt: skip
+
+        def declare(function: Any) -> Any:
+            if name in self._views or name in self._parallel:
+                raise DeclarationError(f"{what} exists twice; give each its own name")
+            stateful, is_async = handler_shape(name, function)
+            work = checked_work(what, options, stateful=stateful, is_async=is_async)
+            if work is None:
+                raise DeclarationError(f"{what}: workers=None; say how many, as in workers=16")
+            source = plain_source(self.name, name, topic, partitions)
+            view = View(
+                name=name, topology=self.name, of=source,
+                handler=attempting(function, f"{self.name}.{name}"), accepts=None, buffer=1,
+                gap=gap, full=full, late=late, error=on_error, tables=declared, stateful=stateful,
+                is_async=is_async, emitting=emitting, work=work,
+            )  # fmt: skip
+            self._parallel[name] = OrderedStage(view, work, topic, partitions, False)
             return function
 
         if handler is not None:
@@ -253,6 +397,19 @@ class Topology(Graph):
             other._sources[name] = source if inspector is None else source.inspected_by(inspector)
         for name, view in self._views.items():
             other._views[name] = replace(view, of=other._sources[view.of.name])
+        other._parallel.update(self._parallel)
+        return other
+
+    def first_stages(self) -> "Topology":
+        """Copy the topology as a worker runs it: views with workers note what arrives.
+
+        The worker runs `stages` beside it.
+        """
+        other = Topology(self.name)
+        other._sources.update(self._sources)
+        other._parallel.update(self._parallel)
+        for name, view in self._views.items():
+            other._views[name] = view if view.work is None else first_stage(view)
         return other
 
     def describe(self) -> Description:

@@ -5,23 +5,20 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
+from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.policies import (
     Full,
     Gap,
-    GapTime,
-    Halt,
     OnError,
     OnLate,
-    Redeliver,
-    Skip,
 )
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
-from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
+from topology.declaration.starts import Closing, First, Start
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
@@ -29,9 +26,6 @@ from topology.sequencer.ordering import Ordering
 
 Handler = Callable[..., Any]
 """(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""
-
-
-_FULL: dict[type, Literal["redeliver", "halt"]] = {Redeliver: "redeliver", Halt: "halt"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +52,7 @@ class View(SideTopics):
         split: the same as one function of events.
         emitting: the topics that the handler sends messages to.
         timeout: seconds that the handler may take for an event.
+        work: how the handler works side by side, None where it takes one event after the other.
     """
 
     name: str
@@ -79,6 +74,7 @@ class View(SideTopics):
     split: Split | None = None
     emitting: Emitting = field(default_factory=lambda: Emitting(""))
     timeout: float | None = None
+    work: ParallelWork | None = None
 
     @property
     def _prefix(self) -> str:
@@ -97,13 +93,17 @@ class View(SideTopics):
     @property
     def longest_away(self) -> int:
         """The most ms that an event stays away for redelivery; 0 where none is sent away."""
-        full = self.full
-        return round(full.longest(self.gap) * 1000) if isinstance(full, Redeliver) else 0
+        return round(self.full.longest(self.gap) * 1000)
 
     @property
     def commands_topic(self) -> str:
         """The topic of what operators tell the view."""
         return f"{self.output}.commands"
+
+    @property
+    def arrivals_topic(self) -> str:
+        """Where the events of a view with workers are, in the order in which they arrived."""
+        return f"{self.output}.arrivals"
 
     def stream_id(self, text: str) -> str:
         """Read a stream's id, as a person or a producer writes it, into the view's own form.
@@ -121,23 +121,21 @@ class View(SideTopics):
         return joined_lane(self.of.stream_id(stream), StreamIds().read(lane))
 
     @property
-    def adaptive(self) -> GapTime | None:
-        """How the view learns when to give a gap up, None if it does not."""
-        after = self.gap.after if isinstance(self.gap, Skip) else None
-        return None if isinstance(after, float) else after
+    def policies(self) -> dict[str, Gap | Full | OnLate | OnError]:
+        """The parameters of `view()` that are policies, and what they are."""
+        return {"gap": self.gap, "full": self.full, "late": self.late, "error": self.error}
 
     @property
     def ordering(self) -> Ordering:
         """The view's policies in the sequencer's terms."""
-        after = math.ceil(self.gap.first * 1000) if isinstance(self.gap, Skip) else None
-        start, closing = self.start, self.closing
+        gap, closing = self.gap, self.closing
         return self.of.sequence.ordering(
             size=self.buffer,
-            skip_after=after,
-            full=_FULL.get(type(self.full), "spill"),
-            learn=self.adaptive is not None,
-            open_after=math.ceil(start.after * 1000) if isinstance(start, EarliestSeen) else None,
-            opens=frozenset(start.kinds if isinstance(start, OpenedBy) else ()),
+            skip_after=math.ceil(gap.first * 1000) if gap.skips else None,
+            full=self.full.beyond,
+            learn=gap.adaptive is not None,
+            open_after=self.start.open_after,
+            opens=self.start.opens,
             closes=frozenset(closing.kinds if closing else ()),
             retention=math.ceil(closing.retention * 1000) if closing else 0,
             reopen=closing.reopen if closing else "late",

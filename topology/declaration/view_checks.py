@@ -2,40 +2,27 @@
 
 from collections.abc import Iterable
 
-from topology.declaration.describe import policy_name
 from topology.declaration.orders import StreamOrder
 from topology.declaration.policies import (
     Advance,
-    Ask,
     ErrorPolicy,
+    Failing,
     Full,
     Gap,
-    Halt,
     LateTopic,
     OnError,
     OnLate,
-    Park,
-    RebuildStream,
     Redeliver,
-    Retry,
-    Skip,
     Spill,
     Wait,
 )
 from topology.declaration.source import Source
-from topology.declaration.starts import Closing, EarliestSeen, First, OpenedBy, Start
+from topology.declaration.starts import Closing, First, Start
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
 
 SLOTS = 1_000_000
 """The most slots of a ring."""
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "gap": (Wait, Skip, Ask),
-    "full": (Redeliver, Spill, Halt),
-    "late": (LateTopic, RebuildStream),
-    "error": (Advance, Retry, Park, Halt),
-}
 
 
 def check_buffer(name: str, buffer: int) -> None:
@@ -55,20 +42,22 @@ def checked_policies(
     full = Spill() if full is None else full
     late = LateTopic() if late is None else late
     error = Advance() if error is None else error
-    for what, value in (("gap", gap), ("full", full), ("late", late), ("error", error)):
-        if what == "error" and isinstance(value, ErrorPolicy) and not isinstance(value, type):
-            continue
-        if not isinstance(value, _KINDS[what]):
-            names = " or ".join(f"{policy_name(kind)}(…)" for kind in _KINDS[what])
-            names += ", or an object with on_error(event, error)" if what == "error" else ""
-            raise DeclarationError(f"view {name!r}: {what}={value!r}; use {names}")
+    for what, kind, value in (
+        ("gap", Gap, gap),
+        ("full", Full, full),
+        ("late", OnLate, late),
+        ("error", Failing, error),
+    ):
+        own = what == "error" and isinstance(value, ErrorPolicy) and not isinstance(value, type)
+        if not own and not isinstance(value, kind):
+            raise DeclarationError(f"view {name!r}: {what}={value!r}; use {kind.choices}")
     return gap, full, late, error
 
 
 def checked_start(name: str, start: Start | None) -> Start:
     """Where a view's streams begin: with the first number unless given."""
     start = First() if start is None else start
-    if not isinstance(start, First | EarliestSeen | OpenedBy):
+    if not isinstance(start, Start):
         raise DeclarationError(
             f"view {name!r}: start={start!r}; use first(), earliest_seen(after=…) or "
             "opened_by(kind, …)"
@@ -129,9 +118,9 @@ def check_rebuilding(
     sequence: StreamOrder,
 ) -> None:
     """What is late for good cannot be put in its place by a rebuild. Raises DeclarationError."""
-    if not isinstance(late, RebuildStream):
+    if not late.rebuilds:
         return
-    if isinstance(start, OpenedBy):
+    if start.opens:
         raise DeclarationError(
             f"view {view!r}: late={late!r} with start={start}: what comes below the opening event "
             "is late for good; use late_topic(), or another start"
@@ -143,7 +132,7 @@ def check_rebuilding(
         )
     if isinstance(full, Redeliver) and sequence.settles:
         raise DeclarationError(
-            f"view {view!r}: late={late!r} with full=redeliver(…) where sequences merely grow: "
+            f"view {view!r}: late={late!r} with full=redeliver(…) where sequences are monotonic: "
             "what is away when its stream passes it is not told from what was handled; use spill()"
         )
 

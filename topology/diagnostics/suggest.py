@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
-from topology.declaration.policies.gap_time import Adaptive, GapTime
-from topology.diagnostics.trial import Trial
+from topology.declaration.policies import Adaptive, GapTime
+from topology.diagnostics.timeout_trial import Trial
 from topology.engine.state.lateness import Lateness
+from topology.model.counted import counted
 from topology.model.event import Event, Record
 from topology.sequencer.contiguous import ContiguousOrdering
 from topology.sequencer.ordering import Ordering
@@ -61,10 +62,10 @@ class Suggestion:
 
     def __str__(self) -> str:
         return (
-            f"skip(after={self.after:g}): {self.wrong_skip:.4%} of late events given up "
+            f"skip(after={self.after:g}): {self.wrong_skip:.4%} of late events skipped "
             f"({self.wrong}, {self.wrong / max(1, self.events):.4%} of all events, in "
-            f"{self.streams} streams), {self.skipped} skipped, {self.waiting} waiting; delay "
-            f"{self.mean_delay:.3f} s in the mean, {self.p99_delay:.3f} s at 99%, "
+            f"{counted(self.streams, 'stream')}), {self.skipped} skipped, {self.waiting} waiting; "
+            f"delay {self.mean_delay:.3f} s in the mean, {self.p99_delay:.3f} s at 99%, "
             f"{self.max_delay:.3f} s at most"
         )
 

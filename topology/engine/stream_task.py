@@ -6,7 +6,8 @@ StreamTask, from the by-stream topic, for the event.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.declaration.orders.linked import with_links
+from topology.declaration.orders.linked_order import with_links
+from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
@@ -18,7 +19,7 @@ from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
 from topology.model.large import too_large
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable
 from topology.sequencer.memory_budget import Budget
@@ -239,7 +240,7 @@ class RekeyTask:
 
 
 def malformed(
-    topology: Topology, message: Message, unit: CommitUnit, reason: Malformed, now: int
+    topology: SideTopics, message: Message, unit: CommitUnit, reason: Malformed, now: int
 ) -> None:
     """Send a message to the malformed topic, with the reason; of one that is too large for that,
     only where it was."""

@@ -203,9 +203,7 @@ class ViewTask(ViewParts):
         positions = self.state.positions
         positions.halted = positions.halted or reason
         why = printable(reason, 1000)
-        unit.reports.append(
-            f"view {self.view.name} is halted: {why}; resume it when that is mended"
-        )
+        unit.reports.append(f"view {self.view.name} is halted: {why}; fix that, and resume it")
 
 
 def _heads(ready: Iterable[Event], attempts: dict[str, int]) -> dict[Event, int]:

@@ -1,34 +1,54 @@
 """Run a topology with Faust: live, on Kafka, with durable tables and exactly-once commit units."""
 
-from topology.diagnostics.explain.account_text import account_text
-from topology.diagnostics.explain.ledger_text import ledger_text
+from topology.diagnostics.explain import account_text, gaps_text, tally_text
 from topology.faust.app import App, compile
-from topology.faust.inspection import Tallies, TopicMissing
-from topology.faust.inspection.commands import commands
-from topology.faust.inspection.explain import explain
-from topology.faust.inspection.gaps import gaps
-from topology.faust.inspection.parked import parked
-from topology.faust.inspection.timeouts import Timeouts, timeouts
-from topology.faust.inspection.views import views
+from topology.faust.inspection import (
+    CannotAnswer,
+    SuggestedTimeouts,
+    TopicMissing,
+    ViewCounts,
+    commands,
+    explain,
+    gaps,
+    parked,
+    suggest_timeouts,
+    views,
+)
+from topology.faust.inspection.auditing import audit
 from topology.faust.operation.bulk import StreamSelection, operate_many
+from topology.faust.operation.control import cancel, drop, halt, redrive, resume, skip, unpark
+from topology.faust.operation.dead_events import redrive_dead
+from topology.faust.operation.needed_topics import topics
 from topology.faust.settings import Guarantee, Settings
 
 __all__ = [
     "App",
+    "CannotAnswer",
     "Guarantee",
     "Settings",
     "StreamSelection",
-    "Tallies",
-    "Timeouts",
+    "SuggestedTimeouts",
     "TopicMissing",
+    "ViewCounts",
     "account_text",
+    "audit",
+    "cancel",
     "commands",
     "compile",
+    "drop",
     "explain",
     "gaps",
-    "ledger_text",
+    "gaps_text",
+    "halt",
     "operate_many",
     "parked",
-    "timeouts",
+    "redrive",
+    "redrive_dead",
+    "resume",
+    "skip",
+    "suggest_timeouts",
+    "tally_text",
+    "topics",
+    "unpark",
     "views",
 ]

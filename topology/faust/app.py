@@ -113,7 +113,8 @@ def compile(topology: Topology, **settings: Any) -> App:
             **passed,
         },
     )
-    app.engine = Engine(app, topology, conf)
+    stages, topology = topology.stages, topology.first_stages()
+    app.engine = Engine(app, topology, conf, stages)
     for source in topology.sources.values():
         if not source.keyed:
             _source_agent(app, topology, source.name, ", ".join(source.topics))
@@ -129,6 +130,17 @@ def compile(topology: Topology, **settings: Any) -> App:
         app.engine.changelogs[view.name] = table.changelog_topic_name  # type: ignore[attr-defined]
         concurrency = view.of.partitions if view.is_async else 1
         _view_agent(app, topology, view.name, view.of.by_stream, concurrency)
+
+    for stage in stages:
+        table = app.Table(
+            stage.name,
+            key_type=bytes,
+            value_type=bytes,
+            partitions=stage.partitions,
+            store="sequitur:///",
+            help=f"What is committed ahead, stream states and parked events of {stage.view.name}.",
+        )
+        app.engine.changelogs[stage.name] = table.changelog_topic_name  # type: ignore[attr-defined]
 
     @app.on_partitions_revoked.connect
     async def on_revoked(*_: Any, **__: Any) -> None:

@@ -1,11 +1,12 @@
 """What a worker takes from its environment: SEQUITUR_BROKER, SEQUITUR_DATADIR and so on."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from topology.model.retention import SIDE_DAYS
+from topology.model.duration import seconds_of
+from topology.model.topic_retention import SIDE_DAYS
 from topology.sequencer.memory_budget import BYTES
 
 Guarantee = Literal["exactly_once", "at_least_once"]
@@ -21,7 +22,7 @@ class Settings(BaseSettings):
     Attributes:
         broker: the Kafka brokers, host:port; several are joined by ',' or ';'.
         datadir: the worker's folder. Each worker on a machine needs its own.
-        store: where view state is kept, see `stores.view_state`: a URL, `module:function`, or
+        view_state: where view state is kept, see `stores.view_state`: a URL, `module:function`, or
             `@FILE` for a file that the URL is in; RocksDB in `datadir` unless given.
         group: consumer group, and prefix of transactional ids and changelog topics; the topology's
             name unless given.
@@ -31,7 +32,8 @@ class Settings(BaseSettings):
             and streams. What exceeds them is on disk only.
         batch: the most records of a step of a partition, from 1 to 50000.
         fetch_bytes: the most bytes of a fetch of a partition, 1024 at least.
-        session_timeout: seconds until the partitions of a dead worker move to others.
+        session_timeout: seconds until the partitions of a dead worker move to others; in the
+            environment a duration with its unit, such as 10s.
         instance: the worker's name over restarts (Kafka's static membership). A worker that comes
             back within `session_timeout` gets its partitions back at once.
         replication: replicas of the topics that the worker creates; -1 for the broker's default.
@@ -46,7 +48,7 @@ class Settings(BaseSettings):
 
     broker: str = "127.0.0.1:9092"
     datadir: str = ".sequitur/data"
-    store: str = Field(default="rocksdb", repr=False)
+    view_state: str = Field(default="rocksdb", repr=False)
     group: str | None = None
     guarantee: Guarantee = "exactly_once"
     waiting_bytes: int = Field(default=BYTES, ge=0)
@@ -56,6 +58,11 @@ class Settings(BaseSettings):
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
+
+    @field_validator("session_timeout", mode="before")
+    @classmethod
+    def _with_its_unit(cls, value: Any) -> Any:
+        return seconds_of(value) if isinstance(value, str) else value
 
     @field_validator("side_retention_days")
     @classmethod

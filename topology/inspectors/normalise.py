@@ -128,7 +128,7 @@ def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
                 raise Malformed(
                     f"the sequence {value[:80]!r} does not begin with a number: a chain of hashes "
                     "alone has no order that tells an old copy from a new event; as the sequence, "
-                    "take a version, revision or time that grows along the chain"
+                    "take a version, revision or time that increases along the chain"
                 )
         if kind != "number" and "-" in text[1:]:
             return _timestamp(text)

@@ -152,6 +152,18 @@ class Event(Draft, Generic[Content]):
         """Whether it had been given up."""
         return False
 
+    @property
+    def hurry(self) -> Any:
+        """Whether later events wait for this one; only in views with workers."""
+        raise AttributeError("event.hurry: only views with workers have it; give workers=…")
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same over all attempts at the event; only in views with workers."""
+        raise AttributeError(
+            "event.idempotency_key: only views with workers have it; give workers=…"
+        )
+
 
 @dataclass(slots=True, eq=False)
 class _LinkedDraft(Draft):

@@ -1,12 +1,30 @@
 """The ordering manager of one partition: events in, grants out, turns to be committed."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
+from topology.ordered_commit.attempts import Attempts
+from topology.ordered_commit.deadlines import Deadlines
+from topology.ordered_commit.lanes import Lane, at_turn
 from topology.ordered_commit.offset_ranges import OffsetRanges
+from topology.ordered_commit.older_open import OlderOpen
+from topology.ordered_commit.progress import CommitProgress
 from topology.ordered_commit.rules import CommitRules
-from topology.ordered_commit.values import Actions, CommitCounts, Grant, Touched
+from topology.ordered_commit.values import (
+    COMMITTING,
+    DONE,
+    FINISHED,
+    RUNNING,
+    Actions,
+    CommitCounts,
+    Grant,
+    OpenEvent,
+    Touched,
+)
+
+_NOTHING = Actions()
 
 
 class FailureOutcome(Enum):
@@ -50,12 +68,35 @@ class OrderedCommit:
                 streams wait until `ended` is told of each.
         """
         self.rules = rules
-        self.position = position
-        """The offset from which on something may be open, as of the last `committed`."""
-        self.done = OffsetRanges() if done is None else done
-        """What is done beyond the position, as of the last `committed`."""
         self.counts = CommitCounts()
-        self._numbers = itertools.count(1) if numbers is None else numbers
+        self._progress = CommitProgress(position, OffsetRanges() if done is None else done.copy())
+        self._deadlines = Deadlines()
+        self._attempts = Attempts(
+            rules,
+            self._deadlines,
+            itertools.count(1) if numbers is None else numbers,
+            still_running,
+        )
+        self._older_open = OlderOpen(rules, self._deadlines, self._attempts)
+        self._arrivals = Lane() if rules.order == "arrival" else None
+        self._streams: dict[str, Lane] = {}
+        self._waits = rules.order == "arrival" or rules.within_stream == "parallel"
+        self._dirty: dict[Lane, None] = {}
+        self._free: list[Grant] = []
+        self._taken: list[Grant] = []
+        self._bytes = 0
+        self._paused = False
+        self._revoked = False
+
+    @property
+    def position(self) -> int:
+        """The offset from which on something may be open, as of the last `committed`."""
+        return self._progress.position
+
+    @property
+    def done(self) -> OffsetRanges:
+        """What is done beyond the position, as of the last `committed`."""
+        return self._progress.done
 
     # intake
 
@@ -81,16 +122,41 @@ class OrderedCommit:
         Returns:
             False if it is to be left out: it is done, or has arrived already.
         """
-        raise NotImplementedError
+        if self._revoked or not self._progress.arrives(offset):
+            self.counts.left_out += 1
+            return False
+        event = OpenEvent(offset, stream, kind, size, now, touches)
+        self._progress.add(event)
+        self.counts.arrived += 1
+        self._bytes += size
+        lane = self._arrivals
+        if lane is None and stream is not None:
+            lane = self._streams.get(stream)
+            if lane is None:
+                lane = self._streams[stream] = Lane(stream)
+        if lane is not None:
+            lane.append(event)
+        self._attempts.admit(event)
+        self._measure()
+        return True
 
     @property
     def room(self) -> bool:
         """Whether intake goes on; after a pause, once a quarter of the limits is free again."""
-        raise NotImplementedError
+        return not self._paused
+
+    def _measure(self) -> None:
+        rules, events = self.rules, len(self._progress.open)
+        size = self._bytes + self._attempts.staged
+        if self._paused:
+            self._paused = events > 0.75 * rules.max_events or size > 0.75 * rules.max_bytes
+        elif events >= rules.max_events or size >= rules.max_bytes:
+            self._paused = True
+            self.counts.paused += 1
 
     def reached(self, position: int) -> None:
         """The reader is at `position`: what lies before it and did not arrive is no event."""
-        raise NotImplementedError
+        self._progress.reach(position)
 
     def lost(self, first: int, end: int) -> int:
         """Retention has eaten the offsets from `first` up to before `end`.
@@ -98,13 +164,22 @@ class OrderedCommit:
         Returns:
             How many of them were neither done nor in hand: log it. They are counted and passed.
         """
-        raise NotImplementedError
+        lost = self._progress.lose(first, end)
+        self.counts.lost += lost
+        return lost
 
     # work
 
     def next(self, now: float) -> Grant | None:
         """What a free worker does next; None if there is nothing that may be begun."""
-        raise NotImplementedError
+        if self._revoked:
+            return None
+        attempts = self._attempts
+        only = self._progress.oldest if attempts.staged >= self.rules.max_bytes else None
+        grant = attempts.begin(bool(self._older_open.blocked), only, now)
+        if grant is not None and grant.settle:
+            self.counts.unsettled += 1
+        return grant
 
     def finished(self, grant: Grant, touched: Touched | None, size: int, now: float) -> bool:
         """An attempt has succeeded, or the error policy's effects stand in for it.
@@ -118,7 +193,31 @@ class OrderedCommit:
         Returns:
             False if the grant is old: drop the effects.
         """
-        raise NotImplementedError
+        if not self._close(grant, now):
+            return False
+        self.counts.finished += len(grant.events)
+        grant.touched = _touched(grant) if touched is None else touched
+        self._attempts.finish(grant, size)
+        if touched is not None and self._older_open.learns:
+            self._older_open.learn(grant, touched)
+        self._is_finished(grant)
+        self._measure()
+        return True
+
+    def _is_finished(self, grant: Grant) -> None:
+        if all(event.lane is None for event in grant.events):
+            self._free.append(grant)
+        for event in grant.events:
+            if event.lane is not None:
+                self._dirty[event.lane] = None
+
+    def _close(self, grant: Grant, now: float) -> bool:
+        """Whether an attempt's result counts."""
+        if self._attempts.close(grant):
+            return True
+        self.counts.old += len(grant.events)
+        self.ended(grant, now)
+        return False
 
     def failed(self, grant: Grant, now: float) -> FailureOutcome:
         """An attempt has failed.
@@ -128,7 +227,23 @@ class OrderedCommit:
             decides, and the runtime calls `finished` with what it makes of the event (a line in
             the error log, a parked row), or `retry`, or nothing, which halts everything behind it.
         """
-        raise NotImplementedError
+        if grant.settle and grant.number in self._attempts.running:
+            return FailureOutcome.UNSETTLED
+        if not self._close(grant, now):
+            return FailureOutcome.OLD
+        self.counts.failed += len(grant.events)
+        for event in grant.events:
+            event.failures += 1
+        retried = len(grant.events) > 1 or grant.events[0].failures <= self.rules.retries
+        if not retried:
+            grant.settle = True
+            self._attempts.running[grant.number] = grant
+            return FailureOutcome.UNSETTLED
+        self.counts.retried += len(grant.events)
+        self._attempts.withdraw([grant])
+        for event in grant.events:
+            self._deadlines.set(event, now + self.rules.delay(event.failures))
+        return FailureOutcome.RETRIED
 
     def retry(self, grant: Grant, delay: float, now: float) -> bool:
         """The error policy has an unsettled event handled again after `delay` seconds.
@@ -136,20 +251,68 @@ class OrderedCommit:
         Returns:
             False if the grant is old.
         """
-        raise NotImplementedError
+        if not self._close(grant, now):
+            return False
+        self._attempts.withdraw([grant])
+        for event in grant.events:
+            event.rollbacks = 0
+            self._deadlines.set(event, now + delay)
+        return True
 
     def ended(self, grant: Grant, now: float) -> None:
         """A cancelled attempt has ended; until then its stream waits. Others need no telling."""
-        raise NotImplementedError
+        for name in self._attempts.ended(grant):
+            found = self._progress.open.get(name) if isinstance(name, int) else None
+            self._attempts.offer_named(name, found)
 
     def poll(self, now: float) -> Actions:
         """Let time pass: what is to be hurried, rolled back and cancelled now."""
-        raise NotImplementedError
+        hurry: list[Grant] = []
+        fallen: list[Grant] = []
+        while not self._revoked and (item := self._deadlines.pop(now)) is not None:
+            if isinstance(item, OpenEvent):
+                self._attempts.offer_next(item)
+            elif isinstance(item, Grant):
+                self.counts.timed_out += len(item.events)
+                fallen += self._roll_back([item], now)
+            elif isinstance(item, Lane):
+                hurried, roots = self._older_open.due(item, now)
+                hurry += hurried
+                fallen += self._roll_back(roots, now)
+        if not fallen and not hurry:
+            return _NOTHING
+        fallen.sort(key=lambda grant: grant.events[-1].offset, reverse=True)
+        ending = self._attempts.ending
+        return Actions(
+            tuple(grant for grant in hurry if grant.number in self._attempts.running),
+            tuple(fallen),
+            tuple(grant for grant in fallen if grant.number in ending),
+        )
+
+    def _roll_back(self, roots: list[Grant], now: float) -> list[Grant]:
+        """Roll grants back, each of which counts for its events, and what was staged upon them."""
+        if not roots:
+            return []
+        for grant in roots:
+            for event in grant.events:
+                event.rollbacks += 1
+        fallen = self._attempts.withdraw(roots)
+        events = sum(len(grant.events) for grant in fallen)
+        self.counts.rolled_back += events
+        self.counts.cascaded += events - sum(len(grant.events) for grant in roots)
+        self._look({event.lane for grant in fallen for event in grant.events}, now)
+        self._measure()
+        return fallen
+
+    def _look(self, lanes: Iterable[Lane | None], now: float) -> None:
+        for lane in lanes if self._waits else ():
+            if lane is not None:
+                self._older_open.look(lane, now)
 
     @property
     def due(self) -> float:
         """When `poll` or `next` has something to do though nothing happens; infinite if never."""
-        raise NotImplementedError
+        return math.inf if self._revoked else self._deadlines.next
 
     # commits
 
@@ -158,15 +321,61 @@ class OrderedCommit:
 
         Empty until `committed` or `commit_failed` is told of those taken before.
         """
-        raise NotImplementedError
+        if self._taken or self._revoked:
+            return []
+        taken = self._taken
+        lanes = list(self._dirty)
+        self._dirty.clear()
+        for lane in lanes:  # grows by the other lanes of batches
+            event = lane.oldest
+            while event is not None and event.state >= FINISHED:
+                grant = event.grant
+                if event.state == FINISHED and grant is not None:
+                    if len(grant.events) > 1:
+                        if not all(map(at_turn, grant.events)):
+                            break
+                        lanes += {each.lane for each in grant.events if each.lane is not None}
+                    self._take(grant)
+                event = event.newer
+        ahead, self._older_open.ahead = self._older_open.ahead, []
+        free, self._free = self._free, []
+        for grant in itertools.chain(ahead, free):
+            if all(event.state == FINISHED and event.grant is grant for event in grant.events):
+                self._take(grant)
+        self._look(dict.fromkeys(lanes), now)
+        return taken.copy()
+
+    def _take(self, grant: Grant) -> None:
+        self._taken.append(grant)
+        for event in grant.events:
+            event.state = COMMITTING
+            if event.lane is not None and not event.ahead:
+                event.lane.finished -= 1
 
     def progress(self) -> tuple[int, OffsetRanges]:
         """The position and what is done beyond it, once the taken grants are durable."""
-        raise NotImplementedError
+        return self._progress.after([event for grant in self._taken for event in grant.events])
 
     def committed(self, now: float) -> None:
         """The unit of the taken grants is durable."""
-        raise NotImplementedError
+        taken, self._taken = self._taken, []
+        events = [event for grant in taken for event in grant.events]
+        self.counts.committed += len(events)
+        self.counts.ahead += self._progress.apply(events)
+        self._attempts.staged -= sum(grant.size for grant in taken)
+        for event in events:
+            event.state, event.grant = DONE, None
+            self._bytes -= event.size
+            self._attempts.done(event)
+            lane = event.lane
+            if lane is not None:
+                lane.remove(event)
+                if lane.oldest is None and lane.stream is not None:
+                    del self._streams[lane.stream]
+            if event.holds:
+                self._older_open.done(event)
+        self._look({event.lane for event in events}, now)
+        self._measure()
 
     def commit_failed(self, now: float, failed: Grant | None = None) -> tuple[Grant, ...]:
         """The unit of the taken grants was not made, and what they staged is still there.
@@ -178,7 +387,18 @@ class OrderedCommit:
         Returns:
             The grants to be rolled back, newest first, as in `Actions.roll_back`.
         """
-        raise NotImplementedError
+        taken, self._taken = self._taken, []
+        for grant in taken:
+            for event in grant.events:
+                event.state = FINISHED
+                if event.lane is not None and not event.ahead:
+                    event.lane.finished += 1
+            self._is_finished(grant)
+        # What was to commit ahead may be critical to the one that failed: it is decided anew.
+        self._older_open.reconsider(taken)
+        fallen = [] if failed is None or self._revoked else self._roll_back([failed], now)
+        self._look({event.lane for grant in taken for event in grant.events}, now)
+        return tuple(fallen)
 
     # the end
 
@@ -188,14 +408,31 @@ class OrderedCommit:
         Returns:
             The grants to be cancelled or rolled back, newest first.
         """
-        raise NotImplementedError
+        self._revoked = True
+        events = reversed(self._progress.open.values())
+        fallen = dict.fromkeys(
+            event.grant for event in events if event.state in (RUNNING, FINISHED)
+        )
+        self._attempts.revoke()
+        return tuple(grant for grant in fallen if grant is not None)
 
     @property
     def still_running(self) -> tuple[Grant, ...]:
         """Revoked or cancelled attempts that have not ended."""
-        raise NotImplementedError
+        return tuple(self._attempts.ending.values())
 
     @property
     def in_hand(self) -> int:
         """Open events: waiting, in work, staged."""
-        raise NotImplementedError
+        return len(self._progress.open)
+
+
+def _touched(grant: Grant) -> Touched | None:
+    """What the events of a grant are declared to touch; None if that is not so of one."""
+    declared = [event.touches for event in grant.events if event.touches is not None]
+    if len(declared) < len(grant.events):
+        return None
+    return Touched.of(
+        itertools.chain.from_iterable(touches.writes for touches in declared),
+        itertools.chain.from_iterable(touches.reads for touches in declared),
+    )

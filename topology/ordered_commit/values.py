@@ -16,8 +16,11 @@ WAITING, RUNNING, FINISHED, COMMITTING, DONE = range(5)
 class Touched:
     """The keys that an event reads and writes.
 
-    reads, writes: keys, each (where, which), such as ("orders", "42"). An event that writes a key
-    conflicts with each other one that reads or writes it.
+    An event that writes a key conflicts with each other one that reads or writes it.
+
+    Args:
+        reads: keys, each (where, which), such as ("orders", "42"); (where, None) is all of them.
+        writes: keys, likewise.
     """
 
     reads: frozenset[Key] = frozenset()
@@ -39,12 +42,13 @@ class OpenEvent:
     """
 
     __slots__ = (
+        "ahead",
         "arrived",
         "deadline",
         "end",
         "failures",
         "grant",
-        "held",
+        "held_by",
         "holds",
         "kind",
         "lane",
@@ -82,8 +86,9 @@ class OpenEvent:
         self.failures = 0
         self.deadline = math.inf
         self.offered = False
-        self.held = False
+        self.held_by: OpenEvent | None = None
         self.holds: list[OpenEvent] = []
+        self.ahead = False
         self.lane: Any = None
         self.queue: Any = None
         self.older: OpenEvent | None = None
@@ -102,7 +107,7 @@ class Grant:
     one. started: when (s).
     """
 
-    __slots__ = ("ahead", "deadline", "events", "hurried", "number", "settle", "size", "started")
+    __slots__ = ("deadline", "events", "hurried", "number", "settle", "size", "started", "touched")
 
     def __init__(
         self, number: int, events: tuple[OpenEvent, ...], started: float, settle: bool = False
@@ -112,8 +117,8 @@ class Grant:
         self.started = started
         self.settle = settle
         self.hurried = False
-        self.ahead = False
         self.size = 0
+        self.touched: Touched | None = None
         self.deadline = math.inf
 
     @property

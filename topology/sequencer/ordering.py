@@ -17,7 +17,7 @@ LAST = 2**63 - 1
 LOWEST = -LAST
 """The lowest sequence of an order without a start: one below it still fits into 64 bits."""
 
-Full = Literal["spill", "redeliver", "halt"]
+Beyond = Literal["spill", "redeliver", "halt"]
 """What becomes of an event beyond the ring."""
 
 
@@ -44,7 +44,7 @@ class Ordering:
     skip_after: int | None = None
     drain: int = 10_000
     portion: int = 16 << 20
-    full: Full = "spill"
+    full: Beyond = "spill"
     learn: bool = False
     open_after: int | None = None
     opens: frozenset[str | None] = frozenset()

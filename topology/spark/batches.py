@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from stores.sinks import OutputRecord, Sink
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
+from topology.model.counted import counted
 from topology.model.counts import Counts, saturated
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import BatchClock
@@ -114,8 +115,8 @@ class Batches:
         applied = sink.apply(numbered())
         if applied.dead:
             log.warning(
-                "%d records could not be applied and are in the table _dead; the first is %s",
-                applied.dead,
+                "%s could not be applied, in the table _dead; the first: %s",
+                counted(applied.dead, "record"),
                 applied.reason,
             )
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import inf
 from time import monotonic
 
-from topology.declaration.orders.linked import with_links
+from topology.declaration.orders.linked_order import with_links
 from topology.declaration.source import Source
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology

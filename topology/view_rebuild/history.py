@@ -5,12 +5,11 @@ from collections.abc import Iterable
 import orjson
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.full import Redeliver
 from topology.declaration.policies.late import RebuildStream, too_long
 from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
-from topology.model.origin import original
+from topology.model.origin_headers import original
 from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
 from topology.view_rebuild.stream_rows import WrittenRows
 
@@ -87,7 +86,7 @@ class History:
             return "its history is no longer all there: retention has taken messages of the input"
         if not self.anew:
             return ""
-        again = isinstance(task.view.full, Redeliver) or counts.redriven
+        again = task.view.full.beyond == "redeliver" or counts.redriven
         if counted and not forgetful:
             again = not self._whole(task, progress)
         if again:

@@ -81,7 +81,7 @@ def latency(stage: Stage, count: int, rate: int) -> Latency:
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE produced (n BIGINT)"))
     consumer = _Consumer(consumers)
-    feed = ("sequitur", "inbox", "feed", "--store", target, "--name", "bench",
+    feed = ("sequitur", "inbox", "feed", "--database", target, "--name", "bench",
             "--topic", topic, "--broker", stage.broker.address)  # fmt: skip
     with stage.process("relay-lat", *stage.relay(source)), stage.process("feed-lat", *feed):
         consumer.start()

@@ -89,7 +89,7 @@ class Stage:
 
     def relay(self, url: str) -> tuple[str, ...]:
         """The command of a relay of the log at `url`."""
-        return ("sequitur", "relay", "kafka", "--log", url, "--broker", self.broker.address)
+        return ("sequitur", "relay", "kafka", "--database", url, "--broker", self.broker.address)
 
 
 @contextmanager

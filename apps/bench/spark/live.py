@@ -76,7 +76,7 @@ def _start(run: Run, subject: str, size: int) -> None:
         "spark": lambda: [
             *(sys.executable, "-m", "sequitur", "live", "--topology", f"{TOPOLOGY}:topology"),
             *("--broker", run.job.broker, "--checkpoint", str(run.job.datadir / "checkpoint")),
-            *("--max-records-per-trigger", str(size), "--trigger-interval", "0.1"),
+            *("--max-records-per-trigger", str(size), "--trigger-interval", "100ms"),
         ],
     }
     names = {"TOPOLOGY": run.job.group, "OUTPUTS": run.job.output}

@@ -51,7 +51,7 @@ class Flights:
     def live(self) -> dict[str, float]:
         """Everything through a worker and a materializer, which wait for it, to the last row."""
         command = [sys.executable, "-m", "sequitur", "materialize"]
-        command += ["--topology", "sequitur.flights.topology:topology", "--store", self.url]
+        command += ["--topology", "sequitur.flights.topology:topology", "--read-store", self.url]
         command += ["--broker", self.bench.cluster.broker]
         command += ["--checkpoint", str(self.folder / "checkpoint")]
         with (
@@ -78,7 +78,7 @@ class Flights:
             "sequitur.flights",
         ]
         command += [word for view in VIEWS for word in ("--view", view)]
-        command += ["--store", self.url, "--work", str(self.folder / "work")]
+        command += ["--read-store", self.url, "--work", str(self.folder / "work")]
         command += ["--cores", str(cores), "--switch", "no", "--fresh"]
         began = time.monotonic()
         with self._program(f"rebuild-{cores}", command) as program:

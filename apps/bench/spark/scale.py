@@ -57,7 +57,7 @@ def _rebuilt(bench: Bench, count: int) -> dict[str, float]:
         run.programs.remove(live)
         store = run.job.datadir / "read.db"
         command = [sys.executable, "-m", "sequitur", "rebuild", "run", "--app", TOPOLOGY]
-        command += ["--view", "orders", "--store", f"sqlite:///{store}", "--cores", "2"]
+        command += ["--view", "orders", "--read-store", f"sqlite:///{store}", "--cores", "2"]
         command += ["--work", str(run.job.datadir / "work")]
         job = run.start(command, "rebuild", **names)
         run.programs.remove(job)  # it is to end

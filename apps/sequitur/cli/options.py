@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 from stores.db.urls import read_url
-
-DEFAULT_STORE = "sqlite:///read.db"
+from topology.model.duration import seconds_of
 
 
 class Reads(click.ParamType):
@@ -70,7 +69,7 @@ HTTP_URL = Reads("URL", http_url)
 BROKER = Reads("HOST:PORT", broker)
 FILE = click.Path(path_type=Path)
 COUNT = click.IntRange(1)
-SECONDS = click.FloatRange(0, 3600)
+DURATION = Reads("DURATION", seconds_of)
 
 _DEFAULT_BROKER = "127.0.0.1:9092"
 
@@ -85,9 +84,16 @@ def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def store_option(what: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add --store, a URL that may be in a file. what: the database, as help names it."""
-    return click.option("--store", type=URL, help=f"{what}, or @FILE.", **more)
+def read_store_option(
+    help: str = "Its URL, or @FILE.", **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --read-store, a URL that may be in a file; the command's parameter is `store`."""
+    return click.option("--read-store", "store", type=URL, help=help, **more)
+
+
+def database_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --database, a URL that may be in a file. what: whose it is, as help names it."""
+    return click.option("--database", type=URL, required=True, help=f"URL of {what}, or @FILE.")
 
 
 def topology_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

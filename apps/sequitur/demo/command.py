@@ -39,7 +39,7 @@ _DEFAULT = Network()
     show_default=True,
     help="Movements a second.",
 )
-@click.option("--store", type=FILE, help="An SQLite file (in the folder).")
+@click.option("--read-store", "store", type=FILE, help="An SQLite file (in the folder).")
 @click.option("--folder", type=FILE, default=HOME / "demo", help="For logs and data.")
 @click.option("--keep", is_flag=True, help="Keep the data of Kafka and the worker.")
 @click.option(

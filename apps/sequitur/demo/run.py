@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sequitur.cli.signals import check_interrupted
-from sequitur.demo import parts
+from sequitur.demo import commands
 from sequitur.demo.counts import CountsReader
 from sequitur.demo.display import Display, Snapshot
 from sequitur.demo.kafka import Kafka
@@ -22,6 +22,7 @@ from sequitur.flights.verify import Verification, verify
 from sequitur.local.broker import Broker
 from sequitur.local.process import tail
 from topology import Counts
+from topology.model.counted import counted
 
 TABLES = tuple(table for view in topology.views.values() for table in view.tables)
 _GROUP = topology.name
@@ -133,8 +134,8 @@ class Demo:
     def _start(self, broker: str) -> None:
         kafka, folder = Kafka(broker), self.options.folder
         kafka.create({SOURCE: topology.sources[SOURCE].partitions})
-        self._children["worker"] = parts.worker(broker, folder)
-        self._children["materializer"] = parts.materializer(broker, folder, self.options.store)
+        self._children["worker"] = commands.worker(broker, folder)
+        self._children["materializer"] = commands.materializer(broker, folder, self.options.store)
         kafka.wait_for_group(_GROUP, 120, self._check)
 
     def _replace_worker(self, broker: str) -> None:
@@ -142,7 +143,7 @@ class Demo:
         self.display.say("Killing the worker (SIGKILL), deleting its data, starting another …")
         self._children.pop("worker").kill()
         shutil.rmtree(self.options.folder / "worker")
-        self._children["worker"] = parts.worker(broker, self.options.folder)
+        self._children["worker"] = commands.worker(broker, self.options.folder)
 
     def _check(self) -> None:
         check_interrupted()
@@ -175,7 +176,8 @@ class Demo:
         if not kafka.all_read(kafka.committed(_GROUP, _INPUTS)):
             return "the worker has more to read"
         if waiting := sum(view.waiting for view in views.values()):
-            return f"{waiting:,} events wait for lost ones, which are given up after 15 s"
+            waits = counted(waiting, "event waits", "events wait")
+            return f"{waits} for lost ones, which are skipped after 15 s"
         stored = dict.fromkeys(kafka.partitions(_OUTPUTS), 0) | stored_offsets(self.options.store)
         if not kafka.all_read(stored):
             return "the materializer has more to read"

@@ -35,7 +35,7 @@ def summary(outcome: Outcome, store: Path) -> str:
         )
     if any(counts.late for counts in snapshot.views.values()):
         lines.append(
-            "Late ones came after their gap had been given up, so the views do without them: "
+            "Late ones came after their gap had been skipped, so the views do without them: "
             "skip(after=…) is too short for this network."
         )
     with closing(sqlite3.connect(store)) as connection:
@@ -43,7 +43,7 @@ def summary(outcome: Outcome, store: Path) -> str:
     delays = ", ".join(f"{carrier} {minutes} min" for carrier, _, minutes in worst)
     lines += [
         f"The carriers that left latest, on average: {delays}.",
-        f"The read store is yours to look at, an SQLite file: {store}",
+        f"The read store stays, an SQLite file: {store}",
         f'  {_python()} -c "import sqlite3; print(*sqlite3.connect({_near(store)!r}).execute('
         "'SELECT * FROM aircraft ORDER BY legs DESC LIMIT 5'), sep='\\n')\"",
         "",

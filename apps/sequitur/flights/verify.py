@@ -17,6 +17,7 @@ import pandas as pd
 from stores.sinks.columns import kind_of
 from stores.sinks.sql.sqlite_values import yielded
 from topology import Table
+from topology.model.counted import counted
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 """Key values, in the order of the table's key → column → value."""
@@ -54,7 +55,7 @@ class Verification:
         outcome = "differs" if found else "verified"
         return (
             f"read store {outcome}: {self.rows} rows in {self.tables} tables, "
-            f"{found} difference{'' if found == 1 else 's'}"
+            f"{counted(found, 'difference')}"
         )
 
 

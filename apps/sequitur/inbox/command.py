@@ -11,7 +11,7 @@ import click
 from sqlalchemy import inspect
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, COUNT, properties_option, store_option
+from sequitur.cli.options import BROKER, COUNT, DURATION, database_option, properties_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
 from sequitur.cli.statuses import BAD_NEWS, DONE
@@ -21,9 +21,9 @@ from sequitur.inbox.server import serve as serve_http
 from sequitur.kafka.login import kafka_login
 from stores.db.engines import open_engine
 from stores.db.urls import UrlError, existing, without_password
-from stores.inbox import commands
-from stores.inbox.inbox import Inbox, InboxError
+from stores.inbox import Inbox, InboxError, commands
 from stores.inbox.tables import STREAMS
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 LATEST = 253_402_300_799
@@ -34,12 +34,12 @@ logger = logging.getLogger("inbox")
 
 @click.group("inbox", cls=Group)
 def command() -> None:
-    """Fill an inbox, look at it, and release what is parked.
+    """Fill an inbox, list what it has, and release what is parked.
 
     \b
-    sequitur inbox serve --store sqlite:///warehouse.sqlite
-    sequitur inbox feed --store postgresql://… --topic orders
-    sequitur inbox parked --store … --name warehouse
+    sequitur inbox serve --database sqlite:///warehouse.sqlite
+    sequitur inbox feed --database postgresql://… --topic orders
+    sequitur inbox parked --database … --name warehouse
 
     gaps and parked end with status 1 where they show something. serve and feed wait
     for a database or a broker that is away.
@@ -49,7 +49,7 @@ def command() -> None:
 def _inbox(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what names an inbox."""
     name = click.option("--name", default="default", show_default=True, help="Of the inbox.")
-    return store_option("URL of the consumer's database", required=True)(name(function))
+    return database_option("the consumer's database")(name(function))
 
 
 def _stream(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +69,7 @@ def _stream(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Largest distance of a sequence behind a gap.",
 )
-def serve(store: str, name: str, host: str, port: int, max_gap: int) -> int:
+def serve(database: str, name: str, host: str, port: int, max_gap: int) -> int:
     """Take messages in over HTTP.
 
     Who sends shows the token of the environment variable DELIVERY_TOKEN.
@@ -77,7 +77,7 @@ def serve(store: str, name: str, host: str, port: int, max_gap: int) -> int:
 
     def run() -> int:
         secret = token()
-        inbox = Inbox(open_engine(store), name, max_gap=max_gap)
+        inbox = Inbox(open_engine(database), name, max_gap=max_gap)
 
         async def work(stopped: asyncio.Event) -> None:
             logger.info("inbox %s at http://%s:%d", inbox.name, host, port)
@@ -85,7 +85,7 @@ def serve(store: str, name: str, host: str, port: int, max_gap: int) -> int:
 
         return run_until_stopped(work)
 
-    return _status(store, run)
+    return _status(database, run)
 
 
 @command.command()
@@ -93,23 +93,23 @@ def serve(store: str, name: str, host: str, port: int, max_gap: int) -> int:
 @click.option("--topic", multiple=True, required=True, help="To read; repeatable.")
 @click.option("--inspector", metavar="MODULE:NAME", help="Default: key and headers of the relay.")
 @click.option("--outputs", is_flag=True, help="The topics are output topics of views.")
-@click.option("--ask", type=float, metavar="SECONDS", help="Ask the relay for what is missing.")
+@click.option("--ask-every", type=DURATION, help="Ask the relay for what is missing.")
 @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
 @properties_option
 def feed(
-    store: str,
+    database: str,
     name: str,
     topic: tuple[str, ...],
     inspector: str | None,
     outputs: bool,
-    ask: float | None,
+    ask_every: float | None,
     broker: str | None,
     kafka_properties: Path | None,
 ) -> int:
     """Take messages in from Kafka."""
 
     def run() -> int:
-        inbox = Inbox(open_engine(store), name, order="monotonic" if outputs else "contiguous")
+        inbox = Inbox(open_engine(database), name, order="monotonic" if outputs else "contiguous")
         kafka = kafka_login(broker, kafka_properties)
         topics: dict[str, Interpret] = {}
         for each in topic:
@@ -121,32 +121,32 @@ def feed(
                 topics[each] = relayed(each)
 
         async def work(stopped: asyncio.Event) -> None:
-            await Feed(inbox, topics, kafka, ask=ask).run(stopped)
+            await Feed(inbox, topics, kafka, ask=ask_every).run(stopped)
 
         return run_until_stopped(work)
 
-    return _status(store, run)
+    return _status(database, run)
 
 
 @command.command()
 @_inbox
-def counts(store: str, name: str) -> int:
+def counts(database: str, name: str) -> int:
     """Show how much there is."""
 
     def run() -> int:
-        print(commands.counts(_existing(store, name)))
+        print(commands.counts(_existing(database, name)))
         return DONE
 
-    return _status(store, run)
+    return _status(database, run)
 
 
 @command.command()
 @_inbox
-def gaps(store: str, name: str) -> int:
+def gaps(database: str, name: str) -> int:
     """Show what is missing; status 1 if anything is."""
 
     def run() -> int:
-        for gap in (found := commands.gaps(_existing(store, name))):
+        for gap in (found := commands.gaps(_existing(database, name))):
             since = datetime.fromtimestamp(min(max(gap.since / 1000, 0), LATEST), UTC)
             print(
                 f"{printable(gap.topic)} {printable(gap.stream)}: {gap.first} to {gap.last}, "
@@ -154,68 +154,69 @@ def gaps(store: str, name: str) -> int:
             )
         return BAD_NEWS if found else DONE
 
-    return _status(store, run)
+    return _status(database, run)
 
 
 @command.command()
 @_inbox
-def parked(store: str, name: str) -> int:
+def parked(database: str, name: str) -> int:
     """Show the streams that were set aside; status 1 if any is."""
 
     def run() -> int:
-        for each in (aside := commands.parked(_existing(store, name))):
+        for each in (aside := commands.parked(_existing(database, name))):
             print(
                 f"{printable(each.topic)} {printable(each.stream)}: sequence {each.sequence} "
-                f"failed {each.attempts} times, {each.messages} messages wait: "
+                f"failed {counted(each.attempts, 'time')}, "
+                f"{counted(each.messages, 'message waits', 'messages wait')}: "
                 f"{printable(each.reason, 400)}"
             )
         return BAD_NEWS if aside else DONE
 
-    return _status(store, run)
+    return _status(database, run)
 
 
 @command.command()
 @_inbox
 @_stream
-def redrive(store: str, name: str, topic: str, stream: str) -> int:
+def redrive(database: str, name: str, topic: str, stream: str) -> int:
     """Deliver a parked stream again, from the failed message on."""
 
     def run() -> int:
-        commands.redrive(_existing(store, name), topic, stream)
+        commands.redrive(_existing(database, name), topic, stream)
         print(f"{printable(topic)} {printable(stream)} is delivered again")
         return DONE
 
-    return _status(store, run)
+    return _status(database, run)
 
 
 @command.command()
 @_inbox
 @_stream
-def unpark(store: str, name: str, topic: str, stream: str) -> int:
+def unpark(database: str, name: str, topic: str, stream: str) -> int:
     """Go on with a parked stream without the failed message."""
 
     def run() -> int:
-        sequence = commands.unpark(_existing(store, name), topic, stream)
+        sequence = commands.unpark(_existing(database, name), topic, stream)
         print(f"{printable(topic)} {printable(stream)} goes on behind {sequence}, which is dead")
         return DONE
 
-    return _status(store, run)
+    return _status(database, run)
 
 
-def _existing(store: str, name: str) -> Inbox:
+def _existing(database: str, name: str) -> Inbox:
     """Open an inbox that is there. Its tables would be made, and say that nothing is wrong."""
-    engine = open_engine(existing(store))
+    engine = open_engine(existing(database))
     if not inspect(engine).has_table(STREAMS.name):
-        raise UrlError(f"{without_password(store)!r} has no inbox: see that it is right")
+        raise UrlError(f"{without_password(database)!r} has no inbox: see that it is right")
     return Inbox(engine, name)
 
 
-def _status(store: str, run: Callable[[], int]) -> int:
-    log_to_stderr([store])
+def _status(database: str, run: Callable[[], int]) -> int:
+    log_to_stderr([database])
     try:
         return run()
     except InboxError as error:
-        cannot(error, logger, store)
+        cannot(error, logger, database)
         return BAD_NEWS
     except (ValueError, *MISTAKES) as error:
-        return cannot(error, logger, store)
+        return cannot(error, logger, database)

@@ -12,14 +12,13 @@ import click
 from sequitur.cli.group import Command
 from sequitur.cli.options import (
     COUNT,
-    DEFAULT_STORE,
+    DURATION,
     FILE,
-    SECONDS,
     Reads,
     broker_option,
     checkpoint,
     kafka_options,
-    store_option,
+    read_store_option,
     topology_option,
 )
 from sequitur.cli.outcome import outcome_of
@@ -27,9 +26,9 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.materialize.open_sink import OpenSink
 from sequitur.materialize.outputs import Deployed, named
-from sequitur.spark.submitted import stopped_in_order
+from sequitur.spark.spark_submit import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks import needs_spark
+from stores.sinks.by_url import needs_spark
 
 log = logging.getLogger("materializer")
 
@@ -38,7 +37,7 @@ log = logging.getLogger("materializer")
 @topology_option(help="Take its views' output topics; or --topics.")
 @click.option("--topics", metavar="A,B", help="Output topics; their tables are inferred.")
 @broker_option
-@store_option("Read store", default=DEFAULT_STORE, show_default=True)
+@read_store_option(required=True)
 @click.option(
     "--checkpoint",
     type=Reads("DIR", checkpoint),
@@ -55,9 +54,8 @@ log = logging.getLogger("materializer")
 )
 @click.option(
     "--trigger-interval",
-    type=SECONDS,
-    metavar="SECONDS",
-    default=0.1,
+    type=DURATION,
+    default="100ms",
     show_default=True,
     help="Between batches.",
 )

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import store_option
+from sequitur.cli.options import DURATION, read_store_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.materialize.open_sink import opened
-from stores.sinks import DAY, Sink
+from stores.sinks import Sink
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 log = logging.getLogger("dead_records")
@@ -24,8 +25,8 @@ def command() -> None:
     """List the records that a read store could not apply, and remove them.
 
     \b
-    sequitur dead-records list --store sqlite:///shop.sqlite
-    sequitur dead-records remove --store sqlite:///shop.sqlite --older-than 30
+    sequitur dead-records list --read-store sqlite:///s.db
+    sequitur dead-records remove --read-store sqlite:///s.db --older-than 30d
 
     list ends with status 1 if any is kept. What is removed stays counted.
     """
@@ -34,7 +35,7 @@ def command() -> None:
 def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what names the tables."""
     shadow = click.option("--shadow", help="Of these shadow tables, not of the live tables.")
-    return store_option("URL of the read store", required=True)(shadow(function))
+    return read_store_option(required=True)(shadow(function))
 
 
 @command.command("list")
@@ -48,7 +49,7 @@ def list_(store: str, shadow: str | None, show: int) -> int:
 @command.command()
 @_place
 @click.option("--topic", help="Only those of this output topic.")
-@click.option("--older-than", type=float, metavar="DAYS", help="Only those.")
+@click.option("--older-than", type=DURATION, help="Only what was refused so long ago.")
 @click.option("--dry-run", is_flag=True, help="Say how many, and keep them.")
 def remove(
     store: str, shadow: str | None, topic: str | None, older_than: float | None, dry_run: bool
@@ -69,7 +70,8 @@ def _status(store: str, shadow: str | None, run: Callable[[Sink], int]) -> int:
 def _list(sink: Sink, show: int) -> int:
     counts = sink.dead_counts()
     for topic, partition, kept, removed in counts:
-        print(f"{printable(topic)}/{partition}: {kept:,} dead records, {removed:,} more removed")
+        dead = counted(kept, "dead record")
+        print(f"{printable(topic)}/{partition}: {dead}, {removed:,} more removed")
     for each in sink.last_dead(show):
         when = "" if each.at is None else f"{datetime.fromtimestamp(each.at, UTC):%Y-%m-%dT%H:%MZ} "
         place = f"{printable(each.topic)}/{each.partition} offset {each.offset}"
@@ -80,8 +82,8 @@ def _list(sink: Sink, show: int) -> int:
     return BAD_NEWS if kept else DONE
 
 
-def _remove(sink: Sink, topic: str | None, days: float | None, dry_run: bool) -> int:
-    before = None if days is None else int(time.time() - days * DAY)
+def _remove(sink: Sink, topic: str | None, age: float | None, dry_run: bool) -> int:
+    before = None if age is None else int(time.time() - age)
     number = sink.remove_dead(topic, before, dry_run=dry_run)
-    print(f"{number:,} dead records {'would be' if dry_run else 'are'} removed")
+    print(f"{counted(number, 'dead record')} {'would be ' if dry_run else ''}removed")
     return DONE

@@ -18,7 +18,9 @@ from sequitur.materialize.dead_rows import DeadRows
 from sequitur.materialize.report import Done, Report
 from sequitur.spark.checkpoints import checkpoint_topics, committed_batch
 from sequitur.spark.exceptions import SPARK_ERRORS
-from stores.sinks import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
+from stores.sinks import Applied, Batch, OnDead, OutputRecord, Sink, StoreError
+from stores.sinks.records import check_batch
+from topology.model.counted import counted
 from topology.spark.fetching import FETCHING
 
 LOOK_SECONDS = 0.5
@@ -94,8 +96,8 @@ class Writer:
 def _warn(applied: Applied) -> None:
     if applied.dead:
         log.warning(
-            "%d records could not be applied and are in the table _dead; the first is %s",
-            applied.dead,
+            "%s could not be applied, in the table _dead; the first: %s",
+            counted(applied.dead, "record"),
             applied.reason,
         )
 

@@ -12,6 +12,7 @@ import orjson
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stores.sinks import Applied
+from topology.model.counted import counted
 
 REPORT_SECONDS = 5.0
 STATUS_SECONDS = 1.0
@@ -70,13 +71,17 @@ class Report:
         """A query begins to read these topics, of which so many records are dead by now."""
         self.topics = topics
         if self.dead is None and dead:
-            log.warning("%s records could not be applied before: see the table _dead", f"{dead:,}")
+            log.warning(
+                "%s could not be applied before: see the table _dead", counted(dead, "record")
+            )
         self.dead = dead - self.done.total.dead
 
     def left(self) -> str:
         """What is left to look at, empty if nothing is."""
         dead = (self.dead or 0) + self.done.total.dead
-        parts = [f"{dead:,} records could not be applied: see the table _dead"] if dead else []
+        parts = (
+            [f"{counted(dead, 'record')} could not be applied: see the table _dead"] if dead else []
+        )
         return "; ".join([*parts, *filter(None, [self.problem])])
 
     def tell_problem(self, problem: str | None) -> None:
@@ -131,9 +136,9 @@ class Report:
     def _tell(self, source: Mapping[str, Any], age: float) -> None:
         done, total, behind = self.done, self.done.total, lag(source)
         log.info(
-            "%s records in %s batches, %s/s: %s applied, %s replayed, %s duplicates, %s dead%s; %s",
-            f"{total.records:,}",
-            f"{done.batches:,}",
+            "%s in %s, %s/s: %s applied, %s replayed, %s duplicates, %s dead%s; %s",
+            counted(total.records, "record"),
+            counted(done.batches, "batch", "batches"),
             f"{self.rate or 0:,.0f}",
             f"{total.applied:,}",
             f"{total.replayed:,}",

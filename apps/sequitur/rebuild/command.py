@@ -18,10 +18,11 @@ from sequitur.cli.signals import interrupted_by, take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
-from sequitur.spark.submitted import stopped_in_order
+from sequitur.spark.spark_submit import stopped_in_order
 from stores.db.urls import without_password
-from stores.sinks import OLD
+from stores.sinks.shadows import OLD
 from topology.model.closest import closest
+from topology.model.counted import counted
 from topology.view_rebuild import CannotRebuild
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rebuild")
 
-_store = opts.store_option("Read store", default=opts.DEFAULT_STORE, show_default=True)
+_store = opts.read_store_option(required=True)
 
 
 def _time(text: str) -> int:
@@ -48,8 +49,8 @@ def command() -> None:
     """Rebuild views from history, and put them in the live tables' place.
 
     \b
-    sequitur rebuild run --app shop --view order_board --store sqlite:///s.db
-    sequitur rebuild drop --store sqlite:///s.db
+    sequitur rebuild run --app shop --view order_board --read-store sqlite:///s.db
+    sequitur rebuild drop --read-store sqlite:///s.db
 
     Workers and materializers run on meanwhile. A rebuild that was stopped or killed
     goes on when the same command is given again. Status 1: the history is not
@@ -236,7 +237,7 @@ def _export(options: SimpleNamespace) -> int:
             number = export(spark, options.broker, options.topic, options.to, options.format, kafka)
     except SPARK_ERRORS as error:
         return _failed(error, kafka)
-    log.info("%s messages are in %s", f"{number:,}", options.to)
+    log.info("%s in %s", counted(number, "message is", "messages are"), options.to)
     return DONE
 
 

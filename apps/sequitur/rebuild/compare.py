@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stores.sinks import Sink, StoreError
+from topology.model.counted import counted
 
 SHOWN = 5
 """Differing rows of a table that are shown."""
@@ -32,12 +33,12 @@ class Compared:
         return not (self.only_live or self.only_shadow or self.differing)
 
     def __str__(self) -> str:
-        what = f"table {self.table}: {self.live:,} rows live, {self.shadow:,} rebuilt"
+        what = f"table {self.table}: {counted(self.live, 'row')} live, {self.shadow:,} rebuilt"
         if self.same:
             return f"{what}, all the same"
         return (
-            f"{what}; {self.differing:,} differ, {self.only_live:,} are only live, "
-            f"{self.only_shadow:,} are only rebuilt: {'; '.join(self.examples)}"
+            f"{what}; {self.differing:,} different, {self.only_live:,} only live, "
+            f"{self.only_shadow:,} only rebuilt: {'; '.join(self.examples)}"
         )
 
     def example(self, text: str) -> None:

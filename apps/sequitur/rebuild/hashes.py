@@ -3,6 +3,7 @@
 import logging
 
 from sequitur.rebuild.build import Build
+from topology.model.counted import counted
 from topology.spark import history, output_hashes, rebuild
 
 SHOWN = 5
@@ -25,9 +26,9 @@ def compare_hashes(build: Build) -> dict[str, int]:
         differ = sorted(s for s in live.keys() | ours.keys() if live.get(s) != ours.get(s))
         cut = any(first > 0 for first, _ in spans.values())
         log.info(
-            "view %s: of %s streams that had outputs, %s say something else%s%s",
+            "view %s: of %s that had outputs, %s differ%s%s",
             view.name,
-            f"{len(live.keys() | ours.keys()):,}",
+            counted(len(live.keys() | ours.keys()), "stream"),
             f"{len(differ):,}",
             f": {', '.join(differ[:SHOWN])}" if differ else "",
             "; the output topic lacks its beginning" if cut else "",

@@ -17,10 +17,13 @@ from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from sequitur.rebuild.switch import Follow, begin_following
 from stores.db.urls import without_password
 from stores.locks.claim import Claim
-from stores.sinks import OLD, Sink, StoreError, needs_spark, open_sink
+from stores.sinks import Sink, StoreError, open_sink
+from stores.sinks.by_url import needs_spark
+from stores.sinks.shadows import OLD
 from topology import Table, View
 from topology.faust.kafka.sending import Sending
 from topology.faust.worker.snapshot import snapshot
+from topology.model.counted import counted
 from topology.view_rebuild import CannotRebuild, Tally
 
 Switch = Literal["yes", "same", "no"]
@@ -87,12 +90,12 @@ class Job:
             if OLD in live.shadows() and not self.request.partial:
                 raise StoreError(
                     "the tables that an earlier rebuild replaced are still there, as shadow "
-                    f"tables {OLD!r}; when nobody needs them: sequitur rebuild drop --store "
+                    f"tables {OLD!r}; when nobody needs them: sequitur rebuild drop --read-store "
                     f"{without_password(self.store)}"
                 )
             plan = self.plan(live, claim)
             if self.request.partial:
-                from sequitur.rebuild.partial import Partial
+                from sequitur.rebuild.some_streams import Partial
 
                 Partial(self, plan, live, check).run()
                 switched = True
@@ -190,15 +193,16 @@ class Job:
         for name, tally in tallies.items():
             if tally.parked:
                 raise CannotRebuild(
-                    f"view {name}: {tally.parked} streams end before an event that its handler "
-                    f"fails on, as its policy is park; the live view is past it, so mend the "
-                    f"handler and rebuild again: {' '.join(tally.reports[:1])}"
+                    f"view {name}: {counted(tally.parked, 'stream ends', 'streams end')} before an "
+                    "event that its handler fails on, as its policy is park; the live view is past "
+                    f"it, so fix the handler and rebuild again: {' '.join(tally.reports[:1])}"
                 )
             if tally.incomplete and not self.incomplete:
                 raise CannotRebuild(
-                    f"view {name}: the history lacks {tally.missing:,} events and all of "
-                    f"{tally.absent:,} streams that the live view has processed, so the rebuilt "
-                    "tables would be worse; give a longer history, or --incomplete if that is meant"
+                    f"view {name}: the history lacks {counted(tally.missing, 'event')} and all of "
+                    f"{counted(tally.absent, 'stream')} that the live view has processed, so the "
+                    "rebuilt tables would be worse; give a longer history, or --incomplete if "
+                    "that is meant"
                 )
 
     def finish(
@@ -215,9 +219,9 @@ class Job:
             same = self.compare(live, shadow, tallies)
             self.dead = plan.dead + dead_of(shadow)
             if self.dead:
-                log.warning("what was rebuilt lacks %s records that could not be applied: see the "
+                log.warning("what was rebuilt lacks %s that could not be applied: see the "
                             "table _dead of shadow tables %s, which becomes _dead with the switch",
-                            f"{self.dead:,}", plan.shadow)  # fmt: skip
+                            counted(self.dead, "record"), plan.shadow)  # fmt: skip
             if self.switch == "no" or (self.switch == "same" and not same):
                 log.info(
                     "not switched: what was rebuilt is in the tables that end in __%s; the same "
@@ -229,7 +233,7 @@ class Job:
         log.info(
             "switched: the tables that were live are kept as shadow tables %s until they are "
             "dropped: "
-            "sequitur rebuild drop --store %s",
+            "sequitur rebuild drop --read-store %s",
             OLD,
             without_password(self.store),
         )
@@ -247,7 +251,9 @@ class Job:
             for name in sorted(set(tallies[view.name].tables if tallies else ()) - declared):
                 with suppress(StoreError):
                     one, other = live.count(name), shadow.count(name)
-                    log.info("table %s: %s rows live, %s rebuilt", name, f"{one:,}", f"{other:,}")
+                    log.info(
+                        "table %s: %s live, %s rebuilt", name, counted(one, "row"), f"{other:,}"
+                    )
                     same &= one == other
         return same
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from topology.model.counted import counted
 from topology.view_rebuild import Tally
 
 log = logging.getLogger("rebuild")
@@ -12,14 +13,17 @@ def report(tallies: Mapping[str, Tally], seconds: float) -> None:
     """Log what came of the history."""
     for name, tally in tallies.items():
         log.info(
-            "view %s: %s events of %s streams in %.1f s: %s passed by, %s failed, %s duplicates; "
-            "%s sequences are nowhere, %s of them the live view had; %s outputs in %s records",
+            "view %s: %s of %s in %.1f s: %s passed by, %s failed, %s duplicate; %s missing, "
+            "of them %s that the live view had; %s in %s",
             name,
-            f"{tally.processed + tally.passed + tally.failed:,}",
-            f"{tally.streams:,}",
+            counted(tally.processed + tally.passed + tally.failed, "event"),
+            counted(tally.streams, "stream"),
             seconds,
             *(f"{n:,}" for n in (tally.passed, tally.failed, tally.duplicate)),
-            *(f"{n:,}" for n in (tally.skipped, tally.missing, tally.outputs, tally.records)),
+            counted(tally.skipped, "sequence"),
+            f"{tally.missing:,}",
+            counted(tally.outputs, "output"),
+            counted(tally.records, "record"),
         )
         for text in tally.reports[:3]:
             log.warning("%s", text)

@@ -9,6 +9,7 @@ from sequitur.rebuild.plan import Plan
 from sequitur.rebuild.progress import Progress
 from stores.sinks import NotYet, Position, Sink, StoreError
 from topology.faust.kafka.follower import Follower
+from topology.model.counted import counted
 
 PATIENCE = 300.0
 """Seconds to try to be as far as the live tables at one moment."""
@@ -61,7 +62,9 @@ class Follow:
             left = self._follower.behind()
             in_vain = 0 if left < behind else in_vain + 1
             behind = min(behind, left)
-            progress.tell(max(0, first - behind), max(1, first), f"{behind:,} offsets behind")
+            progress.tell(
+                max(0, first - behind), max(1, first), f"{counted(behind, 'offset')} behind"
+            )
         self.drain()
 
     def step(self) -> int:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sequitur.relay.link import MissingRange
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.message import Message
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from stores.outbox.retention import RetentionStore
 from topology.model.printable import printable
 
@@ -70,7 +70,7 @@ class Answering:
                     raise
                 # A request that no database can look up; asked again it would be no better.
                 logger.warning(
-                    "what is asked for of topic %s, stream %s cannot be looked up: %s",
+                    "the log cannot be read for what is asked of topic %s, stream %s: %s",
                     printable(each.topic), printable(each.stream), printable(repr(error)),
                 )  # fmt: skip
                 known = Known()

@@ -12,7 +12,14 @@ from typing import Any
 import click
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, COUNT, HTTP_URL, URL, properties_option
+from sequitur.cli.options import (
+    BROKER,
+    COUNT,
+    DURATION,
+    HTTP_URL,
+    database_option,
+    properties_option,
+)
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
 from sequitur.cli.statuses import DONE
@@ -27,7 +34,8 @@ from sequitur.relay.status import status as status_of
 from stores.db.engines import open_engine
 from stores.db.urls import existing
 from stores.locks.lease import Lease
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 logger = logging.getLogger("relay")
@@ -38,9 +46,9 @@ def command() -> None:
     """Move a message log to Kafka, or over HTTP to an inbox.
 
     \b
-    sequitur relay kafka --log postgresql://orders@db.example.com/orders
-    sequitur relay http --log sqlite:///orders.sqlite --to http://127.0.0.1:7070
-    sequitur relay status --log sqlite:///orders.sqlite
+    sequitur relay kafka --database postgresql://orders@db.example.com/orders
+    sequitur relay http --database sqlite:///o.sqlite --to http://127.0.0.1:7070
+    sequitur relay status --database sqlite:///o.sqlite
 
     Several may run beside each other: one leads, and another takes over when it
     ends. A relay waits for a database or a receiver that is away.
@@ -49,28 +57,25 @@ def command() -> None:
 
 def _log(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what names a log."""
-    log = click.option(
-        "--log", type=URL, required=True, help="URL of the log's database, or @FILE."
-    )
-    name = click.option("--name", default="sequitur", show_default=True, help="Of the log.")
+    log = click.option("--log", default="sequitur", show_default=True, help="Name of the log.")
     schema = click.option("--schema", help="Of the log, in PostgreSQL.")
-    return log(name(schema(function)))
+    return database_option("the log's database")(log(schema(function)))
 
 
-_name_option = click.option("--relay", help="Of the relays that stand in for each other.")
+_relay_option = click.option("--relay", help="Name of relays that stand in for each other.")
 
 
 def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what the relays to both kinds of receivers take."""
     for option in (
-        click.option("--keep", type=float, default=0.0, show_default=True,
-                     help="Seconds to keep what arrived."),
-        click.option("--acknowledged", type=float, default=20.0, show_default=True,
-                     help="Seconds to wait for an answer."),
-        click.option("--page", type=COUNT, default=4000, show_default=True,
+        click.option("--keep", type=DURATION, default="0", show_default=True,
+                     help="How long to keep what arrived."),
+        click.option("--ack-timeout", type=DURATION, default="20s", show_default=True,
+                     help="How long to wait for an answer."),
+        click.option("--batch", type=COUNT, default=4000, show_default=True,
                      help="Messages at a time."),
-        click.option("--lease", type=float, default=5.0, show_default=True,
-                     help="Seconds that a lease holds."),
+        click.option("--lease", type=DURATION, default="5s", show_default=True,
+                     help="How long a lease holds."),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -78,12 +83,14 @@ def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command()
 @_log
-@_name_option
+@_relay_option
 @_moves
 @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
 @properties_option
-@click.option("--requests", multiple=True, metavar="TOPIC", help="Answer TOPIC.resend; repeatable.")
-@click.option("--view", multiple=True, metavar="TOPOLOGY.VIEW", help="Tell its ask() what is void.")
+@click.option("--answer", multiple=True, metavar="TOPIC", help="Answer TOPIC.resend; repeatable.")
+@click.option(
+    "--view", multiple=True, metavar="TOPOLOGY.VIEW", help="Its ask() hears what is void."
+)
 def kafka(**given: Any) -> int:
     """Move the log to Kafka."""
     return _status(_run, SimpleNamespace(command="kafka", **given))
@@ -91,7 +98,7 @@ def kafka(**given: Any) -> int:
 
 @command.command()
 @_log
-@_name_option
+@_relay_option
 @_moves
 @click.option("--to", type=HTTP_URL, required=True, help="URL of the inbox.")
 def http(**given: Any) -> int:
@@ -116,27 +123,29 @@ def void(**given: Any) -> int:
 
 @command.command()
 @_log
-@_name_option
+@_relay_option
 def status(**given: Any) -> int:
     """Show who leads, and what of each topic waits."""
     return _status(_show, SimpleNamespace(**given))
 
 
 def _relay(options: SimpleNamespace, link: Link) -> Relay:
-    engine = open_engine(options.log)
-    log = MessageLog(options.name, schema=options.schema)
+    engine = open_engine(options.database)
+    log = MessageLog(options.log, schema=options.schema)
     holder = f"{socket.gethostname()}/{os.getpid()}"
     lease = Lease(engine, _lease(options), holder, options.lease)
-    return Relay(engine, log, link, lease, keep=options.keep, config=RelayConfig(page=options.page))
+    return Relay(
+        engine, log, link, lease, keep=options.keep, config=RelayConfig(page=options.batch)
+    )
 
 
 def _name(options: SimpleNamespace) -> str:
-    return str(options.relay or options.name)
+    return str(options.relay or options.log)
 
 
 def _lease(options: SimpleNamespace) -> str:
     """Its name; two logs of a database have two, though their relays have one."""
-    log = options.name if options.schema is None else f"{options.schema}.{options.name}"
+    log = options.log if options.schema is None else f"{options.schema}.{options.log}"
     named = _name(options)
     return f"relay {named}" if named == log else f"relay {named} of {log}"
 
@@ -144,9 +153,9 @@ def _lease(options: SimpleNamespace) -> str:
 def _link(options: SimpleNamespace, kafka: dict[str, Any]) -> Link:
     if options.command == "kafka":
         return KafkaLink(
-            _name(options), kafka, acknowledged=options.acknowledged, views=options.view
+            _name(options), kafka, acknowledged=options.ack_timeout, views=options.view
         )
-    return HttpLink(_name(options), options.to, token(), acknowledged=options.acknowledged)
+    return HttpLink(_name(options), options.to, token(), acknowledged=options.ack_timeout)
 
 
 def _run(options: SimpleNamespace) -> int:
@@ -157,8 +166,8 @@ def _run(options: SimpleNamespace) -> int:
     async def work(stopped: asyncio.Event) -> None:
         relay = _relay(options, _link(options, kafka))
         asked = None
-        if options.command == "kafka" and options.requests:
-            asked = asyncio.create_task(requests(options.requests, kafka, relay.missing))
+        if options.command == "kafka" and options.answer:
+            asked = asyncio.create_task(requests(options.answer, kafka, relay.missing))
         try:
             await relay.run(stopped)
         finally:
@@ -171,26 +180,28 @@ def _run(options: SimpleNamespace) -> int:
 
 
 def _void(options: SimpleNamespace) -> int:
-    log = MessageLog(options.name, schema=options.schema)
+    log = MessageLog(options.log, schema=options.schema)
     last = options.first if options.last is None else options.last
-    with open_engine(existing(options.log)).begin() as connection:
+    with open_engine(existing(options.database)).begin() as connection:
         deleted = log.declare_void(
             connection, options.topic, options.stream, options.first, last, options.reason
         )
     named = f"{printable(options.topic)} {printable(options.stream)}"
-    print(f"{named}: {options.first} to {last} are void; {deleted} deleted")
+    print(
+        f"{named}: sequences {options.first} to {last} void, {counted(deleted, 'message')} deleted"
+    )
     return DONE
 
 
 def _show(options: SimpleNamespace) -> int:
-    log = MessageLog(options.name, schema=options.schema)
-    for line in status_of(open_engine(existing(options.log)), log, _lease(options)):
+    log = MessageLog(options.log, schema=options.schema)
+    for line in status_of(open_engine(existing(options.database)), log, _lease(options)):
         print(line)
     return DONE
 
 
 def _status(run: Callable[[SimpleNamespace], int], options: SimpleNamespace) -> int:
-    urls = [options.log, getattr(options, "to", None)]
+    urls = [options.database, getattr(options, "to", None)]
     log_to_stderr(urls)
     try:
         return run(options)

@@ -39,7 +39,7 @@ def missing_of(topic: str, value: bytes | None) -> MissingRange:
         raise ValueError(f"this is no request to resend: {error}") from None
     if found.commands and not found.commands.endswith(f".{found.view}.commands"):
         raise ValueError(
-            f"{printable(repr(found.commands))} is not where view {printable(repr(found.view))} is "
-            "told things"
+            f"{printable(repr(found.commands))} is not the command topic of view "
+            f"{printable(repr(found.view))}"
         )
     return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sequitur.relay.link import SendResult
 from sequitur.relay.rate_limit import RateLimit
 from stores.message import Message
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -30,9 +31,9 @@ class Refusals:
                 self._shut.add(topic)
             if self._told(f"{topic} {reason}"):
                 logger.warning(
-                    "relay %s: %d messages of topic %s wait, and all that follow them, to be sent "
-                    "again; other %s go on: %s",
-                    self._relay, number, printable(topic),
+                    "relay %s: refused %s of topic %s, to be sent again before what follows; "
+                    "other %s go on: %s",
+                    self._relay, counted(number, "message"), printable(topic),
                     "topics" if topic in sent.topics else "streams", printable(reason, 400),
                 )  # fmt: skip
         if self._shut:

@@ -6,8 +6,9 @@ from sqlalchemy import Connection, Engine, func, inspect, select
 
 from stores.db.clock import Now
 from stores.locks.lease import LEASES
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from stores.outbox.tables import MessageTables
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 NOBODY = "no relay has led yet"
@@ -32,7 +33,8 @@ def status(engine: Engine, log: MessageLog, lease: str) -> Iterator[str]:
         found = connection.execute(waiting).all()
         for topic, count, oldest in found:
             age = max(0.0, now / 1000 - float(oldest))
-            yield f"topic {printable(topic)}: {count} messages wait, the oldest for {age:.0f} s"
+            waits = counted(count, "message waits", "messages wait")
+            yield f"topic {printable(topic)}: {waits}, the oldest for {age:.0f} s"
         if not found:
             yield "nothing waits"
 

@@ -16,8 +16,8 @@ REMEDIES = {
     ),
     "Connection refused": "Spark's JVM has ended; what was done is kept, start again",
     "Mkdirs failed": "see that --checkpoint names a folder that can be written to",
-    "KafkaConnectionError": "see that Kafka runs there, and look at --broker",
-    "TimeoutException": "Kafka did not answer: look at --broker, and at the options it needs",
+    "KafkaConnectionError": "see that Kafka runs there, and check --broker",
+    "TimeoutException": "Kafka did not answer: check --broker and the options it needs",
     "JAVA_GATEWAY_EXITED": "Spark needs Java 17 or 21: run scripts/setup, or set JAVA_HOME",
 }
 """Part of a message of Spark → what to do."""

@@ -3,166 +3,97 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from stores.units.queue.changes import AdministrationRecord, RowKey, RowValue, UnitChanges
-from stores.units.queue.message import EVERY, Delivery, Filter, Outcome, UnitMessage
+from stores.units.errors import UnitError
+from stores.units.queue.administration import Administration
+from stores.units.queue.changes import (
+    RowKey,
+    RowValue,
+    UnitChanges,
+    UnitMark,
+)
+from stores.units.queue.deliveries import Deliveries
+from stores.units.queue.message import Outcome, UnitMessage
 from stores.units.queue.settings import QueueSettings
-from stores.units.queue.status import UnitStatus
+from stores.units.queue.status import UnitStatus, told
+from stores.units.queue.unit import Unit, UnitKey
+from stores.units.queue.unit_table import WHOLE
 from topology.ordered_commit.offset_ranges import OffsetRanges
 
 STANDARD = QueueSettings()
 
 
-class UnitQueue:
+class UnitQueue(Deliveries, Administration):
     """The order of a member's messages: who may have which, and what is complete.
 
-    `now` is in seconds since 1970 everywhere; what goes back counts as standing still. After any
-    calls the owner takes the changes, makes them durable, and says so by `settled`: only then may
-    another session get more of a unit whose message was completed.
+    `now` is in seconds since 1970 everywhere; a time that goes back counts as standing still. After
+    calls that changed something the owner takes the changes, makes them durable in one transaction,
+    and says so by `settled`: only then may another session get more of a unit whose message was
+    completed.
 
     Args:
         settings: the rules.
     """
 
     def __init__(self, settings: QueueSettings = STANDARD) -> None:
-        raise NotImplementedError
-
-    counts: Counter[Outcome]
-    """Messages by how they ended, and deliveries by how they were returned."""
-    read_to: int
-    """The offset from which on nothing has arrived yet."""
-    messages: int
-    """Messages in the queue, held and parked ones too."""
-    size: int
-    """Their bytes."""
-
-    # What arrives.
-
-    def arrive(self, message: UnitMessage, now: float) -> None:
-        """Take a message in; one that is done, or was taken in before, is passed by."""
-        raise NotImplementedError
-
-    def nothing_below(self, offset: int) -> None:
-        """The log was read up to before `offset`, and what did not arrive is no message."""
-        raise NotImplementedError
-
-    def commit_send(self, offset: int, now: float) -> None:
-        """The send of a message that arrived uncommitted is committed."""
-        raise NotImplementedError
-
-    def abort_send(self, offset: int, now: float) -> None:
-        """The send of a message that arrived uncommitted is aborted: it is gone."""
-        raise NotImplementedError
-
-    # Sessions.
-
-    def open_session(self, session: str, filter: Filter = EVERY, prefetch: int = 1) -> None:
-        """A consumer's session, which may hold `prefetch` messages at a time."""
-        raise NotImplementedError
-
-    def rejoin(
-        self, session: str, held: Iterable[int], completed: Iterable[int], now: float
-    ) -> list[Delivery]:
-        """A session of the former owner, opened here, tells what it holds and what it completed.
-
-        Returns new deliveries of what it goes on holding; it must drop everything else. Raises
-        UnitError if one of the offsets has not arrived here yet: read on, and call it again.
-        """
-        raise NotImplementedError
-
-    def release_former(self, session: str, now: float) -> None:
-        """A session of the former owner holds nothing any more: its lease is over."""
-        raise NotImplementedError
-
-    def close_session(self, session: str, now: float, complete: bool = False) -> None:
-        """A session ends in order: what it holds is completed, or returned."""
-        raise NotImplementedError
-
-    def lose_session(self, session: str, now: float) -> None:
-        """A session's lease is over: all that it holds returns, its first of each unit counted."""
-        raise NotImplementedError
-
-    def next(self, session: str, now: float) -> list[Delivery]:
-        """What the session gets now: as many as it may hold beyond what it holds."""
-        raise NotImplementedError
-
-    def complete(
-        self,
-        session: str,
-        numbers: Iterable[int],
-        now: float,
-        how: Outcome = Outcome.ACKNOWLEDGED,
-    ) -> None:
-        """Deliveries are complete. Raises StaleDelivery, and completes none, if one is not held."""
-        raise NotImplementedError
-
-    def roll_back(
-        self,
-        session: str,
-        numbers: Iterable[int],
-        now: float,
-        delay: float | None = None,
-        reason: str = "",
-    ) -> None:
-        """Deliveries failed: all that the session holds of their units returns, from the first.
-
-        Raises StaleDelivery, and returns none, if one is not held.
-        """
-        raise NotImplementedError
-
-    def recover(self, session: str, now: float) -> None:
-        """All that the session holds returns at once, from the first of each unit."""
-        raise NotImplementedError
-
-    # Time.
+        super().__init__(settings)
 
     @property
-    def due(self) -> float | None:
-        """When `expire` has something to do next."""
-        raise NotImplementedError
+    def counts(self) -> Counter[Outcome]:
+        """Messages by how they ended, and deliveries by how they returned."""
+        return self._ledger.counts
 
-    def expire(self, now: float) -> None:
-        """Let time pass: delays end, messages expire."""
-        raise NotImplementedError
+    @property
+    def read_to(self) -> int:
+        """The offset from which on nothing has arrived yet: where the owner reads on."""
+        return self._ledger.read_to
 
-    # Administration. `unit` is a name, or the offset of an ungrouped message.
+    @property
+    def messages(self) -> int:
+        """Messages in the queue, held and parked ones too."""
+        return self._ledger.messages
 
-    def park(self, unit: str | int, now: float, by: str, reason: str = "") -> None:
-        """Park a unit with all that follows into it. Raises UnitHeld."""
-        raise NotImplementedError
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return self._ledger.size
 
-    def redrive(self, unit: str | int, now: float, by: str, reason: str = "") -> int:
-        """Deliver a parked unit again, in order; returns how many messages it has."""
-        raise NotImplementedError
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to make durable."""
+        return self._ledger.changed
 
-    def pause(self, unit: str | None, now: float, by: str, reason: str = "") -> None:
-        """Deliver nothing new of a unit, or of the whole member (None)."""
-        raise NotImplementedError
+    @property
+    def unadmitted(self) -> int:
+        """Heads that no open session's filter admits, although there are sessions."""
+        return len(self._ready.unadmitted)
 
-    def resume(self, unit: str | None, now: float, by: str, reason: str = "") -> None:
-        """End a pause."""
-        raise NotImplementedError
-
-    def move(
-        self, offsets: Iterable[int], to: str, now: float, by: str, reason: str = ""
-    ) -> AdministrationRecord:
-        """Send messages elsewhere. Raises UnitHeld if a session holds one of them."""
-        raise NotImplementedError
-
-    def delete(
-        self, offsets: Iterable[int], now: float, by: str, reason: str = ""
-    ) -> AdministrationRecord:
-        """Delete messages. Raises UnitHeld if a session holds one of them."""
-        raise NotImplementedError
-
-    # What is durable.
+    @property
+    def former(self) -> frozenset[str]:
+        """Sessions of the former owner that are still waited for."""
+        return frozenset(self._former)
 
     def take_changes(self) -> UnitChanges:
-        """What has changed since they were last taken."""
-        raise NotImplementedError
+        """What has changed since the changes were last taken."""
+        return self._ledger.take()
 
     def settled(self, number: int, now: float) -> None:
-        """The changes of this number, and all before, are durable."""
-        raise NotImplementedError
+        """Changes are durable: units whose messages they complete may go to other sessions.
+
+        Args:
+            number: of these changes; all before are durable too.
+            now: seconds since 1970.
+        """
+        now = self._at(now)
+        while self._settling and self._settling[0][0] <= number:
+            unit = self._settling.popleft()[1]
+            if unit.departed <= number:
+                unit.departed = 0
+            if 0 < unit.unsettled <= number:
+                unit.unsettled = 0
+            if unit.held is None and not unit.unsettled:
+                self._free(unit, now)
+            else:
+                self._refresh(unit, now)
 
     def restore(
         self,
@@ -174,29 +105,91 @@ class UnitQueue:
     ) -> None:
         """Begin where the former owner left off; called first, on an empty queue.
 
-        former: its sessions. Nothing is delivered until each has rejoined or was released.
+        Args:
+            rows: what it wrote, by key.
+            position: the offset that it committed; reading begins there.
+            done: what it had complete from there on.
+            now: seconds since 1970.
+            former: its sessions. Nothing is delivered until each has rejoined or was released.
+
+        Raises:
+            UnitError: the queue is not empty.
         """
-        raise NotImplementedError
+        if self._units or self._ledger.read_to:
+            raise UnitError("a queue that has messages cannot be restored: make a new one")
+        now = self._at(now)
+        self._former.update(former)
+        self._ledger.restore(rows, position, done)
+        for (_, key), value in rows.items():
+            if isinstance(value, UnitMark):
+                if key == WHOLE:
+                    self._paused = value
+                else:
+                    self._units.setdefault(key, Unit(key, now)).mark = value
+        messages = [value for value in rows.values() if isinstance(value, UnitMessage)]
+        for message in sorted(messages, key=lambda each: each.offset):
+            key = message.offset if message.unit is None else message.unit
+            self._units.setdefault(key, Unit(key, now)).append(message)
+        for unit in list(self._units.values()):
+            self._refresh(unit, now)
 
-    # Looking.
+    def status(self, unit: UnitKey) -> UnitStatus:
+        """A unit as it is now; one that has no messages is empty.
 
-    def status(self, unit: str | int, now: float) -> UnitStatus:
-        """A unit as it is now; one without messages is empty."""
-        raise NotImplementedError
+        Args:
+            unit: its name, or the offset of an ungrouped message.
+        """
+        found = self._units.get(unit) or Unit(unit, self._now)
+        head = found.waiting[0] if found.waiting else None
+        first = next(iter((found.held or {}).values()), head)
+        state = self._state(found)
+        opens = max(found.open_at, head.not_before) if head else 0.0
+        dead = found.mark.dead if found.mark else None
+        ends = {"delayed": opens, "dead": (dead or 0.0) + self._settings.dead_for}
+        mark = self._paused if state == "paused" and self._paused else found.mark
+        return UnitStatus(
+            unit=str(unit),
+            state=state,
+            session=found.session,
+            since=None if state == "empty" else found.since,
+            until=ends.get(state),
+            held=tuple(message.offset for message in (found.held or {}).values()),
+            waiting=len(found.waiting),
+            head=head.offset if head else None,
+            redeliveries=self._ledger.redelivered.get(first.offset, 0) if first else 0,
+            reason=mark.reason if mark else "",
+            helps=told(state, found.session, str(unit)),
+        )
+
+    def _state(self, unit: Unit) -> str:
+        mark, head = unit.mark, unit.waiting[0] if unit.waiting else None
+        states = {
+            "held": bool(unit.held),
+            "parked": mark is not None and mark.parked is not None,
+            "dead": mark is not None and mark.dead is not None,
+            "settling": bool(unit.unsettled),
+            "paused": (mark is not None and mark.paused is not None) or self._paused is not None,
+            "empty": head is None,
+            "uncommitted": head is not None and not head.committed,
+            "delayed": head is not None and max(unit.open_at, head.not_before) > self._now,
+            "rejoining": bool(self._former),
+            "unadmitted": unit.ready in self._ready.unadmitted,
+        }
+        return next((state for state, holds in states.items() if holds), "ready")
 
     def units(self) -> Iterator[str]:
-        """The names of all units that have messages or a mark."""
-        raise NotImplementedError
+        """The names of all units that have messages, or something on record."""
+        return (key for key in self._units if isinstance(key, str))
 
-    def offsets(self, unit: str | int) -> list[int]:
-        """The messages of a unit, held ones first."""
-        raise NotImplementedError
+    def ungrouped(self) -> Iterator[int]:
+        """The offsets of all ungrouped messages."""
+        return (key for key in self._units if isinstance(key, int))
 
-    def records(self) -> list[AdministrationRecord]:
-        """What was done by administration, the latest last."""
-        raise NotImplementedError
+    def waiting(self, unit: UnitKey) -> list[UnitMessage]:
+        """The messages of a unit in order, those that a session holds first.
 
-    @property
-    def unadmitted(self) -> int:
-        """Heads that no open session's filter admits, although there are sessions."""
-        raise NotImplementedError
+        Args:
+            unit: its name, or the offset of an ungrouped message.
+        """
+        found = self._units.get(unit)
+        return [*(found.held or {}).values(), *found.waiting] if found else []

@@ -33,5 +33,5 @@ def test_the_status_is_bad_news_over_dead_rows_of_the_topology(
     with open_sink(f"sqlite:///{tmp_path}/shop.db", topology.views["board"].tables) as sink:
         sink.apply([record(view, number)])
         assert _ended(sink, topology) == status
-    assert ("1 records could not be applied: see the table _dead" in caplog.text) == bool(status)
+    assert ("1 record could not be applied: see the table _dead" in caplog.text) == bool(status)
     assert _ended(None, topology) == 0

@@ -139,7 +139,7 @@ def test_a_wrong_participant_is_a_mistake(
 
 def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> None:
     shop, log = two.urls
-    command = [sys.executable, "-m", "sequitur", "two-phase", "resolve", "--every", "0.05"]
+    command = [sys.executable, "-m", "sequitur", "two-phase", "resolve", "--every", "50ms"]
     process = subprocess.Popen(
         [*command, "--decisions", shop, "--participant", f"log={log}"], cwd=ROOT
     )

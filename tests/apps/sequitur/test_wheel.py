@@ -201,7 +201,7 @@ def test_a_new_project_runs_from_a_message_to_a_row(
         producer.produce("orders", order)
     producer.flush(30)
     worker = run(*faust, "worker", "-l", "info", "--without-web", cwd=project, **place)
-    store = ["--store", "sqlite:///shop.sqlite", "--checkpoint", "checkpoint"]
+    store = ["--read-store", "sqlite:///shop.sqlite", "--checkpoint", "checkpoint"]
     words = ["sequitur", "materialize", "--topology", "shop:shop", *store]
     materializer = run(*words, cwd=project, **place)
     try:

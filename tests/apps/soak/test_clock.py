@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sequitur.local.home import ROOT
 from soak.clock import set_clock
+
+pytestmark = pytest.mark.integration
 
 FOLLOWER = """
 import sys, time

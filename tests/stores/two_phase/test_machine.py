@@ -1,30 +1,49 @@
-"""Two-phase commit in any order of steps, crashes and recoveries: atomic over all databases.
+"""Two-phase commit in any order of failures, crashes and recoveries: atomic over all databases.
 
-Decisions are kept in SQLite, by the code that keeps them; participants are only thought of, and do
-what PostgreSQL does with what is prepared.
+The coordinator is the real one, and so is the database of the decisions, in SQLite. Participants do
+what PostgreSQL does with what is prepared. Between any two steps of the coordinator a participant
+goes away or comes back, somebody recovers, or the coordinator's process ends.
 """
 
+import sqlite3
 import tempfile
-from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
-from uuid import uuid4
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from sqlalchemy import Connection, Engine
 
 from soak_capture.producer import engine_of
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.coordinator import Coordinator
+from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, gid
 from stores.two_phase.recovery import Recovery, recover
 
 NAMES = ("log", "stock")
+STEPS = ("begun", "joined", "worked", "prepared log", "prepared stock", "decided", "committed log",
+         "committed stock", "ended")  # fmt: skip
+ACTIONS = ("crash", "recover", "recover early", "recover oneself", *NAMES)
+"""What happens after a step; or a participant goes away."""
+
+
+class Crash(BaseException):
+    """The coordinator's process ends: nothing that it does from here on reaches anybody."""
+
+
+class Gone(Exception):
+    """What is to be ended was ended by somebody else."""
+
+    sqlstate = "42704"
 
 
 class Participant:
-    """What a participant's disk has. away: it cannot be reached."""
+    """A participant's engine, and what its disk has. away: it cannot be reached."""
+
+    dialect = SimpleNamespace(name="postgresql")
 
     def __init__(self) -> None:
         self.prepared: list[str] = []
@@ -32,28 +51,55 @@ class Participant:
         self.rolled_back: set[str] = set()
         self.away = False
 
-    def end(self, transaction: str, *, commit: bool) -> bool:
-        """Whether it is ended, by this or before."""
+    def connect(self) -> "Part":
+        self.reach()
+        return Part(self)
+
+    def dispose(self) -> None: ...
+
+    def reach(self) -> None:
         if self.away:
-            return False
-        if transaction in self.prepared:
-            self.prepared.remove(transaction)
-            (self.committed if commit else self.rolled_back).add(transaction)
-        return True
+            raise ConnectionError("away")
+
+    def end(self, transaction: str, *, commit: bool) -> None:
+        self.reach()
+        if transaction not in self.prepared:
+            raise Gone
+        self.prepared.remove(transaction)
+        (self.committed if commit else self.rolled_back).add(transaction)
 
 
-def _prepared(name: str, participant: Participant) -> list[PreparedTransaction]:
-    if participant.away:
-        raise ConnectionError("away")
-    found = ((gid(_log, each, name), each) for each in participant.prepared)
-    return [PreparedTransaction(name, full, _log, each, 0.0, 60.0) for full, each in found]
+class Part:
+    """A participant's connection and its transaction. dead: its process has ended."""
 
+    is_active, dead = True, False
 
-def _end(participant: Participant, full: str, *, commit: bool) -> bool:
-    return participant.end(full.split(":")[2], commit=commit)
+    def __init__(self, participant: Participant) -> None:
+        self.participant, self.info = participant, dict[str, Any]()
 
+    def begin_twophase(self, full: str) -> "Part":
+        self.transaction = full.split(":")[2]
+        return self
 
-_log = ""
+    def prepare(self) -> None:
+        self.participant.reach()
+        self.participant.prepared.append(self.transaction)
+
+    def commit(self) -> None:
+        self._end(commit=True)
+
+    def rollback(self) -> None:
+        if self.transaction in self.participant.prepared:
+            self._end(commit=False)
+
+    def _end(self, *, commit: bool) -> None:
+        if Part.dead:
+            raise ConnectionError("nobody is there who could ask")
+        self.participant.end(self.transaction, commit=commit)
+
+    def invalidate(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Machine(RuleBasedStateMachine):
@@ -61,105 +107,107 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        global _log
-        self.folder = tempfile.TemporaryDirectory()
-        self.engine = engine_of(f"sqlite:///{Path(self.folder.name)}/shop.sqlite")
+        self.stack = ExitStack()
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        self.engine = engine_of(f"sqlite:///{folder}/shop.sqlite")
+        self.stack.callback(self.engine.dispose)
         self.decisions = DecisionLog(self.engine)
-        _log = self.decisions.id
-        self.participants = {name: Participant() for name in NAMES}
-        self.running: tuple[str, Connection] | None = None
-        self.decided: set[str] = set()
-        self.ending: dict[str, set[str]] = {}
-        """Decided transactions → who has not committed them, as their coordinator knows."""
-
-    @precondition(lambda self: self.running is None)
-    @rule()
-    def begin(self) -> None:
-        transaction, connection = uuid4().hex, self.decisions.connect()
-        connection.begin()
-        self.decisions.write(connection, transaction, NAMES)
-        self.running = transaction, connection
-
-    @precondition(lambda self: self.running is not None)
-    @rule(name=st.sampled_from(NAMES))
-    def prepare(self, name: str) -> None:
-        assert self.running is not None
-        transaction, participant = self.running[0], self.participants[name]
-        if not participant.away and transaction not in participant.prepared:
-            participant.prepared.append(transaction)
-
-    @precondition(lambda self: self.is_prepared())
-    @rule()
-    def decide(self) -> None:
-        assert self.running is not None
-        transaction, connection = self.running
-        connection.commit()
-        connection.close()
-        self.running = None
-        self.decided.add(transaction)
-        self.ending[transaction] = set(NAMES)
-
-    @precondition(lambda self: self.running is not None)
-    @rule(tidies=st.booleans())
-    def abort(self, tidies: bool) -> None:
-        """By the coordinator, which rolls back what it reaches, or by its end."""
-        assert self.running is not None
-        transaction, connection = self.running
-        if tidies:
-            for participant in self.participants.values():
-                participant.end(transaction, commit=False)
-        connection.rollback()
-        connection.close()
-        self.running = None
-
-    @precondition(lambda self: self.ending)
-    @rule(name=st.sampled_from(NAMES))
-    def commit_part(self, name: str) -> None:
-        for transaction, names in list(self.ending.items()):
-            if self.participants[name].end(transaction, commit=True):
-                names.discard(name)
-            if not names and self.decisions.forget([transaction]):
-                del self.ending[transaction]
-
-    @rule()
-    def crash(self) -> None:
-        """Of every coordinator: nobody knows any more what was to be ended."""
-        if self.running is not None:
-            self.abort(False)
-        self.ending.clear()
-
-    @rule(name=st.sampled_from(NAMES))
-    def go_away_or_come_back(self, name: str) -> None:
-        self.participants[name].away ^= True
-
-    @rule()
-    def recover(self) -> None:
-        self.recovered()
-
-    def recovered(self) -> Recovery:
-        participants = cast(Mapping[str, Engine], self.participants)
-        with (
-            mock.patch("stores.two_phase.recovery.prepared", _prepared),
-            mock.patch("stores.two_phase.recovery.end", _end),
-            mock.patch("stores.two_phase.log.BUSY", 1),
+        self.looking = sqlite3.connect(Path(folder, "shop.sqlite"))
+        self.stack.callback(self.looking.close)
+        for what, instead in (
+            ("coordinator.separate_engine", lambda participant: participant),
+            ("coordinator.event", mock.Mock()),
+            ("coordinator.Coordinator._watch", lambda self: None),
+            ("coordinator.FORGET", 1),
+            ("recovery.prepared", self.prepared),
+            ("recovery.end", self.end),
+            ("log.BUSY", 1),
         ):
-            return recover(self.decisions, participants, keep=-60)
+            self.stack.enter_context(mock.patch(f"stores.two_phase.{what}", instead))
+        self.participants: Any = {name: Participant() for name in NAMES}
+        self.decided: set[str] = set()
+        self.actions: dict[str, str] = {}
+        self.start()
+
+    def start(self) -> None:
+        Part.dead = False
+        self.coordinator = Coordinator(self.engine, self.participants, step=self.step)
+
+    def prepared(self, name: str, participant: Participant) -> list[PreparedTransaction]:
+        participant.reach()
+        log = self.decisions.id
+        return [
+            PreparedTransaction(name, gid(log, each, name), log, each, 0.0, 60.0)
+            for each in participant.prepared
+        ]
+
+    def end(self, participant: Participant, full: str, *, commit: bool) -> bool:
+        with suppress(Gone):
+            participant.end(full.split(":")[2], commit=commit)
+        return True
+
+    @precondition(lambda self: not self.away())
+    @rule(
+        actions=st.dictionaries(st.sampled_from(STEPS), st.sampled_from(ACTIONS), max_size=3),
+        fails=st.sampled_from([False, False, True]),
+    )
+    def transaction(self, actions: dict[str, str], fails: bool) -> None:
+        self.actions = actions
+        try:
+            with self.coordinator.transaction():
+                if fails:
+                    raise LookupError
+        except Crash:
+            self.start()
+        except (LookupError, ConnectionError):
+            pass
+
+    def step(self, done: str) -> None:
+        self.what_is_decided_is_all_that_is_committed()
+        action = self.actions.get(done)
+        if action == "crash":
+            Part.dead = True
+            raise Crash
+        if action == "recover":
+            self.recovered()
+        elif action == "recover oneself":
+            self.coordinator.recover()
+        elif action == "recover early":
+            self.recovered(age=100.0)
+        elif action:
+            self.participants[action].away = True
+        self.what_is_decided_is_all_that_is_committed()
+
+    @precondition(lambda self: self.away())
+    @rule()
+    def come_back(self) -> None:
+        for participant in self.participants.values():
+            participant.away = False
+
+    def away(self) -> bool:
+        return any(participant.away for participant in self.participants.values())
+
+    @rule(age=st.sampled_from([0.0, 100.0]))
+    def recover(self, age: float) -> None:
+        self.recovered(age)
+
+    def recovered(self, age: float = 0.0) -> Recovery:
+        """By another process. age: what was prepared more recently is left alone."""
+        return recover(self.decisions, self.participants, age=age, keep=-60)
 
     @invariant()
     def what_is_decided_is_all_that_is_committed(self) -> None:
+        lines = {row[0] for row in self.looking.execute(DECIDED)}
+        for participant in self.participants.values():
+            # Only what all have prepared may be decided: whoever is away can still commit it.
+            assert lines - self.decided <= {*participant.prepared}
+        self.decided |= lines
         for participant in self.participants.values():
             assert participant.committed <= self.decided
             assert not participant.rolled_back & self.decided
 
-    def is_prepared(self) -> Any:
-        return self.running is not None and all(
-            self.running[0] in participant.prepared for participant in self.participants.values()
-        )
-
     def teardown(self) -> None:
-        self.crash()
-        for participant in self.participants.values():
-            participant.away = False
+        self.come_back()
         for _ in range(2):  # decisions are let go of when nobody needs them any more
             left = self.recovered()
         for participant in self.participants.values():
@@ -167,8 +215,9 @@ class Machine(RuleBasedStateMachine):
             assert participant.committed == self.decided
         assert not left.open
         assert self.decisions.lines() == []
-        self.engine.dispose()
-        self.folder.cleanup()
+        self.stack.close()
 
 
-TestTwoPhase = Machine.TestCase
+DECIDED = 'SELECT "transaction" FROM sequitur_decisions'
+TestTwoPhase = cast(Any, Machine).TestCase
+TestTwoPhase.settings = settings(max_examples=100, stateful_step_count=12)

@@ -1,4 +1,4 @@
-"""A store of a user's, which SEQUITUR_STORE names as module:function, keeps the contract."""
+"""A store of a user's, which SEQUITUR_VIEW_STATE names as module:function, keeps the contract."""
 
 from collections.abc import Callable
 from pathlib import Path

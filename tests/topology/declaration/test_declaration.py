@@ -169,11 +169,11 @@ def test_accepts_that_no_kind_can_ever_equal(accepts: Any) -> None:
 @pytest.mark.parametrize(
     ("policy", "value", "remedy"),
     [
-        ("gap", 15, "skip(…)"),
-        ("gap", 0, "skip(…)"),
-        ("gap", spill(), "wait(…)"),
-        ("full", "spill", "spill(…)"),
-        ("error", skip(1), "advance(…)"),
+        ("gap", 15, "skip(after=…)"),
+        ("gap", 0, "skip(after=…)"),
+        ("gap", spill(), "wait()"),
+        ("full", "spill", "spill()"),
+        ("error", skip(1), "advance()"),
     ],
 )
 def test_a_policy_that_is_none_of_the_choices(policy: str, value: Any, remedy: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.topology.handled import run
 from tests.topology.partition import shop
 from topology import DeclarationError, Upsert, skip
-from topology.declaration.orders.contiguous import JUMP
+from topology.declaration.orders.contiguous_order import JUMP
 from topology.declaration.view import handler_shape
 from topology.sequencer.contiguous import ContiguousOrdering
 

@@ -28,6 +28,7 @@ def listed(module: str) -> set[str]:
     return {line.split()[0] for line in commands.splitlines() if line[2:3].strip()}
 
 
+@pytest.mark.integration
 def test_what_commands_are_made_of_is_no_command() -> None:
     assert listed("topology.faust") == listed("faust")
 

@@ -1,6 +1,5 @@
 """The exit status of every command: 0 done or well, 1 bad news, 2 it could not look or be given."""
 
-import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,15 +35,9 @@ OF_VIEWS = [
 
 def ended(worker: Worker, lines: list[str], **environment: str) -> dict[str, tuple[int, str, str]]:
     """Command line → (exit status, standard output, standard error), all run side by side."""
-    started = {
-        line: subprocess.Popen(
-            worker.command(*line.split(), **environment), env=worker.environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        for line in lines
-    }  # fmt: skip
-    found = {line: process.communicate(timeout=300) for line, process in started.items()}
-    return {line: (started[line].returncode, *found[line]) for line in lines}
+    started = {line: worker.fork(*line.split(), **environment) for line in lines}
+    found = {line: process.ended(300) for line, process in started.items()}
+    return {line: (done.returncode, done.stdout, done.stderr) for line, done in found.items()}
 
 
 @pytest.mark.integration

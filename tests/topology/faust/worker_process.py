@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from soak.check import read
-from soak.ended import ended, run, stacks
+from soak.ended import ended, stacks
+from tests.forked import Forked
 
 
 class Worker:
@@ -54,8 +55,12 @@ class Worker:
         return [sys.executable, "-m", "faust", "-A", "app", *words]
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = self.command(*words, **environment)
-        return run(command, 90, env=self.environment)
+        return self.fork(*words, **environment).ended(90)
+
+    def fork(self, *words: str, **environment: str) -> Forked:
+        """Start a command, which `run` waits for."""
+        _, _, *command = self.command(*words, **environment)
+        return Forked(command, self.environment)
 
     def start(self, **environment: str) -> None:
         command = self.command("worker", "-l", "info", "--without-web", **environment)

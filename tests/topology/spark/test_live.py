@@ -116,7 +116,7 @@ def test_the_same_disorder_comes_out_the_same_as_from_a_faust_worker(
     )
     processes += [worker, live]
     worker.start()
-    live.start("--store", database, "--topics")
+    live.start("--read-store", database, "--topics")
 
     def missing(prefix: str, given: dict[str, int]) -> dict[str, tuple[int, int]]:
         found = {t: len(records(broker.address, t.replace("expected", prefix))) for t in given}
@@ -176,7 +176,13 @@ def test_a_driver_and_an_executor_that_are_killed_repeat_nothing_and_lose_nothin
         tmp_path, broker.address, "tests.topology.spark.ledger:topology", LEDGER=prefix
     )
     processes.append(live)
-    options = ("--store", f"sqlite:///{live.store}", "--topics", "--max-records-per-trigger", "300")
+    options = (
+        "--read-store",
+        f"sqlite:///{live.store}",
+        "--topics",
+        "--max-records-per-trigger",
+        "300",
+    )
     total, output = streams * each, f"{prefix}.ledger"
 
     def missing(target: int) -> int:

@@ -1,9 +1,9 @@
 """How a source's sequences order a stream; each order has a file of its own."""
 
-from topology.declaration.orders.contiguous import Contiguous, contiguous
-from topology.declaration.orders.followed import Followed, Order
-from topology.declaration.orders.linked import Linked, linked
-from topology.declaration.orders.monotonic import Monotonic, monotonic
+from topology.declaration.orders.contiguous_order import Contiguous, contiguous
+from topology.declaration.orders.linked_order import Linked, linked
+from topology.declaration.orders.monotonic_order import Monotonic, monotonic
+from topology.declaration.orders.own_order import Followed, Order
 from topology.declaration.orders.stream_order import StreamOrder
 
 __all__ = [

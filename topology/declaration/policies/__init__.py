@@ -5,6 +5,7 @@ from typing import Literal
 from topology.declaration.policies.error import (
     Advance,
     ErrorPolicy,
+    Failing,
     Halt,
     OnError,
     Park,
@@ -32,12 +33,14 @@ from topology.declaration.policies.late import (
     late_topic,
     rebuild_stream,
 )
+from topology.declaration.policies.policy import Policy
 
 __all__ = [
     "Adaptive",
     "Advance",
     "Ask",
     "ErrorPolicy",
+    "Failing",
     "Full",
     "Gap",
     "GapTime",
@@ -48,6 +51,7 @@ __all__ = [
     "OnLate",
     "OnUnknown",
     "Park",
+    "Policy",
     "RebuildStream",
     "Redeliver",
     "Retry",

@@ -1,11 +1,14 @@
 """What a view does with an event whose handler failed: advance, retry, park, halt."""
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
+from topology.declaration.policies.full import Full
+from topology.declaration.policies.policy import Policy
 from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
+from topology.sequencer.ordering import Beyond
 
 RETRIES = 1_000
 """The most retries of one event."""
@@ -13,23 +16,40 @@ BACKOFF_LIMIT = 86_400.0
 """The most seconds between two retries."""
 
 
+class Failing(Policy):
+    """An error policy that is the same for every event."""
+
+    __slots__ = ()
+    choices = "advance(), retry(…), park(), halt() or an object with on_error(event, error)"
+
+
 @dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(Failing):
     """A failed event goes to the error log with all detail, counts as handled, and is passed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Park:
+class Park(Failing):
     """A failed event and the later ones of its stream are set aside in order, in this view."""
 
 
 @dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(Failing, Full):
     """The view stops after the step in hand, until an operator resumes it."""
+
+    beyond: ClassVar[Beyond] = "halt"
+    untried = "tried as spill(); the view does not halt"
+
+    @property
+    def more_than_a_stream(self) -> str:
+        return (
+            "it stops a whole view; as an error policy, use park(); as a full one, use spill() or "
+            "redeliver()"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Failing):
     """A failed event is handled again after `backoff` seconds, which double up to `limit`.
 
     After `times` retries comes `then`. Meanwhile its stream waits, and no other does.
@@ -64,7 +84,7 @@ class ErrorPolicy(Protocol):
         """
 
 
-OnError = Advance | Retry | Park | Halt | ErrorPolicy
+OnError = Failing | ErrorPolicy
 
 
 def advance() -> Advance:

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from topology.declaration.policies.error import Halt
-from topology.declaration.policies.gap import Gap, Skip
+from topology.declaration.policies.gap import Gap
+from topology.declaration.policies.policy import Policy
 from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
+from topology.sequencer.ordering import Beyond
 
 DELAYS_IN_A_GAP = 4
 """How often an event must be able to come again before the gap that it fills is given up."""
@@ -19,8 +21,24 @@ LONGEST = 60.0
 """Seconds that a delay grows to at most, where nothing moves or an event is far from the ring."""
 
 
+class Full(Policy):
+    """What becomes of an event beyond the ring."""
+
+    __slots__ = ()
+    choices = "spill(), redeliver(…) or halt()"
+
+    beyond: ClassVar[Beyond] = "spill"
+    """The same in the sequencer's terms."""
+    limit: int | None = None
+    """How often it comes again in vain before it is dead, None for as often as it takes."""
+
+    def longest(self, gap: Gap) -> float:
+        """The most seconds that an event stays away before it is tried again; 0 if none does."""
+        return 0.0
+
+
 @dataclass(frozen=True, slots=True)
-class Redeliver:
+class Redeliver(Full):
     """The event goes to the view's redelivery topic and comes again when the ring has room.
 
     delay: seconds until it is tried without knowing that. limit: how often it may be tried while
@@ -31,19 +49,16 @@ class Redeliver:
     delay: float = DELAY
     limit: int | None = None
     backoff: Callable[[int, int], float] | None = None
+    beyond: ClassVar[Beyond] = "redeliver"
+    untried = "tried as spill(); nothing goes away and comes again"
 
     def longest(self, gap: Gap) -> float:
-        """The most seconds that an event stays away before it is tried again."""
-        most = min(LONGEST, gap.least / DELAYS_IN_A_GAP) if isinstance(gap, Skip) else LONGEST
-        return max(self.delay, most)
+        return max(self.delay, min(LONGEST, gap.least / DELAYS_IN_A_GAP))
 
 
 @dataclass(frozen=True, slots=True)
-class Spill:
+class Spill(Full):
     """An event beyond the ring waits as a row on disk until the ring reaches it."""
-
-
-Full = Redeliver | Spill | Halt
 
 
 def redeliver(
@@ -94,7 +109,7 @@ def spill() -> Spill:
 
 def check_full(view: str, full: Full, gap: Gap) -> None:
     """Whether redelivery and the gap policy go together. Raises DeclarationError."""
-    if not isinstance(full, Redeliver) or not isinstance(gap, Skip):
+    if not isinstance(full, Redeliver) or not gap.skips:
         return
     if full.delay * DELAYS_IN_A_GAP > gap.least:
         raise DeclarationError(

@@ -1,43 +1,84 @@
 """How long a view waits for missing events: for ever, for a time, or until their source answers."""
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from topology.declaration.orders import StreamOrder
 from topology.declaration.policies.gap_time import GapTime, check_bounds
+from topology.declaration.policies.policy import Policy
 from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 
 
+class Gap(Policy):
+    """How long a gap holds its stream back."""
+
+    __slots__ = ()
+    choices = "wait(), skip(after=…) or ask(topic)"
+
+    skips: ClassVar[bool] = False
+    """Whether a gap is given up after a time."""
+
+    @property
+    def first(self) -> float:
+        """Seconds that a gap lasts before it is given up, as long as nothing is learned."""
+        return math.inf
+
+    @property
+    def least(self) -> float:
+        """Seconds that it lasts at least."""
+        return math.inf
+
+    @property
+    def most(self) -> float:
+        """Seconds after which it is given up in any case."""
+        return math.inf
+
+    @property
+    def adaptive(self) -> GapTime | None:
+        """How the view learns when to give a gap up, None if it does not."""
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Gap):
     """A gap holds its stream back until the missing events come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Gap):
     """A gap is given up `after` seconds; what comes of it later is late."""
 
     after: float | GapTime
+    skips: ClassVar[bool] = True
+
+    @property
+    def adaptive(self) -> GapTime | None:
+        return None if isinstance(self.after, float) else self.after
+
+    @property
+    def more_than_a_stream(self) -> str:
+        if self.adaptive is None:
+            return ""
+        return "it learns from all streams; give the seconds, as in skip(after=30)"
 
     @property
     def first(self) -> float:
-        """Seconds, as long as nothing is learned."""
         return self.after if isinstance(self.after, float) else self.after.start
 
     @property
     def least(self) -> float:
-        """Seconds that a gap lasts at least before it is given up."""
         return self.after if isinstance(self.after, float) else self.after.at_least
 
     @property
     def most(self) -> float:
-        """Seconds after which a gap is given up in any case."""
         return self.after if isinstance(self.after, float) else self.after.at_most
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Gap):
     """A gap is waited for; its source is asked for it `after` seconds, and again `every` seconds.
 
     source: the topic whose relay is asked.
@@ -51,9 +92,6 @@ class Ask:
     def topic(self) -> str:
         """Where requests go: the relay of the topic reads them."""
         return f"{self.source}.resend"
-
-
-Gap = Wait | Skip | Ask
 
 
 def wait() -> Wait:

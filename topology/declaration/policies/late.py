@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
+from topology.declaration.policies.policy import Policy
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
 
@@ -10,13 +12,28 @@ MOST = 1_000_000
 """Events of one stream that a rebuild may be allowed to hold in memory."""
 
 
+class OnLate(Policy):
+    """What becomes of a late event."""
+
+    __slots__ = ()
+    choices = "late_topic() or rebuild_stream(…)"
+
+    rebuilds: ClassVar[bool] = False
+    """Whether it may be put in its place."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it was not, where it might have been."""
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class LateTopic:
+class LateTopic(OnLate):
     """It goes to `<topology>.late`, and is counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildStream:
+class RebuildStream(OnLate):
     """Its stream is rebuilt in that view, with the event in its place.
 
     limit: events of a stream, at most, that are read again; those of a longer one are late.
@@ -25,6 +42,12 @@ class RebuildStream:
 
     limit: int = 10_000
     when: Callable[[Event], bool] | None = None
+    rebuilds: ClassVar[bool] = True
+    untried = "what is late is counted; nothing is rebuilt"
+
+    @property
+    def more_than_a_stream(self) -> str:
+        return "it reads a stream's history again while all else goes on; use late_topic()"
 
     def wants(self, event: Event) -> bool:
         """Whether the stream is to be rebuilt for a late event."""
@@ -37,12 +60,8 @@ class RebuildStream:
 
     @property
     def refusal(self) -> str:
-        """Why the stream of a late event is not rebuilt."""
         reason = too_long(self.limit)
         return reason if self.when is None else f"{reason}, or `when` says no to this event"
-
-
-OnLate = LateTopic | RebuildStream
 
 
 def too_long(limit: int) -> str:

@@ -20,7 +20,7 @@ from topology.diagnostics.audit.sums import source_report, view_report
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.model.errors import Malformed
 from topology.model.event import Message
-from topology.model.origin import ORIGIN, original
+from topology.model.origin_headers import ORIGIN, original
 
 Feed = Callable[[Message], None]
 
@@ -225,9 +225,7 @@ class Audit:
             elif not name:
                 raise ValueError("it does not say of which view it is")
             elif name not in views:
-                self.findings.remark(
-                    f"{record.topic} tells of views that are not declared any more"
-                )
+                self.findings.remark(f"{record.topic} has views that are not declared any more")
 
         return feed
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.printable import printable
 
@@ -68,7 +69,7 @@ class Unreadable:
     def violation(self) -> Violation:
         """What there is to say of them."""
         said = printable((self.first.value or b"no value")[:80])
-        records = "1 record" if self.number == 1 else f"{self.number:,} records"
+        records = counted(self.number, "record")
         return Violation(
             f"{records} of {self.first.topic} cannot be decoded; the first says {said}: {self.why}",
             place_of(self.first),

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from topology.declaration.policies import Skip
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Place, Violation
 from topology.diagnostics.audit.side_topics import header
@@ -78,11 +77,11 @@ class Outputs:
         before = self._recent.get((stream, at))
         if before == said:
             self.repeats += 1
-        elif isinstance(self.view.gap, Skip) or before is None:
+        elif self.view.gap.skips or before is None:
             self.repeats += 1
             self.findings.remark(
                 f"view {self.view.name}: outputs came again that could not be compared, or that "
-                "differ as a gap was given up before a crash"
+                "differ since a gap was skipped before a crash"
             )
         else:
             self.findings.violation(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from topology.engine.output.output_chain import OutputChain
+from topology.model.counted import counted
 from topology.model.counts import Counts
 
 PLACES = {
@@ -36,8 +37,9 @@ class SourceReport:
     def __str__(self) -> str:
         rest = f", {self.behind:,} not read yet" if self.behind else ""
         return (
-            f"source {self.name}: {self.read:,} messages read{rest}\n"
-            f"  {self.events:,} events, {self.malformed:,} malformed, {self.unknown:,} unknown"
+            f"source {self.name}: {counted(self.read, 'message')} read{rest}\n"
+            f"  {counted(self.events, 'event')}, {self.malformed:,} malformed, "
+            f"{self.unknown:,} unknown"
         )
 
 
@@ -63,20 +65,22 @@ class ViewReport:
     def __str__(self) -> str:
         state = f"halted: {self.halted}" if self.halted else "at the end of its input"
         if self.behind:
-            state = f"{self.behind:,} records behind" + (f", {state}" if self.halted else "")
+            behind = f"{counted(self.behind, 'record')} behind"
+            state = f"{behind}, {state}" if self.halted else behind
         lines = [
-            f"view {self.name}: {self.streams:,} streams, {state}",
+            f"view {self.name}: {counted(self.streams, 'stream')}, {state}",
             f"  {'':<24}{'counted':>12}{'found':>12}",
         ]
-        counted, found = _sums(self.counted), _sums(self.found)
+        says, found = _sums(self.counted), _sums(self.found)
         for name, text in PLACES.items():
-            mine, there = counted[name], found[name]
+            mine, there = says[name], found[name]
             known = not (self.unsure and name in ("processed", "duplicate", "skipped"))
             lines.append(f"  {text:<24}{mine:>12,}{f'{there:,}' if known else '?':>12}")
         if self.silent:
-            lines.append(f"  {self.silent:,} events were processed and wrote no output")
+            silent = counted(self.silent, "event was", "events were")
+            lines.append(f"  {silent} processed and wrote no output")
         if self.repeats:
-            lines.append(f"  {self.repeats:,} outputs came again, and say the same")
+            lines.append(f"  {counted(self.repeats, 'output')} came again with the same content")
         return "\n".join(lines)
 
 

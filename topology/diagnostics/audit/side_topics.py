@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import orjson
 
 from topology.declaration.lanes import LANE, joined_lane
-from topology.declaration.policies.late import RebuildStream
 from topology.declaration.starts import First
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation, place_of
@@ -14,7 +13,7 @@ from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.records import last_header
 from topology.engine.output.failure import HEALED
 from topology.model.event import Message
-from topology.model.origin import REASON
+from topology.model.origin_headers import REASON
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class SideTopics:
         self._often = (
             self.order.settles
             or not isinstance(view.start, First)
-            or isinstance(view.late, RebuildStream)
+            or view.late.rebuilds
             or self._closes
         )
         """Whether a copy of an event that was late, or handled long ago, may be late as well."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from topology.declaration.starts import EarliestSeen, First
+from topology.declaration.starts import First
 from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings
 from topology.diagnostics.audit.rows import StateRows
@@ -165,7 +165,7 @@ class ViewPartition:
     def _openings(self, name: str, stream: Stream, side_topics: SideTopics) -> tuple[int, int]:
         """Of what a stream gave up: how much at least, and at most, is no gap but what was before
         the event that it began with, which no view counts."""
-        if stream.rebuilt and isinstance(self.view.start, EarliestSeen):
+        if stream.rebuilt and self.view.start.open_after is not None:
             # The view does not know which of the late events were before the beginning.
             self.tally.uncounted = True
         given_up = (stream.skipped | stream.late) & stream.passed
@@ -174,7 +174,7 @@ class ViewPartition:
         if stream.forgetful or stream.rebuilt or self.closers or name in side_topics.skipped:
             return 0, len(given_up)
         before = 0 if given_up.first else given_up.bounds[1]
-        return (before if isinstance(self.view.start, EarliestSeen) else 0), before
+        return (before if self.view.start.open_after is not None else 0), before
 
     def _stream(self, name: str, came: SequenceLog, side_topics: SideTopics) -> Stream:
         rows, order = self.rows, self.order

@@ -4,11 +4,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.full import Redeliver
 from topology.diagnostics.explain.causes import causes
 from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import missing
-from topology.diagnostics.explain.passed import Passed, passed
 from topology.diagnostics.explain.remedies import Remedy, remedies
 from topology.diagnostics.explain.stream_context import (
     Arrival,
@@ -16,6 +14,7 @@ from topology.diagnostics.explain.stream_context import (
 )
 from topology.diagnostics.explain.stream_place import StreamPlace, waits_of
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
+from topology.diagnostics.explain.went_on_without import Passed, passed
 from topology.engine.view_task import ViewTask
 from topology.sequencer.progress import Progress, last_of
 
@@ -135,7 +134,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
             failure=context.failure if held else None,
         ),
         halted=task.halted,
-        limit=task.view.full.limit if isinstance(task.view.full, Redeliver) else None,
+        limit=task.view.full.limit,
         next=tuple(forecast(status, context)),
         remedies=tuple(remedies(status, context)),
         well=_well(situation, apart, context, task.halted),

@@ -6,10 +6,11 @@ from topology.declaration.lanes import split_lane
 from topology.diagnostics.explain.account import LATE, Account
 from topology.diagnostics.explain.command_log import pending_text
 from topology.diagnostics.explain.formatting import numbered, pair, ranges
-from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Arrival, SetAside
 from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.times import since
+from topology.diagnostics.explain.went_on_without import ranges_of
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 _WIDTH = 16
@@ -28,7 +29,7 @@ def account_text(found: Account) -> str:
             names = " or ".join(printable(repr(each)) for each in found.context.similar)
             what += f" (did you mean {names}?)"
     if found.context.unseen and found.situation in ("in order", "unknown"):
-        what += ", as far as was looked"
+        what += ", in what was read"
     whose = f"stream {printable(found.stream)}"
     if found.lane is not None:
         own, lane = split_lane(found.stream)
@@ -74,7 +75,7 @@ def _set_aside(found: Account) -> _Facts:
     yield "failed", list(_aside(passed.failed, now))
     yield "malformed", list(_aside(context.malformed, now))
     if passed.skipped:
-        yield "given up", [", ".join(pair(*each) for each in passed.skipped)]
+        yield "skipped", [", ".join(pair(*each) for each in passed.skipped)]
     if place.epoch:
         yield "rebuilt", ["once" if place.epoch == 1 else f"{place.epoch} times"]
     if place.rebuilt_with:
@@ -91,7 +92,17 @@ def _surroundings(found: Account) -> _Facts:
     behind = f"{context.lag} behind{unread}" if context.lag or unread else "at its end"
     yield "input", [f"partition {context.partition}, at offset {context.position}, {behind}"]
     if context.unkeyed:
-        yield "", [f"{context.unkeyed} offsets of the source topics are not re-keyed yet"]
+        yield (
+            "",
+            [
+                counted(
+                    context.unkeyed,
+                    "offset of the source topics is",
+                    "offsets of the source topics are",
+                )
+                + " not re-keyed yet"
+            ],
+        )
     if context.requested:
         last = [each for each in context.requested if each.when == context.requested[-1].when]
         asked = tuple((each.first, each.last) for each in last)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from topology.declaration.policies.error import Retry
-from topology.diagnostics.explain.formatting import events, messages, not_read, numbered, spelled
-from topology.diagnostics.explain.passed import ranges_of
+from topology.declaration.policies import Retry
+from topology.diagnostics.explain.formatting import not_read, numbered, spelled
 from topology.diagnostics.explain.stream_context import Blocked, SetAside, StreamContext
 from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
+from topology.diagnostics.explain.went_on_without import ranges_of
+from topology.model.counted import counted
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 
@@ -56,22 +57,23 @@ def without(status: StreamStatus) -> list[str]:
         late = numbered(ranges_of(apart.late, add), len(apart.late))
         found.append(f"it went on without {late}: late, and in {view.late_topic}")
     if apart.skipped:
-        given_up = numbered(apart.skipped)
-        found.append(f"it went on without {given_up}: given up, and not seen since")
+        skipped = numbered(apart.skipped)
+        found.append(f"it went on without {skipped}: skipped, and not seen since")
     return found
 
 
 def _dead(status: StreamStatus) -> str:
     ahead, view = status.passed.ahead, status.task.view
     which = _which(ahead, status.task.state.ordering.step)
-    return f"{which} of it lie in {view.dead_topic}: {_why(ahead)}"
+    lies = "lies" if len(ahead) == 1 else "lie"
+    return f"{which} of it {lies} in {view.dead_topic}: {_why(ahead)}"
 
 
 def _malformed(status: StreamStatus, context: StreamContext) -> str:
     number, topic = len(context.malformed), status.task.view.malformed_topic
-    has = "has" if number == 1 else "have"
     return (
-        f"{messages(number)} in {topic} {has} its id in the text, and may be of it: "
+        f"{counted(number, f'message in {topic} has', f'messages in {topic} have')} its id in the "
+        "text, and may be of it: "
         f"{_why(context.malformed)}"
     )
 
@@ -110,29 +112,35 @@ def _cause(status: StreamStatus, context: StreamContext) -> str | None:
             )
         case "waiting":
             if status.blocked and gap is not None:
-                return f"{spelled(gap)} missing, and {status.waiting} wait behind"
-            return f"{status.waiting} wait until sequence {status.head} comes again"
+                return f"{spelled(gap)} missing, and {_waiting(status)} behind"
+            return f"{_waiting(status)} until sequence {status.head} comes again"
         case "redelivering":
             return (
                 f"its ring of {status.task.view.buffer} slots had no room for "
-                f"{events(len(context.redelivering))}, and nothing waits in it"
+                f"{counted(len(context.redelivering), 'event')}, and nothing waits in it"
             )
         case "rebuilding":
-            return f"{events(status.asked)} of it came late, and it waits until it is rebuilt"
+            asked = counted(status.asked, "event")
+            return f"{asked} of it came late, and it waits until it is rebuilt"
         case "settling":
-            return f"{events(status.waiting)} wait until lower ones can have come"
+            return f"{_waiting(status)} until lower ones can have come"
         case "unread":
             return not_read(context.unread)
         case "forgotten":
+            read = counted(context.read, "message of it was", "messages of it were")
             return (
-                f"{messages(context.read)} of it were read, and the view knows nothing of it: it "
+                f"{read} read, and the view knows nothing of it: it "
                 "was dropped, or closed and its time was over; or the worker has another data "
                 "folder than the one that the changelog is of"
             )
         case "dead":
-            behind = f", and {status.waiting} wait behind" if status.waiting else ""
+            behind = f", and {_waiting(status)} behind" if status.waiting else ""
             return f"{_dead(status)}{behind}"
     return None
+
+
+def _waiting(status: StreamStatus) -> str:
+    return counted(status.waiting, "event waits", "events wait")
 
 
 def _told(context: StreamContext) -> str:

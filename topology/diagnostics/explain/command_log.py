@@ -7,6 +7,7 @@ from typing import Any
 from topology.diagnostics.explain.columns import columns
 from topology.diagnostics.explain.times import lasting
 from topology.engine.commands.command import Command
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 WAITS = "waits"
@@ -83,11 +84,11 @@ def _rank(told: CommandRecord) -> int:
 def commands_text(found: Sequence[CommandRecord], now: int, unseen: Iterable[str] = ()) -> str:
     """A command per line, the oldest first."""
     if not found:
-        return "\n".join(["nobody has told the views anything", *unseen])
+        return "\n".join(["no command was given", *unseen])
     head = ("id", "given", "by", "view", "command", "state", "answer")
     lines = columns([head, *(_line(each, now) for each in found)])
     pending = sum(1 for each in found if each.state == WAITS)
-    lines.append(f"{len(found)} commands, of which {pending} wait")
+    lines.append(f"{counted(len(found), 'command')}, {pending} waiting")
     return "\n".join([*lines, *unseen])
 
 

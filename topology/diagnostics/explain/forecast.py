@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topology.declaration.policies.full import Redeliver
-from topology.declaration.policies.gap import Ask
+from topology.declaration.policies import Ask, Redeliver
 from topology.declaration.view import View
-from topology.diagnostics.explain.formatting import events, spelled
+from topology.diagnostics.explain.formatting import spelled
 from topology.diagnostics.explain.stream_context import PendingRedelivery, StreamContext
 from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
+from topology.model.counted import counted
 from topology.sequencer.progress import Progress
 
 
@@ -49,13 +49,12 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
         )
     if context.unread:
         # Of what is not re-keyed yet the input has nothing.
-        far = f": {context.lag} offsets to the end of its input" if context.lag else ""
+        far = f": {counted(context.lag, 'offset')} to the end of its input" if context.lag else ""
         found.append(NextAction(f"the view reads on{far}"))
     if context.redelivering:
         due = min(each.due for each in context.redelivering)
-        found.append(
-            NextAction(f"{events(len(context.redelivering))} come again from redelivery", due)
-        )
+        come = counted(len(context.redelivering), "event comes", "events come")
+        found.append(NextAction(f"{come} again from redelivery", due))
         if (death := dies(task.view, context.redelivering)) is not None:
             sequence, when = death
             what = (
@@ -117,11 +116,11 @@ def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) 
     if due is None:
         return [NextAction(f"{comes}; the view's gap policy is to wait for it")]
     unread = context.lag + context.unkeyed
-    behind = f", of which {unread} offsets are unread" if unread else ""
+    behind = f", of which {counted(unread, 'offset is', 'offsets are')} unread" if unread else ""
     known = f"once all that had arrived by then is read{behind}"
     if due <= context.now:
         known += f"; it has been due for {lasting(context.now - due)}"
     return [
         NextAction(comes),
-        NextAction(f"else {spelled(status.missing, 'is', 'are')} given up, {known}", due),
+        NextAction(f"else {spelled(status.missing, 'is', 'are')} skipped, {known}", due),
     ]

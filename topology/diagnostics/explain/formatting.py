@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from topology.diagnostics.explain.missing import Missing
+from topology.model.counted import counted
 
 
 def spelled(gap: Missing, one: str = "is", more: str = "are") -> str:
@@ -23,24 +24,16 @@ def numbered(ranges: Sequence[tuple[int, int]], count: int | None = None, shown:
     return f"sequence{'' if one else 's'} {told}{more}{many}"
 
 
-def messages(number: int) -> str:
-    """Say how many messages."""
-    return f"{number} message" if number == 1 else f"{number} messages"
-
-
 def not_read(number: int) -> str:
     """Say how many messages of the stream are not read yet."""
-    return f"{messages(number)} of the stream {'is' if number == 1 else 'are'} not read yet"
-
-
-def events(number: int) -> str:
-    """Say how many events."""
-    return f"{number} event" if number == 1 else f"{number} events"
+    return (
+        counted(number, "message of the stream is", "messages of the stream are") + " not read yet"
+    )
 
 
 def lately(looked: int, topic: str) -> str:
-    """What is said where only the end of a topic was looked at."""
-    return f"looked at the last {looked} offsets of {topic} only; --scan N looks further"
+    """What is said where only the end of a topic was read."""
+    return f"only the last {counted(looked, 'offset')} of {topic} were read; --scan N reads more"
 
 
 def ranges(missing: Sequence[Missing], number: int, shown: int = 5) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from topology.diagnostics.explain.columns import columns
-from topology.diagnostics.explain.formatting import events
 from topology.diagnostics.explain.times import lasting
 from topology.engine.view_task import ViewTask
+from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
@@ -90,11 +90,10 @@ def parked_text(found: ParkedStreams, shown: int) -> str:
     head = ("age", "view", "stream", "failed", "wait", "reason")
     lines = columns([head, *(_line(each, found.now) for each in found.streams[:shown])])
     more = len(found.streams) - shown
-    waiting = events(sum(each.waiting for each in found.streams))
-    hidden = f", {more} more are not shown" if more > 0 else ""
-    number = len(found.streams)
-    streams = "1 parked stream" if number == 1 else f"{number} parked streams"
-    lines.append(f"{streams}, with {waiting} that wait{hidden}")
+    waiting = counted(sum(each.waiting for each in found.streams), "waiting event")
+    hidden = f", {more} more not shown" if more > 0 else ""
+    streams = counted(len(found.streams), "parked stream")
+    lines.append(f"{streams}, with {waiting}{hidden}")
     return "\n".join([*lines, *found.unseen])
 
 

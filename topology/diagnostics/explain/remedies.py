@@ -4,10 +4,11 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topology.declaration.policies.error import Halt
-from topology.diagnostics.explain.formatting import events, spelled
+from topology.declaration.policies import Halt
+from topology.diagnostics.explain.formatting import spelled
 from topology.diagnostics.explain.stream_context import StreamContext
 from topology.diagnostics.explain.stream_status import StreamStatus
+from topology.model.counted import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
         ]
     if status.passed.ahead:
         words = ["redrive-dead", "--view", view.name, "--stream", status.stream]
-        dead = events(len(status.passed.ahead))
+        dead = counted(len(status.passed.ahead), "event")
         found.append(
             Remedy(
                 f"{context.command} {quoted(words)}",
-                f"puts {dead} from {view.dead_topic} back in their places",
+                f"puts {dead} from {view.dead_topic} back in place",
             )
         )
     elif status.situation == "waiting" and task.state.ordering.counts and status.blocked:
@@ -51,16 +52,16 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
         if context.may_come:
             return [*found, say.command("explain", what=_again(context))]
         force = ("--force",) if gap.count != 1 else ()
-        effect = f"gives {spelled(gap, '', '').strip()} up; what comes of it later is late"
+        effect = f"skips {spelled(gap, '', '').strip()}; what comes of it later is late"
         if task.state.counts.dead and any(view.dead_topic in each for each in context.unseen):
-            effect += f". It may lie in {view.dead_topic}: look further first, with --scan"
+            effect += f". It may lie in {view.dead_topic}: read more of it first, with --scan"
         found.append(say.command("skip", *force, sequence=gap.last, what=effect))
     if status.passed and status.situation != "parked":
         app = context.command.removeprefix("faust -A ")
-        words = ["--app", app, "--view", view.name, "--stream", status.stream, "--store", "URL"]
+        words = ["--app", app, "--view", view.name, "--stream", status.stream]
         found.append(
             Remedy(
-                f"sequitur rebuild run {quoted(words)}",
+                f"sequitur rebuild run {quoted([*words, '--read-store', 'URL'])}",
                 "makes the stream's rows anew, with all that its history has in its place",
             )
         )
@@ -71,7 +72,9 @@ def _again(context: StreamContext) -> str:
     """Until when to wait, where what is missing may be under way."""
     reads = []
     if context.unkeyed:
-        reads.append(f"a worker has re-keyed {context.unkeyed} offsets of the source topics")
+        reads.append(
+            f"a worker has re-keyed {counted(context.unkeyed, 'offset')} of the source topics"
+        )
     if context.lag or not reads:
         reads.append(
             f"the view has read partition {context.partition} of its input up to offset "

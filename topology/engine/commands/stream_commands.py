@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from topology.declaration.policies.late import RebuildStream
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
@@ -11,6 +10,7 @@ from topology.engine.state.lane_names import ids_of
 from topology.engine.state.rows import progress_key
 from topology.engine.state.view_state import delete_rows
 from topology.engine.view_task import ViewTask
+from topology.model.counted import counted
 from topology.model.counts import saturated
 from topology.model.event import Event
 from topology.model.partition_table import Row
@@ -32,7 +32,7 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     where = _of(task, stream)
     if not ordering.counts:
         raise CommandRefused(
-            f"{where} is not ordered by counting numbers: none of them can be missing"
+            f"{where} is not in contiguous order: no sequence of it can be missing"
         )
     if sequence is None:
         raise CommandRefused(f"{where}: skip needs the sequence; the next one is {last + add}")
@@ -59,12 +59,12 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     if not command.force:
         if lost:
             raise CommandRefused(
-                f"{where} has {len(lost)} events up to {sequence} that wait, and would lose them "
-                f"to {view.dead_topic}; the missing one is {last + add}; force it if that is meant"
+                f"{where} would lose {counted(len(lost), 'waiting event')} up to {sequence} to "
+                f"{view.dead_topic}; the missing one is {last + add}; force it if that is meant"
             )
         if missing > 1:
             raise CommandRefused(
-                f"{where} waits for {last + add}; to skip {sequence} gives {missing} sequences up; "
+                f"{where} waits for {last + add}; to skip {sequence} skips {missing} sequences; "
                 "skip them one by one, or force it"
             )
     facts = {"last": sequence, "skipped": missing, "dead": len(lost)}
@@ -97,7 +97,8 @@ def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult
     moved(task, stream, task.state.waiting[stream], [], unit)
     return CommandResult(
         True,
-        f"{_of(task, stream)} is released, with {number} events that wait" + _but_halted(task),
+        f"{_of(task, stream)} is released, with {counted(number, 'waiting event')}"
+        + _but_halted(task),
         {"released": number},
     )
 
@@ -139,12 +140,13 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     late = [task.state.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
     if (lost or late) and not command.force:
         raise CommandRefused(
-            f"{where} has {len(lost) + len(late)} events that wait, and would lose them to "
+            f"{where} would lose {counted(len(lost) + len(late), 'waiting event')} to "
             f"{task.view.dead_topic}; force it if that is meant"
         )
     if command.dry_run:
         gone_too = len(lost) + len(late)
-        told = f"{where} would be forgotten, it is at {last_of(progress)}; {gone_too} events lost"
+        lost_too = counted(gone_too, "event")
+        told = f"{where} would be forgotten, it is at {last_of(progress)}; {lost_too} lost"
         return CommandResult(True, told, {"dead": gone_too, "last": last_of(progress)})
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
@@ -159,7 +161,7 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     if isinstance(progress, Progress):
         # A read store would take what comes without it for what it had before.
         anew.epoch = progress.epoch
-    if isinstance(task.view.late, RebuildStream):
+    if task.view.late.rebuilds:
         # What came before is no history of the stream that begins now.
         anew.anew = task.state.position
     if anew.epoch or anew.anew:
@@ -168,7 +170,7 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     lost += late
     return CommandResult(
         True,
-        f"{where} is forgotten, it was at {last_of(progress)}; {len(lost)} events lost",
+        f"{where} is forgotten, it was at {last_of(progress)}; {counted(len(lost), 'event')} lost",
         {"dead": len(lost), "last": last_of(progress)},
     )
 
@@ -177,7 +179,7 @@ def redrive_dry_run(task: ViewTask, command: Command, tried: DryRun | None) -> C
     """A dry run of `redrive`."""
     stream, _ = _held(task, command)
     found = tried or dry_run(task.state, stream)
-    where = f"{_of(task, stream)}: {found.released} events would be released"
+    where = f"{_of(task, stream)}: {counted(found.released, 'event')} would be released"
     if found.fails is None:
         told = f"{where}, and {found.waits} would wait"
     else:
@@ -203,8 +205,8 @@ def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
         )
     if not task.state.known(stream) and (command.everywhere or not command.force):
         raise CommandRefused(
-            f"view {task.view.name} has no stream {printable(repr(stream))}; look for its id "
-            "as the inspector writes it",
+            f"view {task.view.name} has no stream {printable(repr(stream))}; write its id "
+            "as the inspector does",
             **{UNKNOWN_STREAM: True},
         )
     return stream, task.state.progress(stream)

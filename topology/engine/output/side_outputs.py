@@ -5,13 +5,12 @@ from collections.abc import Iterable
 import orjson
 
 from topology.declaration.lanes import LANE, split_lane
-from topology.declaration.policies.late import RebuildStream
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import Failure, position
 from topology.engine.output.record_formatter import own_stream
 from topology.model.event import Event, Message
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step
@@ -20,7 +19,7 @@ from topology.sequencer.sequencer import Step
 def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUnit) -> None:
     """Late events, of which nothing better is to be made; gaps given up; and conflicts."""
     name, policy = view.name, view.late
-    reason = policy.refusal if isinstance(policy, RebuildStream) else None
+    reason = policy.refusal
     send_late(view, late, unit, reason)
     for gap in result.skipped:
         unit.reports.append(
@@ -31,7 +30,7 @@ def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUni
         unit.reports.append(
             f"view {name}: stream {printable(event.stream)} sequence {event.sequence} came "
             f"twice with different bodies; the later one, {event.message.topic}/"
-            f"{event.message.partition} offset {event.message.offset}, is discarded: look at its "
+            f"{event.message.partition} offset {event.message.offset}, is discarded: check its "
             "producer"
         )
 

@@ -8,6 +8,7 @@ from topology.engine.partition.ports import Clock, Dispatch
 from topology.engine.partition.view import PartitionView
 from topology.engine.stream_task import RekeyTask
 from topology.model.event import Message
+from topology.model.partition_table import PartitionTable
 
 INFINITE = float("inf")
 
@@ -25,6 +26,10 @@ class Step:
     """Whether something is to be made durable, though nothing came."""
     due = INFINITE
     """When something is to be done without new records (ms), infinite if nothing is."""
+
+    def table(self, name: str) -> PartitionTable:
+        """Where a unit's rows of that name go."""
+        raise NotImplementedError
 
     async def take(self, records: Sequence[Message]) -> CommitUnit:
         """The unit of a batch."""

@@ -11,6 +11,7 @@ from topology.engine.partition.steps import INFINITE, Step
 from topology.engine.partition.view import PartitionView
 from topology.engine.stream_task import StreamTask
 from topology.model.event import Message
+from topology.model.partition_table import PartitionTable
 
 
 class StreamStep(Step):
@@ -41,6 +42,10 @@ class StreamStep(Step):
         self._clock = clock
         self._gather = gather
         self._on_halted = on_halted
+
+    def table(self, name: str) -> PartitionTable:
+        table: PartitionTable = self.views[name].table
+        return table
 
     async def take(
         self, records: Sequence[Message], due_by: Mapping[str, int] | None = None

@@ -14,8 +14,10 @@ from topology.engine.state.lateness import BINS, decode_lateness
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import (
     COUNTS,
+    HOLES,
     LATENESS,
     POSITIONS,
+    decode_holes,
     decode_message,
     decode_progress,
     without_state,
@@ -43,7 +45,7 @@ def foreign(key: bytes | None, value: bytes | None) -> str:
         if key is None:
             return "it has no key"
         known = key[:1]
-        if key in (COUNTS, LATENESS, POSITIONS):
+        if key in _VALUES:
             if value is not None:
                 _VALUES[key](value)
             return ""
@@ -137,6 +139,11 @@ def _positions(value: bytes) -> None:
         raise ValueError("it is no position")
 
 
+def _holes(value: bytes) -> None:
+    position, _ = decode_holes(value)
+    _whole(position, 0)
+
+
 def _whole(number: Any, least: int = -_MOST - 1) -> None:
     if type(number) is not int or not least <= number <= _MOST:
         raise ValueError(f"{number!r} is no number of a row")
@@ -144,6 +151,7 @@ def _whole(number: Any, least: int = -_MOST - 1) -> None:
 
 _VALUES: dict[bytes, Callable[[bytes], None]] = {
     COUNTS: _counts,
+    HOLES: _holes,
     LATENESS: _lateness,
     POSITIONS: _positions,
 }

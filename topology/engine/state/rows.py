@@ -9,6 +9,7 @@
 | `x` + offset (8 bytes, big-endian) | nothing: this event of the dead topic was put back |
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
+| `h` | of a view with workers: what is done, also ahead of what is not; see `encode_holes` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
@@ -25,9 +26,10 @@ from typing import Any
 import orjson
 
 from topology.model.event import Record
+from topology.ordered_commit import OffsetRanges
 from topology.sequencer.progress import PendingRetry, Progress
 
-COUNTS, LATENESS, POSITIONS = b"c", b"l", b"o"
+COUNTS, HOLES, LATENESS, POSITIONS = b"c", b"h", b"l", b"o"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
 LATE = (b"r", b"s")
@@ -139,6 +141,17 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         below=tuple((first, last) for first, last in found.get("below", ())),
     )
     return (progress if since else progress.plain()), state
+
+
+def encode_holes(position: int, done: OffsetRanges) -> bytes:
+    """The row of what is done: all before `position`, and these ranges beyond it."""
+    return b"%d\n" % position + done.encode()
+
+
+def decode_holes(row: bytes) -> tuple[int, OffsetRanges]:
+    """(position, what is done beyond it). Raises ValueError."""
+    position, _, ranges = row.partition(b"\n")
+    return int(position), OffsetRanges.decode(ranges)
 
 
 def encode_message(message: Any, arrived: int) -> bytes:

@@ -75,7 +75,7 @@ class ViewState(Unloads):
         self.noted = None if table.get(COUNTS) is None else -1
         self.positions_row = table.get(POSITIONS)
         self.positions = decode_positions(self.positions_row)
-        self.lateness = None if view.adaptive is None else decode_lateness(table.get(LATENESS))
+        self.lateness = None if view.gap.adaptive is None else decode_lateness(table.get(LATENESS))
         self._load()
         self.choose_timeout()
 
@@ -164,9 +164,9 @@ class ViewState(Unloads):
 
     def choose_timeout(self) -> None:
         """Hold gaps for as long as the lateness that was learned says."""
-        if self.lateness is None or self.view.adaptive is None:
+        if self.lateness is None or self.view.gap.adaptive is None:
             return
-        after, before = self.lateness.after(self.view.adaptive), self.ordering.skip_after
+        after, before = self.lateness.after(self.view.gap.adaptive), self.ordering.skip_after
         if after == before:
             return
         self.ordering = replace(self.ordering, skip_after=after)

@@ -75,7 +75,7 @@ def reason_of(error: Exception, servers: Any) -> str:
     if isinstance(error, KafkaError) and error.retriable:
         return f"the broker has no answer yet: {described(error)}; try again"
     if isinstance(error, KafkaError):
-        return f"the broker refuses it: {described(error)}; look at the app's login and its rights"
+        return f"the broker refuses it: {described(error)}; check the app's login and its rights"
     if isinstance(error, OSError) or not error.args:
         return described(error)
     return str(error.args[0])

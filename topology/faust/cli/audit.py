@@ -13,9 +13,10 @@ from faust.cli import option
 
 from topology.diagnostics.audit import differences, saved
 from topology.faust.cli.answering import AnsweringCommand
-from topology.faust.cli.options import JSON, SECONDS
-from topology.faust.inspection.audit import PATIENCE
-from topology.faust.inspection.audit import audit as audited
+from topology.faust.cli.options import DURATION, JSON
+from topology.faust.inspection.auditing import PATIENCE
+from topology.faust.inspection.auditing import audit as audited
+from topology.model.counted import counted
 
 SHOWN = 20
 """Differences that are printed; the rest is counted."""
@@ -28,8 +29,8 @@ _COMPARE = option(
     "--compare", default="", show_default=False, help="A file of another run to compare with."
 )
 _PATIENCE = option(
-    "--patience", type=SECONDS, default=PATIENCE,
-    help="Seconds to wait for a moment in which no worker commits.",
+    "--patience", type=DURATION, default=f"{PATIENCE:g}s",
+    help="How long to wait for a moment in which no worker commits.",
 )  # fmt: skip
 _CONTENTS = option(
     "--contents", is_flag=True, default=False,
@@ -68,5 +69,5 @@ def _differences(found: list[str], compare: str) -> Iterator[str]:
         yield f"  {text}"
     if len(found) > SHOWN:
         yield f"  … and {len(found) - SHOWN:,} more"
-    number = f"{len(found):,} stream{'' if len(found) == 1 else 's'}"
-    yield f"{number} of a view differ from {compare}" if found else f"the same as {compare}"
+    number = counted(len(found), "stream of a view differs", "streams of a view differ")
+    yield f"{number} from {compare}" if found else f"the same as {compare}"

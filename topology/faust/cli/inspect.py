@@ -8,12 +8,8 @@ from typing import Any
 from click import Choice, FloatRange
 from faust.cli import argument, option
 
-from topology.diagnostics.explain import account_text, ledger_text, tally_text
-from topology.diagnostics.explain.command_log import commands_text
-from topology.diagnostics.explain.parked_streams import parked_text
-from topology.diagnostics.explain.source_totals import SHARE
-from topology.diagnostics.explain.times import seconds_of
-from topology.diagnostics.explain.trouble import (
+from topology.diagnostics.explain import account_text, gaps_text, tally_text
+from topology.diagnostics.explain.bad_news import (
     HALTED,
     MALFORMED,
     PLACES,
@@ -21,18 +17,21 @@ from topology.diagnostics.explain.trouble import (
     UNASSIGNED,
     Trouble,
 )
+from topology.diagnostics.explain.command_log import commands_text
+from topology.diagnostics.explain.parked_streams import parked_text
+from topology.diagnostics.explain.source_totals import SHARE
 from topology.faust.cli.answering import AnsweringCommand
-from topology.faust.cli.options import JSON, ONLY_VIEW, REASON, SCAN, SECONDS, limit, older_than
+from topology.faust.cli.options import DURATION, JSON, OLDER_THAN, ONLY_VIEW, REASON, SCAN, limit
 from topology.faust.inspection import commands as found_commands
 from topology.faust.inspection import explain as found_accounts
 from topology.faust.inspection import gaps as found_gaps
 from topology.faust.inspection import parked as found_parked
-from topology.faust.inspection import timeouts as found_timeouts
+from topology.faust.inspection import suggest_timeouts as found_timeouts
 from topology.faust.inspection import views as found_views
-from topology.faust.inspection.commands import LIMIT as COMMANDS
-from topology.faust.inspection.gaps import LIMIT as GAPS
-from topology.faust.inspection.parked import LIMIT as PARKED
-from topology.faust.inspection.timeouts import LIMIT as MESSAGES
+from topology.faust.inspection.command_log import LIMIT as COMMANDS
+from topology.faust.inspection.gap_ledger import LIMIT as GAPS
+from topology.faust.inspection.parked_streams import LIMIT as PARKED
+from topology.faust.inspection.suggested_timeouts import LIMIT as MESSAGES
 
 _ALLOW = option(
     "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED, STILL]),
@@ -45,7 +44,7 @@ _SHARE = option(
 _SOURCE = option(
     "--source", default="", show_default=False, help="The source; optional where there is only one."
 )
-_AFTER = option("--after", multiple=True, type=SECONDS, help="Seconds to try, besides.")
+_AFTER = option("--after", multiple=True, type=DURATION, help="A time to try, besides.")
 
 
 def _bad(troubles: list[Trouble], allowed: tuple[str, ...]) -> bool:
@@ -82,7 +81,7 @@ def register(app: Any) -> None:
         """
         ledger = await found_gaps(self.app, view=view, limit=limit, scan=scan)
         bad = bool(ledger.streams) or _bad(ledger.troubles, allow)
-        self.answer(ledger_text(ledger), ledger, bad=bad)
+        self.answer(gaps_text(ledger), ledger, bad=bad)
 
     @app.command(_SHARE, _ALLOW, JSON, base=AnsweringCommand)  # type: ignore[untyped-decorator]
     async def views(self: AnsweringCommand, malformed: float, allow: tuple[str, ...]) -> None:
@@ -95,20 +94,19 @@ def register(app: Any) -> None:
         self.answer(tally_text(found.sources, found.views, malformed), found.as_dict(), bad=bad)
 
     @app.command(  # type: ignore[untyped-decorator]
-        ONLY_VIEW, older_than(), REASON,
+        ONLY_VIEW, OLDER_THAN, REASON,
         limit(PARKED, "Streams to list at most; the rest is counted."), SCAN, JSON,
         base=AnsweringCommand,
     )  # fmt: skip
     async def parked(
-        self: AnsweringCommand, view: str, older_than: str, reason: str, limit: int,
+        self: AnsweringCommand, view: str, older_than: float | None, reason: str, limit: int,
         scan: int | None,
     ) -> None:  # fmt: skip
         """List the parked streams, the oldest first, each with what failed.
 
         The exit status is 1 if there is one.
         """
-        seconds = seconds_of(older_than)
-        found = (await found_parked(self.app, view=view, scan=scan)).older(seconds, reason)
+        found = (await found_parked(self.app, view=view, scan=scan)).older(older_than or 0, reason)
         self.answer(parked_text(found, limit), found, bad=bool(found.streams))
 
     @app.command(  # type: ignore[untyped-decorator]

@@ -1,39 +1,40 @@
 """The operator's commands: skip, redrive, unpark, drop, redrive-dead, halt, resume, cancel."""
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from click import IntRange
 from faust.cli import argument, option
 
-from topology.diagnostics.explain.command_log import WAITS
-from topology.diagnostics.explain.times import seconds_of
-from topology.engine.commands.command import Command
-from topology.engine.redelivery.dead_events import DeadEventFilter
+from topology.engine.commands.command import CommandResult
 from topology.faust.cli.answering import BAD_NEWS, AnsweringCommand
 from topology.faust.cli.options import (
     DRY_RUN,
+    DURATION,
     JSON,
+    OLDER_THAN,
     ONE_VIEW,
     REASON,
-    SECONDS,
     limit,
-    older_than,
 )
-from topology.faust.inspection import commands as found_commands
-from topology.faust.inspection.cannot_answer import CannotAnswer
-from topology.faust.inspection.named import view_of
-from topology.faust.kafka.worker_clock import wall
+from topology.faust.inspection import CannotAnswer
+from topology.faust.operation import control
 from topology.faust.operation.bulk import LIMIT, StreamSelection, operate_many
-from topology.faust.operation.command_sender import ANSWER, EXPIRES, operate
+from topology.faust.operation.command_sender import ANSWER, EXPIRES
 from topology.faust.operation.dead_events import redrive_dead as put_back
+from topology.model.counted import counted
 from topology.sequencer.sequencer import LAST
 
 _FORCE = option("--force", is_flag=True, default=False, help="Do it although it loses something.")
-_TIMEOUT = option("--timeout", type=SECONDS, default=ANSWER, help="Seconds to wait for a worker.")
+_TIMEOUT = option(
+    "--timeout",
+    "seconds",
+    type=DURATION,
+    default=f"{ANSWER:g}s",
+    help="How long to wait for a worker.",
+)
 _EXPIRES = option(
-    "--expires", type=SECONDS, default=EXPIRES,
-    help="Seconds after which no worker carries the command out any more; 0 for never.",
+    "--expires", type=DURATION, default=f"{EXPIRES:g}s",
+    help="Time after which no worker carries the command out any more; 0 for never.",
 )  # fmt: skip
 _STREAM = argument("stream")
 _ANY_STREAM = argument("stream", default="")
@@ -42,7 +43,7 @@ _NAME = argument("view")
 _TOLD = (JSON, _TIMEOUT, _EXPIRES)
 _MANY = (
     option("--all", "every", is_flag=True, default=False, help="All streams, of all views."),
-    older_than(""),
+    OLDER_THAN,
     limit(LIMIT, "Streams at most, the oldest first."),
 )
 
@@ -52,40 +53,35 @@ class OperatorCommand(AnsweringCommand):
 
     abstract: ClassVar[bool] = True
 
-    async def give(self, command: Command, *, timeout: float, expires: float) -> None:
-        """Give the command and say what came of it."""
-        command = replace(command, view=view_of(self.app, command.view).name)
-        result = await operate(self.app, command, seconds=timeout, expires=expires)
+    def told(self, result: CommandResult) -> None:
+        """Say what came of a command."""
         self.answer(result.message, result, bad=not result.done)
 
     async def give_many(
-        self, command: Command, *, every: bool, older_than: str, limit: int, reason: str = "",
-        timeout: float, expires: float,
+        self, name: str, *, view: str, older_than: float | None, limit: int, reason: str = "",
+        **options: Any,
     ) -> None:  # fmt: skip
-        """Give it for the streams that are meant, where none is named."""
-        meant = every or bool(older_than or reason)
-        if command.stream and meant:
-            raise CannotAnswer("name a stream, or say which with --all, --older-than and --reason")
-        if command.stream:
-            await self.give(command, timeout=timeout, expires=expires)
-            return
-        if not meant:
-            raise CannotAnswer(
-                "name a stream, or say which: --all, --older-than 15m, --reason TEXT"
-            )
-        choice = StreamSelection(command.view, seconds_of(older_than or "0"), reason, limit)
-        found = await operate_many(
-            self.app, command.name, choice, force=command.force, dry_run=command.dry_run,
-            seconds=timeout, expires=expires,
-        )  # fmt: skip
+        """Give a command for each of the streams that are meant."""
+        choice = StreamSelection(view, older_than or 0, reason, limit)
+        found = await operate_many(self.app, name, choice, **options)
         self.answer(str(found), found.as_dict())
         if found.unanswered:
             raise CannotAnswer(
-                f"{found.unanswered} streams were not answered in {timeout:.0f} s: does a worker "
-                "run? List what waits with `commands`"
+                f"{counted(found.unanswered, 'stream was', 'streams were')} not answered "
+                f"in {options['seconds']:.0f} s: does a worker run? List what waits with `commands`"
             )
         if found.refused or found.more:
             raise SystemExit(BAD_NEWS)
+
+
+def _meant(stream: str, every: bool, older_than: float | None, reason: str = "") -> bool:
+    """Whether one stream is meant, rather than many. Raises CannotAnswer for both and neither."""
+    many = every or older_than is not None or bool(reason)
+    if stream and many:
+        raise CannotAnswer("name a stream, or say which with --all, --older-than and --reason")
+    if not stream and not many:
+        raise CannotAnswer("name a stream, or say which: --all, --older-than 15m, --reason TEXT")
+    return not many
 
 
 def register(app: Any) -> None:
@@ -99,53 +95,62 @@ def _register_of_streams(app: Any) -> None:
         _ANY_STREAM, _SEQUENCE, ONE_VIEW, *_MANY, _FORCE, DRY_RUN, *_TOLD, base=OperatorCommand
     )
     async def skip(
-        self: OperatorCommand, stream: str, sequence: int | None, force: bool, dry_run: bool,
-        view: str, **options: Any,
+        self: OperatorCommand, stream: str, sequence: int | None, every: bool,
+        older_than: float | None, limit: int, **options: Any,
     ) -> None:  # fmt: skip
         """Give up what STREAM waits for, up to SEQUENCE; of many streams, what each waits for."""
-        if stream and sequence is None:
+        if not _meant(stream, every, older_than):
+            await self.give_many("skip", older_than=older_than, limit=limit, **options)
+        elif sequence is None:
             raise CannotAnswer("name the sequence, too: skip STREAM SEQUENCE")
-        command = Command("skip", view, stream, sequence, force=force, dry_run=dry_run)
-        await self.give_many(command, **options)
+        else:
+            self.told(await control.skip(self.app, stream, sequence, **options))
 
     @app.command(  # type: ignore[untyped-decorator]
         _ANY_STREAM, ONE_VIEW, *_MANY, REASON, DRY_RUN, *_TOLD, base=OperatorCommand
     )
     async def redrive(
-        self: OperatorCommand, stream: str, dry_run: bool, view: str, **options: Any
-    ) -> None:
+        self: OperatorCommand, stream: str, every: bool, older_than: float | None,
+        limit: int, reason: str, **options: Any,
+    ) -> None:  # fmt: skip
         """Handle a parked stream's events again, from the failed one on."""
-        await self.give_many(Command("redrive", view, stream, dry_run=dry_run), **options)
+        if _meant(stream, every, older_than, reason):
+            self.told(await control.redrive(self.app, stream, **options))
+        else:
+            await self.give_many(
+                "redrive", older_than=older_than, limit=limit, reason=reason, **options
+            )
 
     @app.command(  # type: ignore[untyped-decorator]
         _ANY_STREAM, ONE_VIEW, *_MANY, REASON, DRY_RUN, *_TOLD, base=OperatorCommand
     )
     async def unpark(
-        self: OperatorCommand, stream: str, dry_run: bool, view: str, **options: Any
-    ) -> None:
+        self: OperatorCommand, stream: str, every: bool, older_than: float | None,
+        limit: int, reason: str, **options: Any,
+    ) -> None:  # fmt: skip
         """Release a parked stream without its failed event, which goes to the dead topic."""
-        await self.give_many(Command("unpark", view, stream, dry_run=dry_run), **options)
+        if _meant(stream, every, older_than, reason):
+            self.told(await control.unpark(self.app, stream, **options))
+        else:
+            await self.give_many(
+                "unpark", older_than=older_than, limit=limit, reason=reason, **options
+            )
 
     @app.command(_STREAM, ONE_VIEW, _FORCE, DRY_RUN, *_TOLD, base=OperatorCommand)  # type: ignore[untyped-decorator]
-    async def drop(
-        self: OperatorCommand, stream: str, force: bool, dry_run: bool, view: str, **options: Any
-    ) -> None:
+    async def drop(self: OperatorCommand, stream: str, **options: Any) -> None:
         """Forget a stream in a view: its progress, its state, and with --force what waits."""
-        await self.give(Command("drop", view, stream, force=force, dry_run=dry_run), **options)
+        self.told(await control.drop(self.app, stream, **options))
 
     @app.command(  # type: ignore[untyped-decorator]
         ONE_VIEW,
         option("--stream", default=None, help="Only dead events of this stream."),
-        REASON, older_than(), DRY_RUN, JSON, base=AnsweringCommand,
+        REASON, OLDER_THAN, DRY_RUN, JSON, base=AnsweringCommand,
     )  # fmt: skip
     async def redrive_dead(
-        self: AnsweringCommand, view: str, stream: str | None, reason: str, older_than: str,
-        dry_run: bool,
-    ) -> None:  # fmt: skip
+        self: AnsweringCommand, older_than: float | None, **options: Any
+    ) -> None:
         """Put events of the dead topic back into their view, in order, each once."""
-        until = wall() - round(seconds_of(older_than) * 1000)
-        choice = DeadEventFilter(stream, reason or None, until)
-        done = await put_back(self.app, view_of(self.app, view), choice, dry_run=dry_run)
+        done = await put_back(self.app, older_than=older_than or 0, **options)
         self.answer(str(done), done.as_dict())
 
 
@@ -153,21 +158,14 @@ def _register_of_views(app: Any) -> None:
     @app.command(_NAME, *_TOLD, base=OperatorCommand)  # type: ignore[untyped-decorator]
     async def halt(self: OperatorCommand, view: str, **options: Any) -> None:
         """Stop VIEW from taking input, in all its partitions, until it is resumed."""
-        await self.give(Command("halt", view), **options)
+        self.told(await control.halt(self.app, view, **options))
 
     @app.command(_NAME, *_TOLD, base=OperatorCommand)  # type: ignore[untyped-decorator]
     async def resume(self: OperatorCommand, view: str, **options: Any) -> None:
         """Let the halted VIEW go on."""
-        await self.give(Command("resume", view), **options)
+        self.told(await control.resume(self.app, view, **options))
 
     @app.command(argument("id"), JSON, _TIMEOUT, base=OperatorCommand)  # type: ignore[untyped-decorator]
     async def cancel(self: OperatorCommand, id: str, **options: Any) -> None:
         """Take a command back that no worker has carried out; `commands` lists the ids."""
-        found = (await found_commands(self.app, limit=0)).found
-        meant = [told for told in found if told.state == WAITS and told.id.startswith(id)]
-        if len(meant) != 1:
-            many_or_none = f"{len(meant)} commands wait" if meant else "no command waits"
-            raise CannotAnswer(f"{many_or_none} whose id begins with {id!r}; see `commands`")
-        (told,) = meant
-        command = Command("cancel", told.view, told.stream, cancels=told.id)
-        await self.give(command, expires=0, **options)
+        self.told(await control.cancel(self.app, id, **options))

@@ -3,11 +3,34 @@
 from collections.abc import Callable
 from typing import Any
 
-from click import Context, FloatRange, IntRange, Parameter
+from click import BadParameter, ClickException, Context, IntRange, Parameter, ParamType
 from faust.cli import option
 from faust.cli.base import State
 
-SECONDS = FloatRange(min=0)
+from topology.model.duration import seconds_of
+
+
+class _Refused(ClickException):
+    """A wrong value, in one line: a mistake on the command line."""
+
+    exit_code = 2
+
+
+class Duration(ParamType):
+    """A duration with its unit, as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: str, param: Parameter | None, ctx: Context | None) -> float:
+        """Read it; what is none is refused with the reason."""
+        try:
+            return seconds_of(value)
+        except ValueError as error:
+            reason = BadParameter(str(error), ctx, param).format_message()
+            raise _Refused(reason) from None
+
+
+DURATION = Duration()
 NUMBER = IntRange(min=1)
 
 
@@ -33,14 +56,10 @@ SCAN = option(
     "--scan", type=NUMBER, default=None, show_default=False,
     help="Offsets to read at the end of each topic; else as many as take 5 seconds.",
 )  # fmt: skip
-
-
-def older_than(default: str = "0") -> Callable[[Any], Any]:
-    """The option of what has waited for some time."""
-    return option(
-        "--older-than", default=default, show_default=False,
-        help="Only what has waited for so long: 90s, 15m, 2h.",
-    )  # fmt: skip
+OLDER_THAN = option(
+    "--older-than", type=DURATION, default=None,
+    help="Only what has waited for so long: 90s, 15m, 2h, 3d.",
+)  # fmt: skip
 
 
 def limit(default: int, help: str) -> Callable[[Any], Any]:

@@ -2,14 +2,20 @@
 
 from typing import Any
 
-from click import IntRange
+from click import Context, IntRange, Parameter
 from faust.cli import option
 
 from topology.faust.cli.answering import AnsweringCommand
-from topology.faust.cli.options import JSON
-from topology.faust.kafka.broker.shapes import shapes_of, shapes_text
-from topology.faust.kafka.clients import create_topics
-from topology.faust.worker.engine import Engine
+from topology.faust.cli.options import JSON, Duration
+from topology.faust.kafka.broker.shapes import shapes_text
+from topology.faust.operation.needed_topics import topics as needed
+
+
+class _Retention(Duration):
+    """How long a topic keeps its records, as days; -1 for ever."""
+
+    def convert(self, value: str, param: Parameter | None, ctx: Context | None) -> float:
+        return -1 if value == "unlimited" else super().convert(value, param, ctx) / 86_400
 
 
 def register(app: Any) -> None:
@@ -23,8 +29,8 @@ def register(app: Any) -> None:
             help="Partitions of source topics to be made; else as many as the source declares.",
         ),
         option(
-            "--retention", type=float, default=0, show_default=False,
-            help="Days that source topics to be made keep, -1 for ever; else the broker's default.",
+            "--retention", type=_Retention(), default="0", show_default=False,
+            help="Of source topics to be made: 30d, or unlimited; else the broker's default.",
         ),
         JSON,
         base=AnsweringCommand,
@@ -36,17 +42,8 @@ def register(app: Any) -> None:
 
         The exit status is 1 if a topic is missing or not as it should be.
         """
-        found = await _topics(self.app, create and not dry_run, partitions, retention)
+        found = await needed(
+            self.app, create=create and not dry_run, partitions=partitions, retention=retention
+        )
         bad = any(shape.state != "there" for shape in found)
         self.answer(shapes_text(found), [shape.as_dict() for shape in found], bad=bad)
-
-
-async def _topics(app: Any, create: bool, partitions: int, retention: float) -> list[Any]:
-    engine: Engine = app.engine
-    wanted = [*engine.given(partitions, retention), *engine.needed()]
-    found = await shapes_of(app, wanted)
-    missing = [shape.topic for shape in found if shape.partitions is None]
-    if create and missing:
-        await create_topics(app, missing, engine.settings.replication)
-        found = await shapes_of(app, wanted)
-    return found

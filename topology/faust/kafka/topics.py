@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from topology.declaration.topology import Topology
 from topology.model.large import TOPIC_BYTES
-from topology.model.retention import retention
+from topology.model.topic_retention import retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,11 @@ def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) 
         for name in (view.output, view.redeliver_topic, view.commands_topic):
             yield own(name, view.of.partitions)
         yield own(changelogs[view.name], view.of.partitions, compact=True)
+    for stage in topology.stages:
+        yield own(stage.topic, stage.partitions)
+        yield own(changelogs[stage.name], stage.partitions, compact=True)
+        if not stage.arrivals:
+            yield own(stage.view.output, stage.partitions)
     for name in topology.side_topics:
         yield own(name, 1, keep_days=keep_days)
     config = {"message.timestamp.type": "LogAppendTime", "retention.ms": retention(1)}

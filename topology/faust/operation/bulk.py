@@ -7,12 +7,11 @@ from typing import Any
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked_streams import ParkedStreams
 from topology.engine.commands.command import Command, CommandResult
-from topology.faust.inspection.cannot_answer import CannotAnswer
-from topology.faust.inspection.gaps import gaps
+from topology.faust.inspection import CannotAnswer, gaps, parked
 from topology.faust.inspection.named import view_of
-from topology.faust.inspection.parked import parked
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.operation.command_sender import ANSWER, EXPIRES, CommandSender
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 AT_ONCE = 200
@@ -20,6 +19,7 @@ AT_ONCE = 200
 LIMIT = 1000
 """Streams that one command is for at most, unless told otherwise."""
 SHOWN = 50
+_FACTS = {"released": "released", "skipped": "skipped", "dead": "dead", "waits": "waiting"}
 """Streams of which it is told one by one what came of it."""
 
 
@@ -75,7 +75,7 @@ class BulkResult:
         sums: dict[str, int] = {}
         for _, result in self.results:
             for name, value in result.facts.items() if result is not None and result.done else ():
-                if isinstance(value, int) and name in ("released", "skipped", "dead", "waits"):
+                if isinstance(value, int) and name in _FACTS:
                     sums[name] = sums.get(name, 0) + value
         return sums
 
@@ -104,16 +104,17 @@ class BulkResult:
             yield f"{stream}: nobody answered" if result is None else printable(result.message, 400)
         if (hidden := len(self.results) - SHOWN) > 0:
             yield f"… and {hidden} more, see --json"
-        counted = ", ".join(f"{value} {name}" for name, value in self.facts.items())
+        facts = ", ".join(f"{value} {_FACTS[name]}" for name, value in self.facts.items())
         would = "would be done" if self.dry_run else "done"
         yield (
-            f"{self.name}: {self.done} of {len(self.results)} streams {would}"
-            + (f" ({counted})" if counted else "")
+            f"{self.name}: {self.done} of {counted(len(self.results), 'stream')} {would}"
+            + (f" ({facts})" if facts else "")
             + (f", {self.refused} refused" if self.refused else "")
             + (f", {self.unanswered} not answered" if self.unanswered else "")
         )
         if self.more:
-            yield f"{self.more} more streams are meant; give the command again, or raise --limit"
+            more = counted(self.more, "more stream is", "more streams are")
+            yield f"{more} meant; give the command again, or raise --limit"
         yield from self.unseen
 
 

@@ -24,7 +24,10 @@ from topology.engine.redelivery.dead_events import (
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.named import view_of
 from topology.faust.kafka.clients import connection
+from topology.faust.kafka.worker_clock import wall
+from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.sequencer.progress import last_of
@@ -58,31 +61,69 @@ class Redriven:
 
     def __str__(self) -> str:
         found, streams = self.found, self.found.streams
-        done = "would be put back" if self.dry_run else "are put back, and come again in order"
-        lines = [
-            f"view {self.view}: {len(found.chosen)} dead events of {len(streams)} streams {done}"
-        ]
+        done = "would be put back" if self.dry_run else "put back, to come again in order"
+        dead, of = counted(len(found.chosen), "dead event"), counted(len(streams), "stream")
+        lines = [f"view {self.view}: {dead} of {of} {done}"]
         for stream, sequences in list(streams.items())[:SHOWN]:
             at = self.stands.get(stream)
             stands = "which the view does not know" if at is None else f"which stands at {at}"
             ends = f"{sequences[0]}" + (f" to {sequences[-1]}" if len(sequences) > 1 else "")
             passed = 0 if at is None else sum(sequence <= at for sequence in sequences)
-            late = f"; {passed} of them come late, as it has passed them" if passed else ""
-            lines.append(f"  {printable(stream)}, {stands}: {len(sequences)} events, {ends}{late}")
+            late = f"; {passed} of them late, as it has passed them" if passed else ""
+            count = counted(len(sequences), "event")
+            lines.append(f"  {printable(stream)}, {stands}: {count}, {ends}{late}")
         if len(streams) > SHOWN:
-            lines.append(f"  … and {len(streams) - SHOWN} streams more")
-        for number, what in (
-            (found.others, "other dead events of the view stay where they are"),
-            (found.before, "were put back before"),
-            (found.foreign, "records of the topic are no dead events"),
+            lines.append(f"  … and {counted(len(streams) - SHOWN, 'more stream')}")
+        for number, one, many in (
+            (
+                found.others,
+                "other dead event of the view stays",
+                "other dead events of the view stay",
+            ),
+            (found.before, "was put back before", "were put back before"),
+            (
+                found.foreign,
+                "record of the topic is no dead event",
+                "records of the topic are no dead events",
+            ),
         ):
             if number:
-                lines.append(f"  {number} {what}")
+                lines.append(f"  {counted(number, one, many)}")
         return "\n".join(lines)
 
 
-async def redrive_dead(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool) -> Redriven:
-    """Put dead events of a view back. Raises TopicMissing where no worker has run yet."""
+async def redrive_dead(
+    app: Any,
+    *,
+    view: str = "",
+    stream: str | None = None,
+    reason: str = "",
+    older_than: float = 0.0,
+    dry_run: bool = False,
+) -> Redriven:
+    """Put events of the dead topic back into their view, in order, each once.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: the view's name; may be left out where there is only one.
+        stream: only those of this stream.
+        reason: only those that are dead for a reason with this text.
+        older_than: only those that have been dead for so many seconds.
+        dry_run: say only what would be put back.
+
+    Returns:
+        What was put back, and where its streams stand.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
+    """
+    before = wall() - round(older_than * 1000)
+    choice = DeadEventFilter(stream, reason or None, before)
+    return await _redrive(app, view_of(app, view), choice, dry_run=dry_run)
+
+
+async def _redrive(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool) -> Redriven:
     async with DurableState(app) as durable:
         dead = TopicPartition(view.dead_topic, 0)
         span = (await durable.span([dead]))[dead]

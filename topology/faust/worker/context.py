@@ -1,11 +1,14 @@
 """What the partitions of a worker share: its settings, tables, clients and agents."""
 
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from topology.declaration.topology import Topology
+from topology.declaration.view import View
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.offsets import Offsets
 from topology.faust.kafka.reader import Reader
@@ -16,6 +19,7 @@ from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
+from topology.ordered_commit import OrderedCommit
 
 
 @dataclass(slots=True)
@@ -31,6 +35,8 @@ class WorkerContext:
         standalone_readers: View → the reader of a view that reads by itself.
         producer: The worker's one producer, at least once only.
         assigned: The input partitions that this worker has.
+        grant_numbers: The numbers of attempts at events, never the same twice in a process.
+        running: Partition → what handles its events side by side, or did so last.
     """
 
     app: Any
@@ -49,6 +55,8 @@ class WorkerContext:
     standalone_readers: dict[str, Reader] = field(default_factory=dict)
     producer: AIOKafkaProducer | None = None
     assigned: list[TopicPartition] = field(default_factory=list)
+    grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
 
     def writer(self, source: TopicPartition, view: str = "") -> Writer:
         """A new writer for what is read together, or for one view that reads apart."""
@@ -60,9 +68,10 @@ class WorkerContext:
             self.group, source, connection(self.app), self.changelogs, self.partitions, view
         )
 
-    def refusals(self, source: TopicPartition) -> Refusals:
+    def refusals(self, source: TopicPartition, views: Mapping[str, View] | None = None) -> Refusals:
         """What finds the messages of a partition's handlers that Kafka refuses."""
-        return Refusals(self.app, self.group, source, self.partitions, self.topology.views)
+        views = self.topology.views if views is None else views
+        return Refusals(self.app, self.group, source, self.partitions, views)
 
     async def reader(self, view: str) -> Reader:
         """The reader of a view that reads apart."""

@@ -9,7 +9,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import TopicAuthorizationFailedError
 from mode import get_logger
 
-from stores.view_state.stores import open_store
+from stores.view_state import open_store
+from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.faust.kafka.broker.clock import go_by_broker
@@ -21,6 +22,7 @@ from topology.faust.kafka.topics import Topic, given, needed, own
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.ordered import OrderedPartition
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
@@ -42,13 +44,19 @@ class Engine:
     consumer decides who has which partition, and never fetches from those that the engine runs.
     """
 
-    def __init__(self, app: Any, topology: Topology, settings: Settings) -> None:
+    def __init__(
+        self,
+        app: Any,
+        topology: Topology,
+        settings: Settings,
+        stages: Iterable[OrderedStage] = (),
+    ) -> None:
         self.app = app
         self.topology = topology
         self.settings = settings
         group: str = app.conf.id
         datadir = Path(settings.datadir).absolute()
-        self.tables = Tables(app, open_store(settings.store, group, datadir))
+        self.tables = Tables(app, open_store(settings.view_state, group, datadir))
         offsets = Offsets(app, group)
         self.context = WorkerContext(
             app=app,
@@ -69,17 +77,18 @@ class Engine:
             if not source.keyed:
                 self._by_topic.update(dict.fromkeys(source.topics, (source, False)))
             self._by_topic[source.by_stream] = (source, True)
+        self._stages = {stage.topic: stage for stage in stages}
 
     # -- what Faust asks
 
     @property
     def topics(self) -> list[str]:
         """The topics whose partitions the engine runs."""
-        return list(self._by_topic)
+        return [*self._by_topic, *self._stages]
 
     def owns(self, topic: str) -> bool:
         """Whether the engine reads a topic itself: an input of its own, or a view's changelog."""
-        return topic in self._by_topic or topic in self.changelogs.values()
+        return topic in self.topics or topic in self.changelogs.values()
 
     def needed(self) -> list[Topic]:
         """The topics that the engine makes where they are missing."""
@@ -102,7 +111,7 @@ class Engine:
     async def assign(self, assigned: Iterable[TopicPartition]) -> None:
         """Run these partitions and no others."""
         await self.revoke()
-        mine = [TopicPartition(*tp) for tp in assigned if tp[0] in self._by_topic]
+        mine = [TopicPartition(*tp) for tp in assigned if tp[0] in self.topics]
         await self._close_tables(mine)
         await self._connect(mine)
         self._running = running = [self._partition(tp) for tp in mine]
@@ -134,6 +143,8 @@ class Engine:
     # -- partitions
 
     def _partition(self, tp: TopicPartition) -> Partition:
+        if (stage := self._stages.get(tp.topic)) is not None:
+            return OrderedPartition(tp, stage, self.context, self.app.crash)
         source, ordered = self._by_topic[tp.topic]
         kind = StreamPartition if ordered else RekeyPartition
         return kind(tp, source, self.context, self.app.crash)
@@ -170,11 +181,19 @@ class Engine:
                 raise CannotMake(str(error)) from None
             found = partitions
         if not found:
-            raise TopicAuthorizationFailedError(f"topic {topic!r} may not be looked at")
+            raise TopicAuthorizationFailedError(f"topic {topic!r} may not be described")
         return found
 
     async def _close_tables(self, mine: list[TopicPartition]) -> None:
-        have = {(self._by_topic[topic][0].name, number) for topic, number in mine}
+        have = {
+            (self._by_topic[topic][0].name, number)
+            for topic, number in mine
+            if topic in self._by_topic
+        }
+        for stage in self._stages.values():
+            for number in self.tables.partitions(stage.name):
+                if TopicPartition(stage.topic, number) not in mine:
+                    await self.tables.close(stage.name, number)
         for view in self.topology.views.values():
             for number in self.tables.partitions(view.name):
                 if (view.of.name, number) not in have:

@@ -9,10 +9,10 @@ from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.partition import PartitionLoop, Step, StreamStep
+from topology.engine.partition import PartitionLoop, Step
 from topology.faust.kafka.reader import AssignedPartition, Reader
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.disk.in_step import in_step_row
+from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.refusals import REFUSALS, Refusals
 from topology.faust.worker.writer import Writer
@@ -91,11 +91,11 @@ class Runner:
             if self._refusals is not None:
                 await self._note_refused(self._refusals, unit, error)
             raise
-        if isinstance(self.step, StreamStep):
+        if unit.rows:
             # Nobody else could write to the changelogs until now: the unit has been committed.
             noted = in_step_row(wall())
             for name, rows in unit.rows.items():
-                await write(self.step.views[name].table, [*rows, noted], ends.get(name))
+                await write(self.step.table(name), [*rows, noted], ends.get(name))
         for report in unit.reports:
             # A report is made of lines; nothing else in it may tell a terminal what to do.
             logger.warning("%s", "\n".join(printable(each, 4000) for each in report.split("\n")))

@@ -124,7 +124,7 @@ async def _settled(
         if time.monotonic() > deadline:
             raise NoSnapshot(
                 f"{open_ones[0].topic}/{open_ones[0].partition} has a transaction that has not "
-                f"ended in {PATIENCE:.0f} s; look at the worker that has this partition"
+                f"ended in {PATIENCE:.0f} s; check the worker that has this partition"
             )
         await asyncio.sleep(0.05)
 

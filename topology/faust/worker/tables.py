@@ -4,18 +4,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from mode import get_logger
 
-from stores.view_state.table import Store, TableError, ViewTable
-from topology.declaration.view import View
+from stores.view_state import Store, TableError, ViewTable
 from topology.engine.state.foreign_rows import foreign
 from topology.faust.kafka.clients import connected_consumer, read_range
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.disk.aside import aside
-from topology.faust.worker.disk.in_step import (
+from topology.faust.worker.disk.in_thread import aside
+from topology.faust.worker.disk.table_freshness import (
     deletions_kept,
     in_step_of,
     in_step_row,
@@ -31,6 +30,13 @@ ASKED = 60.0
 """Seconds for which a topic's settings are remembered."""
 STOP = 10.0
 """Seconds that closing all tables may take."""
+
+
+class Named(Protocol):
+    """What has a table: a view, or the second stage of one."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Tables:
@@ -51,7 +57,7 @@ class Tables:
         """The partitions of a view that are open here."""
         return sorted(p for name, p in self._open if name == view)
 
-    async def restore(self, views: list[View], partition: int) -> dict[str, ViewTable]:
+    async def restore(self, views: Sequence[Named], partition: int) -> dict[str, ViewTable]:
         """Open the views' tables of a partition and bring them to the changelog's end.
 
         Call it only after the partition's writer has started: until then an earlier owner could

@@ -45,7 +45,7 @@ class Watermark:
             try:
                 return await self._barrier()
             except (KafkaError, OSError) as error:
-                logger.warning("the broker does not answer, so no gap is given up: %r", error)
+                logger.warning("the broker does not answer, so no gap is skipped: %r", error)
                 await asyncio.sleep(1)
 
     def stop(self) -> None:

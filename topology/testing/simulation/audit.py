@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from topology.declaration.policies import RebuildStream, Skip
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.counts import Counts
@@ -81,7 +80,7 @@ class Audit:
             key = stream.encode()
             found = outputs.pop(key, [])
             records = len(expected.outputs)
-            if isinstance(view.late, RebuildStream):
+            if view.late.rebuilds:
                 records = len(found)
                 found = last_epoch(found)
             if found != expected.outputs:
@@ -189,7 +188,7 @@ def _early(run: Schedule, view: View, stream: str, late: set[int], arrived: Arri
     if order.settles:
         least = order.settle
     else:
-        assert isinstance(view.gap, Skip)
+        assert view.gap.skips
         least = view.gap.least
     after = 0 if run.skewed else round(least * 1000)
     since, wrong = arrived.since, []

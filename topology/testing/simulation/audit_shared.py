@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 
-from topology.declaration.policies import RebuildStream, Skip
 from topology.declaration.view import View
 from topology.engine.output.failure import HEALED
 from topology.engine.state.rows import split_redriven_key
@@ -21,7 +20,7 @@ Key = tuple[str, bytes | None]
 
 def hasty(view: View) -> bool:
     """Whether a view goes on after a time, which may be another after a crash."""
-    return isinstance(view.gap, Skip) or view.of.sequence.settles
+    return view.gap.skips or view.of.sequence.settles
 
 
 class SharedTopics:
@@ -38,9 +37,7 @@ class SharedTopics:
         self.once = run.world.guarantee == "exactly_once"
         self.exact = self.once or not any(map(hasty, self.topology.views.values()))
         """Whether a record may come again only if it says the same."""
-        self._rebuilds = any(
-            isinstance(view.late, RebuildStream) for view in self.topology.views.values()
-        )
+        self._rebuilds = any(view.late.rebuilds for view in self.topology.views.values())
         """Whether late events emit late what they have to."""
         self.malformed = self.unknown = 0
         self.late: dict[tuple[str, str], set[int]] = defaultdict(set)

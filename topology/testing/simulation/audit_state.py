@@ -4,7 +4,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from topology.declaration.orders import StreamOrder
-from topology.declaration.policies import RebuildStream
 from topology.declaration.view import View
 from topology.engine.state.rows import COUNTS, decode_progress, split_buffer_key
 from topology.model.counts import Counts, decode_counts
@@ -53,7 +52,7 @@ def state_errors(
         wrong.append("the table is not what its changelog holds")
     stored = decode_counts(rows.pop(COUNTS, None))
     once = world.guarantee == "exactly_once"
-    if not once and isinstance(view.late, RebuildStream):
+    if not once and view.late.rebuilds:
         # A rebuild that a crash cut off has written records that are not counted.
         counts.written = stored.written
     wrong += _count_errors(counts, stored, once, view.of.sequence)

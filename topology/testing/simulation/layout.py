@@ -1,6 +1,6 @@
 """What simulations of one topology share and none of them changes, worked out once."""
 
-from topology.declaration.policies import Advance, Redeliver, Skip
+from topology.declaration.policies import Advance
 from topology.declaration.source import Source
 from topology.declaration.starts import First
 from topology.declaration.topology import Topology
@@ -45,7 +45,7 @@ class Layout:
         away += [view.commands_topic for view in topology.views.values()]
         self.own = frozenset((*sides, *by_stream, *outputs, *away, *changelogs))
         views = list(topology.views.values())
-        gaps = [view.gap.most for view in views if isinstance(view.gap, Skip)]
+        gaps = [view.gap.most for view in views if view.gap.skips]
         orders = [source.sequence for source in topology.sources.values()]
         gaps += [order.settle for order in orders if order.settles]
         self.leap = round(max(gaps, default=1) * 1500)
@@ -54,5 +54,5 @@ class Layout:
 
 def _only_gaps(view: View) -> bool:
     """Whether gaps and what settles are all that a view waits for."""
-    others = view.closing is not None or isinstance(view.full, Redeliver)
+    others = view.closing is not None or view.full.beyond == "redeliver"
     return not others and isinstance(view.error, Advance) and isinstance(view.start, First)

@@ -64,14 +64,19 @@ def test_help_imports_no_command() -> None:
         (["relay", "kafak"], "No such command 'kafak'. Did you mean kafka?"),
         (["xyz"], "No such command 'xyz'."),
         (["materialize", "--topicz", "a"], "--topics"),
-        (["materialize", "--checkpoint", "c"], "--topology or --topics"),
+        (["materialize", "--topics", "a", "--checkpoint", "c"], "--read-store"),
+        (["materialize", "--checkpoint", "c", "--read-store", "sqlite:///read.db"],
+         "--topology or --topics"),
         (["live", "--checkpoint", "c"], "--topology"),
+        (["rebuild", "drop"], "--read-store"),
+        (["dead-records", "remove", "--read-store", "sqlite:///read.db", "--older-than", "30"],
+         "30s, 15m, 4h or 30d"),
         (["two-phase", "force", "gid", "--participant", "a=sqlite://"], "--commit or --rollback"),
-        (["relay", "status", "--log", "sqlite://", "more"], "words without an option"),
+        (["relay", "status", "--database", "sqlite://", "more"], "words without an option"),
         (["broker", "run", "--port", "many"], "--port"),
         (["new"], "NAME"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_line(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,9 +94,11 @@ def test_a_mistake_is_one_line(
         ("zempty:x", "module 'zempty' has no 'x'"),
     ],
 )
-@pytest.mark.parametrize("command", ["materialize", "live"])
+@pytest.mark.parametrize(
+    "command", [["materialize", "--read-store", "sqlite:///read.db"], ["live"]]
+)
 def test_a_wrong_module_is_one_line(
-    command: str,
+    command: list[str],
     place: str,
     says: str,
     tmp_path: Path,
@@ -101,7 +108,7 @@ def test_a_wrong_module_is_one_line(
     (tmp_path / "zraises.py").write_text("raise RuntimeError('as it is')\n")
     (tmp_path / "zempty.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert main([command, "--topology", place, "--checkpoint", str(tmp_path / "c")]) == 2
+    assert main([*command, "--topology", place, "--checkpoint", str(tmp_path / "c")]) == 2
     (record,) = caplog.records
     assert says in record.getMessage()
     assert "\n" not in record.getMessage()
@@ -117,6 +124,7 @@ def test_a_command_whose_package_is_not_installed_names_the_extra(
     assert "pip install 'sequitur[demo]'" in _said(["demo"], capsys)
 
 
+@pytest.mark.integration
 def test_a_shell_completes_commands_and_options() -> None:
     def completed(words: str, at: int) -> str:
         environment = os.environ | {

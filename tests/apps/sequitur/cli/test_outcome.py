@@ -10,6 +10,9 @@ import pytest
 from sequitur.local.ports import HOST, free_port
 from soak.ended import run
 
+pytestmark = pytest.mark.integration
+
+STORE = ["--read-store", "sqlite:///read.db"]
 CHECKPOINT = ["--checkpoint", "checkpoint"]
 QUICK = [
     word
@@ -37,12 +40,12 @@ def _one_line(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
-        ("pyspark", ["materialize", "--topics", "a", *CHECKPOINT], "spark"),
+        ("pyspark", ["materialize", "--topics", "a", *STORE, *CHECKPOINT], "spark"),
         ("pyspark", ["live", "--topology", "zlive:shop", *CHECKPOINT], "spark"),
         ("pyspark", ["rebuild", "export", "--topic", "a", "--to", "x"], "spark"),
         ("psycopg", ["two-phase", "list", "--decisions", "postgresql://host/db", "--participant", "a=sqlite:///x"],
          "postgres"),
-        ("psycopg", ["inbox", "counts", "--store", "postgresql://host/db"],
+        ("psycopg", ["inbox", "counts", "--database", "postgresql://host/db"],
          "postgres"),
     ],
 )  # fmt: skip
@@ -58,25 +61,24 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     assert f"pip install 'sequitur[{extra}]'" in line
 
 
-@pytest.mark.parametrize("command", ["materialize", "live"])
-def test_a_checkpoint_that_is_none_is_told(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["materialize", *STORE], ["live"]])
+def test_a_checkpoint_that_is_none_is_told(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "shop.py").write_text("")
     what = ["--topology", "sequitur.flights:topology"]
     for place, says in (("file", "is no folder"), ("folder", "no checkpoint of Spark")):
-        line = _one_line(_run(tmp_path, "-m", "sequitur", command, *what, "--checkpoint", place))
+        line = _one_line(_run(tmp_path, "-m", "sequitur", *command, *what, "--checkpoint", place))
         assert says in line
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "command",
     [
-        ["sequitur", "materialize", "--topics", "a", *CHECKPOINT, *QUICK],
+        ["sequitur", "materialize", "--topics", "a", *STORE, *CHECKPOINT, *QUICK],
         ["sequitur", "live", "--topology", "sequitur.flights:topology", *CHECKPOINT, *QUICK],
         ["sequitur", "rebuild", "export", "--topic", "a", "--to", "x", *QUICK],
-        ["sequitur", "rebuild", "run", "--app", "sequitur.flights", "--view", "aircraft"],
+        ["sequitur", "rebuild", "run", "--app", "sequitur.flights", "--view", "aircraft", *STORE],
     ],
 )
 def test_a_broker_that_cannot_be_reached_is_status_2_and_one_line(

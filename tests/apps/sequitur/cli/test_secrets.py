@@ -14,29 +14,41 @@ from sequitur.cli.main import main
 from sequitur.cli.outcome import log_to_stderr
 from sequitur.local.ports import HOST, free_port
 from soak.ended import ended
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 from stores.view_state.table import TableError
 from tests.stores.db.test_urls import POSITIONS, SECRET
 from topology.faust.settings import Settings
 
 URLS = [p.replace("@host", "@127.0.0.1:1") for p in POSITIONS if not p.startswith("delta")]
 COMMANDS = {
-    "materialize": ["--topics", "a", "--checkpoint", "x", "--store", "URL"],
-    "live": ["--topology", "sequitur.flights:topology", "--checkpoint", "x", "--store", "URL"],
-    "rebuild": ["shadows", "--store", "URL"],
+    "materialize": ["--topics", "a", "--checkpoint", "x", "--read-store", "URL"],
+    "live": ["--topology", "sequitur.flights:topology", "--checkpoint", "x", "--read-store", "URL"],
+    "rebuild": ["shadows", "--read-store", "URL"],
     "two-phase": ["list", "--decisions", "URL", "--participant", "log=URL"],
     "relay": [
-        *("void", "--topic", "t", "--stream", "s", "--reason", "r", "--first", "1", "--log", "URL"),
+        *(
+            "void",
+            "--topic",
+            "t",
+            "--stream",
+            "s",
+            "--reason",
+            "r",
+            "--first",
+            "1",
+            "--database",
+            "URL",
+        ),
     ],
-    "inbox": ["counts", "--store", "URL"],
+    "inbox": ["counts", "--database", "URL"],
 }
 OPTIONS = {
-    "materialize": "--store",
-    "live": "--store",
-    "rebuild": "--store",
+    "materialize": "--read-store",
+    "live": "--read-store",
+    "rebuild": "--read-store",
     "two-phase": "--decisions",
-    "relay": "--log",
-    "inbox": "--store",
+    "relay": "--database",
+    "inbox": "--database",
 }
 
 
@@ -89,10 +101,10 @@ def test_a_broker_with_a_login_is_refused_without_showing_it(
 ) -> None:
     broker = place.format(SECRET)
     for module, words in {
-        "materialize": ["--topics", "a", "--checkpoint", "x"],
+        "materialize": ["--topics", "a", "--checkpoint", "x", "--read-store", "sqlite:///read.db"],
         "live": ["--topology", "a", "--checkpoint", "x"],
-        "relay": ["kafka", "--log", "sqlite:///x"],
-        "inbox": ["feed", "--topic", "a", "--store", "sqlite:///x"],
+        "relay": ["kafka", "--database", "sqlite:///x"],
+        "inbox": ["feed", "--topic", "a", "--database", "sqlite:///x"],
         "rebuild": ["export", "--topic", "a", "--to", "x"],
     }.items():
         assert _status(module, [*words, "--broker", broker]) == 2
@@ -105,7 +117,7 @@ def test_a_broker_with_a_login_is_refused_without_showing_it(
 
 
 def test_settings_show_no_secret_in_errors_and_tracebacks() -> None:
-    assert SECRET not in repr(Settings(store=f"postgresql://me:{SECRET}@host/db"))
+    assert SECRET not in repr(Settings(view_state=f"postgresql://me:{SECRET}@host/db"))
     with pytest.raises(ValidationError) as refused:
         Settings(batch=SECRET, storee=f"redis://:{SECRET}@host")  # type: ignore[call-arg, arg-type]
     assert "batch" in str(refused.value)
@@ -145,9 +157,10 @@ def test_whoever_logs_no_secret_is_in_the_log(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "command",
     [
-        ["sequitur", "relay", "kafka", "--log", "@url", "--broker", "BROKER"],
-        ["sequitur", "inbox", "feed", "--topic", "a", "--store", "@url", "--broker", "BROKER"],
+        ["sequitur", "relay", "kafka", "--database", "@url", "--broker", "BROKER"],
+        ["sequitur", "inbox", "feed", "--topic", "a", "--database", "@url", "--broker", "BROKER"],
         [*("sequitur", "materialize", "--topics", "a", "--checkpoint", "c"),
+         *("--read-store", "sqlite:///read.db"),
          *("--broker", "BROKER", "--kafka-properties", "client", "--status", "status")],
     ],
 )  # fmt: skip

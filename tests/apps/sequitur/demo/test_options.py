@@ -36,7 +36,7 @@ def test_choices(options: Callable[[list[str]], Options], tmp_path: Path) -> Non
     chosen = options(
         [
             *("--all", "--keep", "--seed", "5", "--rate", "1000", "--kill-worker-at", "0.5"),
-            *("--folder", str(tmp_path), "--store", str(tmp_path / "my.db")),
+            *("--folder", str(tmp_path), "--read-store", str(tmp_path / "my.db")),
         ]
     )
     assert chosen.events is None
@@ -74,7 +74,8 @@ def test_it_takes_nothing_over_that_is_not_a_demos(
 
     (tmp_path / "mine.db").write_text("precious")
     assert (
-        main(["demo", "--folder", str(tmp_path / "new"), "--store", str(tmp_path / "mine.db")]) == 2
+        main(["demo", "--folder", str(tmp_path / "new"), "--read-store", str(tmp_path / "mine.db")])
+        == 2
     )
     assert "mine.db exists" in capsys.readouterr().err
     assert (tmp_path / "mine.db").read_text() == "precious"

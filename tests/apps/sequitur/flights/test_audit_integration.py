@@ -54,7 +54,7 @@ def worker(
 
 def audited(environment: dict[str, str]) -> tuple[int, dict[str, Any], str]:
     """(exit status, report, standard error) of an audit."""
-    command = flights("audit", "--json", "--patience", "2")
+    command = flights("audit", "--json", "--patience", "2s")
     done = run(command, 120, env=environment)
     return done.returncode, orjson.loads(done.stdout) if done.stdout else {}, done.stderr
 

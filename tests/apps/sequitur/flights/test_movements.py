@@ -6,6 +6,8 @@ import pytest
 
 from sequitur.flights.movements import Messages, movements
 
+pytestmark = pytest.mark.integration
+
 MovesOf = Callable[[int], pd.DataFrame]
 
 

@@ -9,6 +9,8 @@ from sequitur.flights.topology import AIRCRAFT, BOARD, CARRIER_DELAY, SOURCE, to
 from sequitur.flights.verify import compare, expected_tables, rows_of
 from topology import TopologyTestDriver
 
+pytestmark = pytest.mark.integration
+
 TABLES = (BOARD, AIRCRAFT, CARRIER_DELAY)
 COUNT = 3000
 

@@ -14,6 +14,8 @@ from stores.sinks.contract.values import TYPED, edge_rows, record_of, sets
 from stores.sinks.sql.sqlite import SqliteSink
 from topology import Table
 
+pytestmark = pytest.mark.integration
+
 TABLES = (BOARD, AIRCRAFT, CARRIER_DELAY)
 SQL: dict[Any, str] = {str: "TEXT", int: "INTEGER"}
 

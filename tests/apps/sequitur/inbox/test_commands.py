@@ -19,14 +19,14 @@ def test_a_parked_stream_is_shown_and_released(
     inbox = Inbox(open_engine(url), "warehouse", attempts=1)
     inbox.receive([Message("orders", "A-17", n, None, b"") for n in (1, 2, 5)])
     fail(inbox, 1)
-    store = ["--store", url, "--name", "warehouse"]
+    store = ["--database", url, "--name", "warehouse"]
     stream = ["--topic", "orders", "--stream", "A-17"]
 
     def said(command: str, *more: str, status: int = 0) -> str:
         assert main(["inbox", command, *store, *more]) == status
         return capsys.readouterr().out
 
-    assert "orders A-17: sequence 1 failed 1 times, 3 messages wait" in said("parked", status=1)
+    assert "orders A-17: sequence 1 failed 1 time, 3 messages wait" in said("parked", status=1)
     assert "orders A-17: 3 to 4, since" in said("gaps", status=1)
     assert "goes on behind 1" in said("unpark", *stream)
     fail(inbox, 1)
@@ -42,14 +42,14 @@ def test_a_server_without_a_secret_does_not_start(
 ) -> None:
     for secret in ("", "short", "a secret with a line\nbreak"):
         monkeypatch.setenv(TOKEN, secret)
-        assert main(["inbox", "serve", "--store", f"sqlite:///{tmp_path}/w.sqlite"]) == 2
+        assert main(["inbox", "serve", "--database", f"sqlite:///{tmp_path}/w.sqlite"]) == 2
         assert "set DELIVERY_TOKEN to a secret" in caplog.text
 
 
 def test_a_database_of_another_kind_is_refused_without_its_password(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert main(["inbox", "counts", "--store", "mysql://me:secret@host/db"]) == 2
+    assert main(["inbox", "counts", "--database", "mysql://me:secret@host/db"]) == 2
     said = caplog.text
     assert "use sqlite:///FILE or postgresql://" in said
     assert "secret" not in said
@@ -62,9 +62,9 @@ def test_a_look_at_what_is_no_inbox_is_not_all_well(
     """A path with a slip of the pen, or another service's database: it made an inbox there, and
     said that nothing was missing."""
     file = tmp_path / "warehous.sqlite"
-    assert main(["inbox", command, "--store", f"sqlite:///{file}"]) == 2
+    assert main(["inbox", command, "--database", f"sqlite:///{file}"]) == 2
     assert "there is no such file" in caplog.text
     assert not file.exists()
     file.touch()
-    assert main(["inbox", command, "--store", f"sqlite:///{file}"]) == 2
+    assert main(["inbox", command, "--database", f"sqlite:///{file}"]) == 2
     assert "has no inbox" in caplog.text

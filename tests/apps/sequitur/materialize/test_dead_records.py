@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from sequitur.cli.main import main
-from stores.sinks import DeadLimit, StoreError, keep_from, open_sink
+from stores.sinks import DeadLimit, StoreError, open_sink
+from stores.sinks.dead_limit import keep_from
 
 
 @pytest.fixture
@@ -18,10 +19,10 @@ def url(tmp_path: Path) -> str:
 
 
 def test_dead_records_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dead-records", "list", "--store", url, "--show", "1"]) == 1
+    assert main(["dead-records", "list", "--read-store", url, "--show", "1"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == r"shop.b\x1board/0: 3 dead records, 0 more removed"
-    assert lines[1] == "shop.other/1: 1 dead records, 0 more removed"
+    assert lines[1] == "shop.other/1: 1 dead record, 0 more removed"
     assert len(lines) == 3
     assert "\x1b" not in "".join(lines)
 
@@ -29,16 +30,16 @@ def test_dead_records_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -
 def test_dead_records_are_removed_and_stay_counted(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    remove = ["remove", "--store", url, "--topic", "shop.other"]
-    assert main(["dead-records", *remove, "--older-than", "1"]) == 0
-    assert capsys.readouterr().out == "0 dead records are removed\n"
+    remove = ["remove", "--read-store", url, "--topic", "shop.other"]
+    assert main(["dead-records", *remove, "--older-than", "1d"]) == 0
+    assert capsys.readouterr().out == "0 dead records removed\n"
     assert main(["dead-records", *remove, "--dry-run"]) == 0
-    assert capsys.readouterr().out == "1 dead records would be removed\n"
+    assert capsys.readouterr().out == "1 dead record would be removed\n"
     assert main(["dead-records", *remove]) == 0
-    assert main(["dead-records", "list", "--store", url]) == 1
+    assert main(["dead-records", "list", "--read-store", url]) == 1
     assert "shop.other/1: 0 dead records, 1 more removed" in capsys.readouterr().out
-    assert main(["dead-records", "remove", "--store", url]) == 0
-    assert main(["dead-records", "list", "--store", url]) == 0
+    assert main(["dead-records", "remove", "--read-store", url]) == 0
+    assert main(["dead-records", "list", "--read-store", url]) == 0
     assert "no dead record is kept" in capsys.readouterr().out
     with open_sink(url) as sink:
         assert sum(position.dead for position in sink.progress()) == 4
@@ -49,7 +50,7 @@ def test_a_store_that_cannot_be_looked_at_is_told_in_one_line(
 ) -> None:
     (tmp_path / "file").write_text("no database, though there is something in it")
     for name in ("file/read.db", "file", "mistyped.db"):
-        assert main(["dead-records", "list", "--store", f"sqlite:///{tmp_path}/{name}"]) == 2
+        assert main(["dead-records", "list", "--read-store", f"sqlite:///{tmp_path}/{name}"]) == 2
         assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "mistyped.db").exists()
 

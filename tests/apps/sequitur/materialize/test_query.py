@@ -16,6 +16,8 @@ from stores.sinks.contract import ORDERS, TOPIC, order
 from stores.sinks.sql.sqlite import SqliteSink
 from topology import DeclarationError
 
+STORE = ["--read-store", "sqlite:///read.db"]
+
 
 @pytest.mark.parametrize(
     "place",
@@ -41,7 +43,7 @@ def test_a_topology_that_is_not_there_is_refused(place: str) -> None:
     ("arguments", "says"),
     [
         (["--topics", "a b"], "topic 'a b'"),
-        (["--topics", "a", "--store", "mysql://me:hush@host/db"], "mysql://…@host/db"),
+        (["--topics", "a", "--read-store", "mysql://me:hush@host/db"], "mysql://…@host/db"),
         (["--topics", "a", "--kafka-option", "subscribe=x"], "subscribe"),
         (["--topology", "no.such:topology"], "no.such:topology"),
     ],
@@ -49,7 +51,7 @@ def test_a_topology_that_is_not_there_is_refused(place: str) -> None:
 def test_a_mistake_ends_with_status_2_and_its_reason(
     arguments: list[str], says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert main(["materialize", *arguments, "--checkpoint", str(tmp_path)]) == 2
+    assert main(["materialize", "--checkpoint", str(tmp_path), *STORE, *arguments]) == 2
     (record,) = caplog.records
     assert says in record.getMessage()
 
@@ -61,11 +63,11 @@ def test_a_mistake_ends_with_status_2_and_its_reason(
         ["--topics", "a"],
         ["--topics", "a", "--topology", "b", "--checkpoint", "x"],
         ["--topics", "a", "--checkpoint", "x", "--max-rows-per-trigger", "0"],
-        ["--topics", "a", "--checkpoint", "x", "--trigger-interval", "-1"],
+        ["--topics", "a", "--checkpoint", "x", "--trigger-interval", "1"],
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2(arguments: list[str]) -> None:
-    assert main(["materialize", *arguments]) == 2
+    assert main(["materialize", *STORE, *arguments]) == 2
 
 
 def test_settings_do_not_show_kafka_options() -> None:

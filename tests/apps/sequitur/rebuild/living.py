@@ -136,7 +136,7 @@ class Living(Worker):
 
     def materialize(self) -> None:
         command = [sys.executable, "-m", "sequitur", "materialize", "--broker", self.broker]
-        command += ["--store", self.url, "--checkpoint", str(self.folder / "checkpoint")]
+        command += ["--read-store", self.url, "--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "materializer.log").open("ab") as output:
             self._materializer = spawn(
                 [*command, "--topology", "app:topology"],
@@ -158,7 +158,7 @@ class Living(Worker):
             "--view",
             "ledger",
         ]
-        command += ["--store", self.url, "--work", str(self.folder / "work"), "--cores", "1"]
+        command += ["--read-store", self.url, "--work", str(self.folder / "work"), "--cores", "1"]
         command += ["--slices", "4", *words]
         with self.log(log).open("ab") as output:
             process = subprocess.Popen(

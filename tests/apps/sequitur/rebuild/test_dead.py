@@ -57,5 +57,5 @@ def test_a_store_that_is_not_there_is_not_made_by_looking_at_it(
     command: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "red.db"
-    assert main(["rebuild", *command, "--store", f"sqlite:///{file}"]) == 2
+    assert main(["rebuild", *command, "--read-store", f"sqlite:///{file}"]) == 2
     assert not file.exists()

@@ -70,7 +70,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     assert {again[message] for message in sent} == {2}
     assert "switched: the tables that were live are kept as shadow tables old" in said
     # The handler says something else now, of every stream.
-    assert "of 30 streams that had outputs, 30 say something else" in said
+    assert "of 30 streams that had outputs, 30 differ" in said
     old = living.ledger("ledger__old")
     assert old.keys() == before.keys()
     assert all(old[stream][0] >= before[stream][0] for stream in before)
@@ -79,7 +79,7 @@ def test_live_processing_goes_on_while_a_view_is_rebuilt_and_nothing_is_missed(
     process = living.begin(log="refused")
     assert ended(process, PATIENCE, living.log("refused")) == 2
     assert "sequitur rebuild drop" in living.log("refused").read_text()
-    living.command_line("drop", "--store", living.url)
+    living.command_line("drop", "--read-store", living.url)
     assert living.store.shadows() == set()
     assert living.select("SELECT 1 FROM ledger__old") == []
     assert living.ledger() == events.ledger()
@@ -140,7 +140,7 @@ def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Pat
         "--history",
         "by-stream",
     )
-    assert "2 streams are replaced" in said
+    assert "2 streams replaced" in said
     load.end()
     living.wait_for(events.ledger())
     rows = dict(living.select("SELECT stream, label FROM ledger"))

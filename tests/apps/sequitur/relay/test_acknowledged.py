@@ -219,7 +219,7 @@ def test_a_relay_does_not_begin_with_a_url_that_is_none(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was tried again for ever."""
-    assert main(["relay", "http", "--log", "sqlite:///orders.sqlite", "--to", url]) == 2
+    assert main(["relay", "http", "--database", "sqlite:///orders.sqlite", "--to", url]) == 2
     said = capsys.readouterr().err
     assert "'--to': write http://HOST:PORT" in said
     assert "secret" not in said

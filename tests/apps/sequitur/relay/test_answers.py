@@ -56,14 +56,14 @@ def test_status_tells_what_waits_and_who_leads(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = engine.url.render_as_string(hide_password=False)
-    assert main(["relay", "status", "--log", url]) == 0
+    assert main(["relay", "status", "--database", url]) == 0
     assert capsys.readouterr().out == "relay sequitur: no relay has led yet\nnothing waits\n"
     lease = Lease(engine, "relay sequitur", "host/1")
     lease.make()
     lease.acquire()
     with engine.begin() as connection:
         Outbox(MessageLog()).capture_many(connection, [Draft("orders", "a", None, b"")] * 3)
-    assert main(["relay", "status", "--log", url]) == 0
+    assert main(["relay", "status", "--database", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "relay sequitur: host/1 leads, in turn 1"
     assert second.startswith("topic orders: 3 messages wait, the oldest for ")

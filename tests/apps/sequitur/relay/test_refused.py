@@ -248,7 +248,7 @@ async def test_a_refused_topic_does_not_stop_the_others_however_much_of_it_there
     for stream in "abc":
         assert in_order(link.taken)["bad", stream] == list(range(1, 211))
         assert in_order(link.taken)["good", stream] == list(range(1, 61))
-    told = [each for each in caplog.messages if "topic bad wait" in each]
+    told = [each for each in caplog.messages if "topic bad, to be sent again" in each]
     assert len(told) == 1, "it is told once, and not with every try"
     assert any("topic bad takes messages" in each for each in caplog.messages)
 

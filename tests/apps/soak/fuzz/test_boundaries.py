@@ -11,22 +11,10 @@ from hypothesis import given
 from soak.fuzz import Boundary
 from soak.fuzz.__main__ import boundaries
 
-SERVERS = {"output-records-postgresql"}
-"""Boundaries that start a server."""
+pytestmark = pytest.mark.integration
 
 
-def parameters() -> list[Any]:
-    return [
-        pytest.param(
-            boundary,
-            id=boundary.name,
-            marks=[pytest.mark.integration] if boundary.name in SERVERS else [],
-        )
-        for boundary in boundaries()
-    ]
-
-
-@pytest.mark.parametrize("boundary", parameters())
+@pytest.mark.parametrize("boundary", boundaries(), ids=lambda boundary: str(boundary.name))
 def test_no_input_stops_work_and_each_is_in_one_counted_place(boundary: Boundary[Any]) -> None:
     @given(boundary.strategy())
     def attack(input: Any) -> None:

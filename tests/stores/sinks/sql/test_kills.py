@@ -1,18 +1,18 @@
 """A process that is killed (SIGKILL) between any two steps of a batch, into the SQL read stores."""
 
-import base64
-import json
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sequitur.local.home import ROOT
 from stores.sinks import Batch, OutputRecord, open_sink
 from stores.sinks.contract import ORDERS, TOPIC, delete, upsert, value
+from stores.sinks.sql.sink import SqlSink
+from stores.sinks.sql.transaction import SqlTransaction
+from tests.forked import context
 
 pytestmark = pytest.mark.integration
 
@@ -20,23 +20,6 @@ STEPS = (
     *("make_tables", "delete", "upsert", "save_streams"),
     *("save_positions", "save_dead", "save_batch", "apply"),
 )
-_PROGRAM = """
-import base64, json, os, signal, sys
-from stores.sinks import Batch
-from stores.sinks import open_sink
-from stores.sinks.sql.sink import SqlSink
-from stores.sinks.sql.transaction import SqlTransaction
-url, step, when, number, records = sys.argv[1:]
-owner = SqlSink if step == "apply" else SqlTransaction
-sink, plain = open_sink(url), getattr(owner, step)
-def killed(*arguments):
-    if when == "after":
-        plain(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
-setattr(owner, step, killed)
-decoded = [(t, p, o, base64.b64decode(v)) for t, p, o, v in json.loads(records)]
-sink.apply(decoded, Batch("query", int(number)))
-"""
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -79,7 +62,20 @@ def _batches() -> Iterator[list[OutputRecord]]:
 def _apply_and_die(
     url: str, step: str, when: str, number: int, records: list[OutputRecord]
 ) -> None:
-    plain = [(t, p, o, base64.b64encode(v or b"").decode()) for t, p, o, v in records]
-    command = [sys.executable, "-c", _PROGRAM, url, step, when, str(number), json.dumps(plain)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    process = context.Process(target=_apply, args=(url, step, when, number, records))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _apply(url: str, step: str, when: str, number: int, records: list[OutputRecord]) -> None:
+    owner = SqlSink if step == "apply" else SqlTransaction
+    sink, plain = open_sink(url), getattr(owner, step)
+
+    def killed(*arguments: Any) -> None:
+        if when == "after":
+            plain(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, step, killed)
+    sink.apply(records, Batch("query", number))

@@ -17,8 +17,11 @@ from topology.testing import TopologyTestDriver
 from topology.testing.driver.audit import audit_of, committed
 from topology.testing.driver.storage import DriverStorage
 
-some = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-"""Not every run has what is to be spoiled."""
+some = settings(
+    max_examples=settings().max_examples // 2,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+"""Half as many, since there are many tests. Not every run has what is to be spoiled."""
 
 
 class Spoiled:

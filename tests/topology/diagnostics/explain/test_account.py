@@ -86,7 +86,7 @@ def test_a_stream_that_waits_says_for_what_and_since_when() -> None:
     assert (found.place.ring, found.place.spilled, found.place.waits) == (3, 0, (4, 5, 8))
     assert found.context.newest is not None
     assert (found.context.newest.topic, found.context.newest.arrived) == ("orders", driver.now)
-    assert found.causes == ("sequence 3 is missing, and 3 wait behind",)
+    assert found.causes == ("sequence 3 is missing, and 3 events wait behind",)
     assert "gap policy is to wait" in found.next[0].what
     assert all_help(driver) == ["skip"]
     assert "since 2001-09-09 01:46:45 UTC (7 s ago)" in account_text(found)
@@ -136,7 +136,7 @@ def test_a_gap_that_is_given_up_says_when() -> None:
     driver.advance(10)
     found = explained(driver)
     assert found.next[1].when == driver.now + 20_000
-    assert "given up" in found.next[1].what
+    assert "skipped" in found.next[1].what
     assert "unread" not in found.next[1].what
     text = account_text(explained(driver, position=1, end=5, unkeyed=3, now=driver.now + 25_000))
     assert "of which 7 offsets are unread" in text
@@ -224,9 +224,9 @@ def test_what_came_late_and_what_was_given_up() -> None:
     assert found.context.late == (Arrival(3, "shop.late", 0, 0, driver.now),)
     assert found.causes == (
         "it went on without sequence 3: late, and in shop.late",
-        "it went on without sequences 2, 4: given up, and not seen since",
+        "it went on without sequences 2, 4: skipped, and not seen since",
     )
-    assert "given up        2, 4" in account_text(found)
+    assert "skipped         2, 4" in account_text(found)
     assert "came late       3 from shop.late/0 offset 0" in account_text(found)
 
 
@@ -302,5 +302,5 @@ def test_a_lane_is_named() -> None:
     assert (found.lane, found.situation) == ("USD", "waiting")
     first = account_text(found).splitlines()[0]
     assert first == (
-        "stream a, lane 'USD', in view board: sequence 1 is missing, and 1 wait behind"
+        "stream a, lane 'USD', in view board: sequence 1 is missing, and 1 event waits behind"
     )

@@ -84,9 +84,9 @@ def test_commands_that_wait_are_told() -> None:
 def test_what_was_not_looked_at_is_said() -> None:
     driver = driver_of(board)
     send(driver, 1)
-    found = explained(driver, unseen=("looked at the last 5 offsets of shop.dead only",))
-    assert "in order, as far as was looked" in first(found)
-    assert "looked at the last 5 offsets of shop.dead only" in account_text(found)
+    found = explained(driver, unseen=("only the last 5 offsets of shop.dead were read",))
+    assert "in order, in what was read" in first(found)
+    assert "only the last 5 offsets of shop.dead were read" in account_text(found)
 
 
 def test_nothing_of_a_message_reaches_a_terminal_raw() -> None:

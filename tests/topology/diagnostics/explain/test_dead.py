@@ -48,7 +48,7 @@ def test_what_lies_in_the_dead_topic_is_not_missing_and_nobody_is_told_to_skip_i
     found = explained(driver)
     assert (found.situation, found.place.last, found.place.waits) == ("dead", 7, (10,))
     assert "sequences 8 to 9, 12 (3) of it lie in shop.dead" in found.causes[0]
-    assert "and 1 wait behind" in found.causes[0]
+    assert "and 1 event waits behind" in found.causes[0]
     assert not any(" skip " in remedy.command for remedy in found.remedies)
 
 
@@ -85,7 +85,7 @@ def test_a_dead_event_that_was_redriven_is_told_as_such() -> None:
 
 def test_nobody_is_told_to_skip_what_may_lie_where_nobody_looked() -> None:
     driver = dead_stream(2, 8)
-    unseen = ("looked at the last 5 offsets of shop.dead only",)
+    unseen = ("only the last 5 offsets of shop.dead were read",)
     (remedy,) = explained(driver, dead=(), unseen=unseen).remedies
-    assert remedy.effect.endswith("It may lie in shop.dead: look further first, with --scan")
+    assert remedy.effect.endswith("It may lie in shop.dead: read more of it first, with --scan")
     assert not any("--scan" in remedy.effect for remedy in explained(driver).remedies)

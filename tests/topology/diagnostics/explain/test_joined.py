@@ -65,7 +65,7 @@ def test_the_beginning_of_a_stream_that_an_event_opens_is_not_given_up() -> None
     driver.advance(20)
     driver.restart()
     assert explained(driver).causes == (
-        "it went on without sequences 7 to 8: given up, and not seen since",
+        "it went on without sequences 7 to 8: skipped, and not seen since",
     )
 
 
@@ -89,5 +89,5 @@ def test_what_was_given_up_as_nothing_opened_the_stream_is() -> None:
     driver.advance(20)
     assert driver.counts("board").skipped == 3
     assert explained(driver).causes == (
-        "it went on without sequences 1 to 3: given up, and not seen since",
+        "it went on without sequences 1 to 3: skipped, and not seen since",
     )

@@ -52,8 +52,8 @@ def test_parked_streams_are_listed_with_how_long_and_why() -> None:
     assert "\x1b" not in text
     assert "10 min" in text.splitlines()[1]
     assert "ValueError: a is bad" in text
-    assert text.endswith("2 parked streams, with 4 events that wait")
-    assert parked_text(found, 1).endswith("1 more are not shown")
+    assert text.endswith("2 parked streams, with 4 waiting events")
+    assert parked_text(found, 1).endswith("1 more not shown")
     assert [e.stream for e in found.older(300).streams] == ["a"]
     assert [e.stream for e in found.older(0, "b is bad").streams] == ["\x1b[2Jb"]
     assert parked_text(ParkedStreams(0), 5) == "no stream is parked"
@@ -98,9 +98,9 @@ def test_commands_are_listed_once_with_what_came_of_them() -> None:
     text = commands_text(found, 61_000)
     assert "\x1b" not in text
     assert "waits, for 9 min more" in text
-    assert text.endswith("3 commands, of which 1 wait")
+    assert text.endswith("3 commands, 1 waiting")
     assert "waits, too old by now" in commands_text(found, 700_000)
-    assert commands_text([], 0) == "nobody has told the views anything"
+    assert commands_text([], 0) == "no command was given"
 
 
 def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> None:

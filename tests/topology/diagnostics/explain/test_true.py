@@ -46,7 +46,7 @@ def test_a_stream_whose_only_event_failed_is_not_in_order() -> None:
     )
     assert "in order" not in account_text(found)
     assert found.remedies[-1].command == (
-        "sequitur rebuild run --app shop --view board --stream a --store URL"
+        "sequitur rebuild run --app shop --view board --stream a --read-store URL"
     )
 
 

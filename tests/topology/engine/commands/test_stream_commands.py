@@ -156,8 +156,8 @@ def test_skip_gives_up_the_sequence_that_is_missing() -> None:
     ("sequence", "reason"),
     [
         (1, "passed already"),
-        (3, "waits for 2; to skip 3 gives 2 sequences up"),
-        (4, "has 1 events up to 4 that wait"),
+        (3, "waits for 2; to skip 3 skips 2 sequences"),
+        (4, "would lose 1 waiting event up to 4"),
         (None, "the next one is 2"),
     ],
 )

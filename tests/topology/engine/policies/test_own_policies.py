@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,6 +24,8 @@ from topology import (
     retry,
     skip,
 )
+from topology.declaration.policies import Gap
+from topology.spark.supported import check_supported
 from topology.testing import Delivery, Simulator, numbered
 
 
@@ -200,6 +202,42 @@ def test_own_policies_are_described() -> None:
     assert "error ParkWhatIsWrong(…)" in text
     assert "gap skip(after=twice_the_worst(start=10, at_least=1, at_most=60))" in text
     assert adaptive() == adaptive()
+
+
+@dataclass(frozen=True, slots=True)
+class AtTeatime(Gap):
+    """As one of Sequitur's policies: all that differs by policy is asked of the class."""
+
+    skips: ClassVar[bool] = True
+
+    @property
+    def first(self) -> float:
+        return 3.0
+
+    least = most = first
+
+    @property
+    def more_than_a_stream(self) -> str:
+        return "it takes a pot for all; use skip(after=3)"
+
+
+def test_a_policy_is_a_class_and_nothing_has_a_list_of_them() -> None:
+    driver = driver_of(gap=AtTeatime(), full=redeliver(delay=0.5))
+    send(driver, 2)
+    driver.advance(seconds=2.9)
+    assert not driver.explain("board", "A").well
+    driver.advance(seconds=0.2)
+    assert driver.last("board", "A") == 2
+    assert driver.audit().sound
+    assert "gap at_teatime()" in str(driver.topology.describe())
+    with pytest.raises(DeclarationError, match=r"make the delay 0\.75 s or less"):
+        driver_of(gap=AtTeatime(), full=redeliver(delay=1))
+    with pytest.raises(DeclarationError, match=r"gap=at_teatime\(\).* use skip\(after=3\)"):
+        check_supported(driver.topology)
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR, keyed=True)
+    topology.view("board", of=orders, handler=sometimes, gap=AtTeatime())
+    assert Simulator(topology, numbered(topology, 20, 2)).run(range(10)).seeds == 10
 
 
 def test_no_schedule_breaks_a_promise_of_own_policies() -> None:

@@ -14,7 +14,14 @@ from confluent_kafka.admin import AdminClient
 from tests.topology.faust.worker_process import Worker
 from topology.diagnostics.explain import Account, Ledger, Missing
 from topology.engine.intake import IntakeCounts
-from topology.faust.inspection import Tallies, Timeouts, explain, gaps, timeouts, views
+from topology.faust.inspection import (
+    SuggestedTimeouts,
+    ViewCounts,
+    explain,
+    gaps,
+    suggest_timeouts,
+    views,
+)
 
 T = TypeVar("T")
 
@@ -83,11 +90,11 @@ class Looks:
     def gaps(self, **limits: int) -> Ledger:
         return self._run(gaps, **limits)
 
-    def views(self) -> Tallies:
+    def views(self) -> ViewCounts:
         return self._run(views)
 
-    def timeouts(self, *candidates: float, limit: int = 1000) -> Timeouts:
-        return self._run(timeouts, "in", limit=limit, candidates=candidates)
+    def suggest_timeouts(self, *candidates: float, limit: int = 1000) -> SuggestedTimeouts:
+        return self._run(suggest_timeouts, "in", limit=limit, candidates=candidates)
 
 
 def corrupted(worker: Worker, view: str, counts: dict[str, int]) -> None:
@@ -224,7 +231,9 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
 
     told = worker.run("explain", "a")
     assert told.returncode == 1, told
-    assert "stream a in view careful: sequence 2 is missing, and 1 wait behind" in told.stdout
+    assert (
+        "stream a in view careful: sequence 2 is missing, and 1 event waits behind" in told.stdout
+    )
     assert "faust -A app skip a 2 --view patient" in told.stdout
     told = worker.run("explain", "a", "--view", "careful", "--json")
     assert orjson.loads(told.stdout)[0]["missing"] == [{"first": 2, "last": 2, "count": 1}]
@@ -234,12 +243,12 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
     assert worker.run("explain", "a", "--view", "none").returncode == 2
     told = worker.run("gaps", "--limit", "1")
     assert told.returncode == 1, told
-    assert "2 streams with gaps, 2 missing, 1 more are not shown" in told.stdout
+    assert "2 streams with gaps, 2 missing, 1 more not shown" in told.stdout
     assert len(orjson.loads(worker.run("gaps", "--json").stdout)["gaps"]) == 2
     told = worker.run("views")
     assert told.returncode == 0, told
     assert "view careful adds up: 2 events came, 2 are in its places" in told.stdout
-    told = worker.run("suggest-timeouts", "--after", "60", "--json")
+    told = worker.run("suggest-timeouts", "--after", "60s", "--json")
     found = orjson.loads(told.stdout)
     assert found["suggestions"][-1]["waiting"] == 0
     assert found["times"].startswith("times: when the workers wrote to")
@@ -283,7 +292,7 @@ def test_timeouts_are_suggested_from_what_is_recorded(
             producer.produce(f"{worker.prefix}.in", value, key, timestamp=start + at)
     producer.flush()
     worker.wait("patient-out", 60)
-    found = looks.timeouts(1.0, 60.0)
+    found = looks.suggest_timeouts(1.0, 60.0)
     assert (found.looked, found.lasted, found.whole) == (60, 1600, True)
     short, least, *_, long = found.suggestions
     assert (short.after, short.wrong) == (1.0, 20)
@@ -293,7 +302,7 @@ def test_timeouts_are_suggested_from_what_is_recorded(
     assert "message.timestamp.type of" in found.times
     assert "is CreateTime" in found.times
     assert any("redeliver" in note for note in found.notes["careful"])
-    part = looks.timeouts(limit=20)
+    part = looks.suggest_timeouts(limit=20)
     assert not part.whole
     assert part.looked <= 20
     assert worker.end(signal.SIGTERM) == 0

@@ -14,7 +14,7 @@ from topology import Inspector, Topology
 from topology.faust import Settings
 from topology.faust.kafka.broker.shapes import _shape, shapes_text
 from topology.faust.kafka.topics import Topic, given, needed, own
-from topology.model.retention import DAY
+from topology.model.topic_retention import DAY
 
 APP = """
 import os
@@ -119,7 +119,7 @@ def test_a_command_makes_what_a_topology_needs(worker: Worker) -> None:
     assert worker.run("topics", "--create", "--dry-run").returncode == 1
     assert there() == before
 
-    made = worker.run("topics", "--create", "--partitions", "6", "--retention", "2")
+    made = worker.run("topics", "--create", "--partitions", "6", "--retention", "2d")
     assert (made.returncode, made.stderr) == (0, ""), made.stdout
     assert len(admin.list_topics(timeout=10).topics[source].partitions) == 6
     kept = {source: 2 * DAY, f"{worker.prefix}.dead": 90 * DAY}

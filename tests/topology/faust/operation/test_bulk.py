@@ -46,7 +46,7 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
     worker.wait("parked", 25)
 
     listed = told(1, "parked")
-    assert "13 parked streams, with 25 events that wait" in listed
+    assert "13 parked streams, with 25 waiting events" in listed
     assert listed.count("ValueError: not yet") == 13
     assert "\x1b" not in listed
     assert told(0, "parked", "--older-than", "1d").splitlines() == ["no stream is parked"]
@@ -54,7 +54,7 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
 
     dry = told(0, "redrive", "--all", "--view", "careful", "--dry-run")
     assert "stream s3: 0 events would be released; sequence 1 would fail" in dry
-    assert "redrive: 13 of 13 streams would be done (0 released, 12 waits)" in dry
+    assert "redrive: 13 of 13 streams would be done (0 released, 12 waiting)" in dry
     dry = told(0, "unpark", "--reason", "not yet", "--dry-run")
     assert "unpark: 13 of 13 streams would be done (13 dead, 12 released)" in dry
     assert told(1, "parked", "--view", "careful").count("not yet") == 13
@@ -95,17 +95,17 @@ def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(
     assert told(0, "resume", "patient") == "view patient is not halted: it goes on\n"
     assert worker.end(signal.SIGTERM) == 0
 
-    waits = told(2, "halt", "careful", "--timeout", "1")
+    waits = told(2, "halt", "careful", "--timeout", "1s")
     assert "does a worker run? The command waits for 600 s" in waits
     assert "2 partitions answered in 1 s" in waits
-    told(2, "halt", "patient", "--timeout", "1", "--expires", "1")
-    told(2, "drop", "a", "--view", "careful", "--timeout", "1")
+    told(2, "halt", "patient", "--timeout", "1s", "--expires", "1s")
+    told(2, "drop", "a", "--view", "careful", "--timeout", "1s")
     listed = told.json(0, "commands")
     assert [each["state"] for each in listed] == ["carried out"] * 4 + ["waits"] * 3
     assert "drop a" in told(0, "commands", "--view", "careful")
     id = next(e["id"] for e in listed if e["name"] == "halt" and e["view"] == "careful" and e["state"] == "waits")  # fmt: skip  # noqa: E501
     assert "no command waits whose id begins with 'zz'" in told(2, "cancel", "zz")
-    told(2, "cancel", id[:10], "--timeout", "1")
+    told(2, "cancel", id[:10], "--timeout", "1s")
     time.sleep(1)
 
     worker.start(MENDED=str(mended))

@@ -154,7 +154,7 @@ def test_dead_events_are_put_back_once_and_in_order(worker: Worker, tmp_path: Pa
     worker.wait("dead", 3)
     dry = worker.run("redrive-dead", "--view", "careful", "--dry-run", MENDED=mended)
     assert dry.returncode == 0, dry
-    assert "3 dead events of 1 streams would be put back" in dry.stdout
+    assert "3 dead events of 1 stream would be put back" in dry.stdout
 
     worker.send(event("a", 1), event("a", 2))
     worker.wait("careful-out", 4)

@@ -44,11 +44,11 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
     own_broker: Broker, tmp_path: Path
 ) -> None:
     soak = Soak(own_broker.address, "gone", tmp_path / "workers")
-    work = workload(40_000, streams=200, seed=7)
+    work = workload(20_000, streams=200, seed=7)
     try:
         soak.fill(Workload(work.messages[:-REST], work.totals))
         soak.start("a")
-        let_work(soak, 15_000, 30)
+        let_work(soak, 7_000, 30)
         own_broker.kill()
         # A worker without a broker ends when it is told to, and nothing of its step is kept.
         assert soak.stop("a") == 0
@@ -59,7 +59,7 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
         assert all(before.values())
         soak.compact()
         soak.start("a")
-        let_work(soak, 15_000, 30)
+        let_work(soak, 7_000, 30)
         own_broker.kill()
         own_broker.start()
         let_work(soak, len(work.messages), 20)

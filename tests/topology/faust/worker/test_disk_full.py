@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def work() -> Workload:
-    return workload(40_000, 10_000, seed=8)
+    return workload(16_000, 4_000, seed=8)
 
 
 @pytest.fixture

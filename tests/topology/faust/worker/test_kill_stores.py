@@ -14,12 +14,12 @@ from soak.chaos import Soak, let_work
 from soak.check import check
 from soak.harms import harm
 from soak.workload import workload
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
-EVENTS, STREAMS = 20_000, 200
+EVENTS, STREAMS = 10_000, 200
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_exactly_once_over_kills_of_two_workers(
     names = ["a", "b"]
     for name in names:
         soak.start(name)
-    for _ in range(4):
+    for _ in range(3):
         let_work(soak, chance.randrange(EVENTS // 3), 12)
         harm(soak, chance, names)
     soak.wait(120)

@@ -67,7 +67,7 @@ def test_the_setting_chooses_the_store(tmp_path: Path) -> None:
     assert isinstance(app.engine.tables.store, RocksStore)
     assert app.engine.tables.store.folder == tmp_path / "t1"
     with pytest.raises(TableError, match=r"of no known kind.*; use rocksdb, "):
-        compile(Topology("t2"), store="rock://")
+        compile(Topology("t2"), view_state="rock://")
 
 
 async def test_a_table_is_claimed_anew_whenever_its_partition_is_started(

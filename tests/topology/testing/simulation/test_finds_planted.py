@@ -93,15 +93,15 @@ def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("place", "mistake", "options"),
     [
-        ("view_state.ViewState.buffer_rows", planted.buffered_is_not_stored, {}),
-        ("view_state.ViewState.buffer_rows", planted.released_stays, {}),
-        ("view_state.ViewState._load", planted.drain_ends_with_a_restart, {"drain": 1}),
+        ("state.view_state.ViewState.buffer_rows", planted.buffered_is_not_stored, {}),
+        ("state.view_state.ViewState.buffer_rows", planted.released_stays, {}),
+        ("state.view_state.ViewState._load", planted.drain_ends_with_a_restart, {"drain": 1}),
         (
-            "view_state.ViewState._load",
+            "state.view_state.ViewState._load",
             planted.deadlines_end_with_a_restart,
             {"topology": shop(gap=skip(after=3))},
         ),
-        ("view_state.ViewState._load", planted.counts_end_with_a_restart, {}),
+        ("state.view_state.ViewState._load", planted.counts_end_with_a_restart, {}),
         ("view_task.step", planted.an_event_in_a_large_batch_is_dropped, {}),
         ("view_task.step", planted.an_event_that_waits_is_dropped, {"delivery": IN_DISORDER}),
     ],

@@ -154,6 +154,7 @@ def test_the_command_runs_seeds_and_tells_how_fast(capsys: pytest.CaptureFixture
     assert "schedules/s" in out
 
 
+@pytest.mark.integration
 def test_seeds_in_several_processes_come_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--topology", "tests.topology.testing.simulation.simulated:keyed", "--seeds", "0..600"]
     said = []

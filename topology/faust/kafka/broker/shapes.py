@@ -12,7 +12,8 @@ from mode import get_logger
 
 from topology.faust.kafka.clients import admin_client, missing_topics
 from topology.faust.kafka.topics import Topic
-from topology.model.retention import DAY
+from topology.model.counted import counted
+from topology.model.topic_retention import DAY
 
 logger = get_logger(__name__)
 
@@ -83,7 +84,7 @@ def _shape(topic: Topic, partitions: int | None, config: dict[str, str]) -> Shap
     policy = config.get("cleanup.policy", topic.config.get("cleanup.policy", "delete"))
     if partitions != topic.partitions and not topic.given:
         wrong = (
-            f"the topology says {topic.partitions} partitions; set source(partitions="
+            f"the topology says {counted(topic.partitions, 'partition')}; set source(partitions="
             f"{partitions}), or use a new topology name or group"
         )
     elif topic.compacted and policy != "compact":
@@ -102,7 +103,8 @@ def shapes_text(shapes: Sequence[Shape]) -> str:
         keeps = "" if shape.keeps is None or shape.topic.compacted else f"  {_kept(shape.keeps)}"
         wrong = f": {shape.wrong}" if shape.wrong else ""
         what = "  source topic" if shape.topic.given and shape.partitions is None else ""
-        line = f"{shape.topic.name:{width}}  {shape.state:7}  {count:4} partitions{keeps}"
+        has = counted(count, "partition")
+        line = f"{shape.topic.name:{width}}  {shape.state:7}  {has:>15}{keeps}"
         lines.append(f"{line}{what}{wrong}")
     return "\n".join(lines)
 

@@ -1,0 +1,39 @@
+"""The commands that start Sequitur's parts, as a person would type them."""
+
+import sys
+from pathlib import Path
+
+from sequitur.demo.processes import Child
+
+
+def worker(broker: str, folder: Path) -> Child:
+    """Start `faust -A sequitur.flights worker`; its tables go to `folder`/worker."""
+    command = [
+        sys.executable,
+        "-m",
+        "faust",
+        "-A",
+        "sequitur.flights",
+        "--datadir",
+        str(folder / "faust"),
+    ]
+    return Child(
+        "worker",
+        [*command, "worker", "-l", "info", "--without-web"],
+        folder / "worker.log",
+        {"SEQUITUR_BROKER": broker, "SEQUITUR_DATADIR": str(folder / "worker")},
+    )
+
+
+def materializer(broker: str, folder: Path, store: Path) -> Child:
+    """Start `sequitur materialize` into the SQLite file `store`."""
+    options = {
+        "--topology": "sequitur.flights.topology:topology",
+        "--broker": broker,
+        "--read-store": f"sqlite:///{store}",
+        "--checkpoint": str(folder / "checkpoint"),
+        "--max-rows-per-trigger": "50000",  # the first rows sooner, not many at once
+    }
+    arguments = [word for option in options.items() for word in option]
+    command = [sys.executable, "-m", "sequitur", "materialize", *arguments]
+    return Child("materializer", command, folder / "materializer.log")

@@ -1,0 +1,156 @@
+"""Some streams of a view: rebuilt by themselves, and put into the live tables at one stroke.
+
+What the view's earlier outputs wrote for these streams goes, and what is rebuilt comes, together
+with what the view has said of them since; at a moment at which both sides are equally far.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pyspark.sql import functions as F
+
+from sequitur.rebuild.build import Build
+from sequitur.rebuild.job_report import report
+from sequitur.rebuild.plan import Plan
+from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError
+from topology.declaration.lanes import split_lane
+from topology.faust.kafka.follower import Follower
+from topology.model.counted import counted
+from topology.spark import history
+from topology.spark.slices import SliceRecord
+from topology.view_rebuild.replacement import Replacement
+
+if TYPE_CHECKING:
+    from sequitur.rebuild.job import Job
+
+MOST = 100_000
+"""Streams that are replaced together; for more, the whole view is rebuilt."""
+PATIENCE = 300.0
+"""Seconds to try to replace them."""
+
+log = logging.getLogger("rebuild")
+
+
+class Partial:
+    """A rebuild of some streams. check: what it raises ends it."""
+
+    def __init__(self, job: "Job", plan: Plan, live: Sink, check: Callable[[], None]) -> None:
+        self._job, self._plan, self._live, self._check = job, plan, live, check
+        self._streams: dict[tuple[str, str], Replacement] = {}
+        """(output topic, stream) → what becomes of it."""
+
+    def run(self) -> None:
+        """Rebuild the streams and replace them. Raises what `Job.run` raises."""
+        job, check = self._job, self._check
+        with (
+            job.limits(self._plan, check) as limits,
+            job.spark() as spark,
+            job.sending() as sending,
+        ):
+            began = time.monotonic()
+            build = job.build(spark, limits, self._plan, check)
+            slices = build.run(None)
+            outputs = {view.name: view.output for view in self._job.views}
+            sent = []
+            for each in slices:
+                for number in each.done():
+                    for rows in each.read(number):
+                        for row in rows:
+                            if isinstance(row, SliceRecord):
+                                self._rebuilt(outputs[row.view], row)
+                            else:
+                                sent.append(row)
+            report(build.tallies, time.monotonic() - began)
+            self._job.judge(build.tallies)
+            if not self._streams:
+                log.info("there is no such stream in the history, or no view has begun it")
+                return
+            self._find_written(build)
+            if sending is not None:
+                sending.send(sent)
+        self._replace()
+
+    def _rebuilt(self, topic: str, row: SliceRecord) -> None:
+        body = orjson.loads(row.value)
+        at = topic, body["stream"]
+        found = self._streams.get(at)
+        if found is None:
+            if len(self._streams) >= MOST:
+                raise StoreError(f"more than {MOST:,} streams: rebuild the whole view")
+            found = self._streams[at] = Replacement(body["view"], body["stream"])
+        found.rebuilt(body)
+
+    # -- what was written before
+
+    def _find_written(self, build: Build) -> None:
+        """Look through the output topics for the rows that the streams have written so far."""
+        for view in self._job.views:
+            spans = self._plan.snapshot.said[view.output]
+            if any(first > 0 for first, _ in spans.values()):
+                log.warning(
+                    "the output topic %s begins at a later offset than 0: rows that only older "
+                    "outputs have stay as they are",
+                    view.output,
+                )
+            frame = history.of_topics(build.spark, build.kafka, {view.output: spans})
+            keyed = frame.select(F.col("key").cast("string").alias("stream"), "value")
+            streams = {
+                stream if view.split is None else split_lane(stream)[0]
+                for topic, stream in self._streams
+                if topic == view.output
+            }
+            chosen = build.spark.createDataFrame([(each,) for each in streams], "stream string")
+            rows = keyed.join(chosen, "stream", "left_semi").select("value")
+            for (value,) in rows.toLocalIterator(prefetchPartitions=True):
+                body = orjson.loads(value)
+                found = self._streams.get((view.output, body["stream"]))
+                if found is not None:
+                    found.wrote(body["changes"])
+
+    # -- the live tables
+
+    def _replace(self) -> None:
+        """Put the streams into the live tables, once the outputs that these have are known."""
+        snapshot = self._plan.snapshot
+        start = {(t, p): at for t, each in snapshot.outputs.items() for p, at in each.items()}
+        until = time.monotonic() + PATIENCE
+        with Follower(self._job.app, start) as follower:
+            pending: list[OutputRecord] = []
+            while True:
+                self._check()
+                live = {(p.topic, p.partition): p for p in self._live.progress()}
+                here = follower.positions()
+                if any(at in here and here[at] < p.next_offset for at, p in live.items()):
+                    pending += follower.take()
+                    continue
+                try:
+                    self._apply(pending, [live.get(at) or Position(*at) for at in start])
+                    return
+                except NotYet:
+                    if time.monotonic() > until:
+                        raise
+
+    def _apply(self, pending: list[OutputRecord], positions: list[Position]) -> None:
+        ends = {(p.topic, p.partition): p.next_offset for p in positions}
+        followed: dict[tuple[str, str], list[Any]] = {}
+        for topic, partition, offset, value in pending:
+            if offset < ends[topic, partition] and value is not None:
+                body = orjson.loads(value)
+                at = topic, body.get("stream")
+                if at in self._streams:
+                    followed.setdefault(at, []).append(body)
+        records = list(self._records(followed))
+        done = self._live.replace_streams(records, positions)
+        log.info(
+            "%s replaced: %s written, %s deleted",
+            counted(len(self._streams), "stream"),
+            counted(done.upserts, "row"),
+            f"{done.deletes:,}",
+        )
+
+    def _records(self, followed: dict[tuple[str, str], list[Any]]) -> Iterator[OutputRecord]:
+        for number, (at, found) in enumerate(self._streams.items()):
+            yield at[0], -1, number, found.record(followed.get(at, []))

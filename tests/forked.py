@@ -1,0 +1,62 @@
+"""Processes that are forks of one that has imported already what tests start again and again.
+
+The interpreter's start and the imports are most of what a command takes.
+"""
+
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from faust.cli.base import _Group
+
+# Not forks of this process, which may have threads. There is one such server for all contexts.
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(
+    ["faust.cli.faust", "topology.faust.cli", "soak_capture.producer", "stores.sinks.sql.sink"]
+)
+
+
+class Forked:
+    """`python -m` with these words, running."""
+
+    def __init__(self, words: Sequence[str], env: Mapping[str, str]) -> None:
+        self.words = list(words)
+        self._folder = tempfile.TemporaryDirectory(prefix="sequitur-forked-")
+        self._files = [Path(self._folder.name, name) for name in ("out", "err")]
+        self._process = context.Process(target=_be, args=(self.words, dict(env), self._files))
+        self._process.start()
+
+    def ended(self, seconds: float) -> subprocess.CompletedProcess[str]:
+        """Its status and what it wrote. Raises RuntimeError with its stacks after `seconds`."""
+        self._process.join(seconds)
+        status = self._process.exitcode
+        if status is None:
+            assert self._process.pid is not None
+            os.kill(self._process.pid, signal.SIGABRT)
+            self._process.join(15)
+            self._process.kill()
+        out, err = (file.read_text() if file.exists() else "" for file in self._files)
+        self._folder.cleanup()
+        if status is None:
+            raise RuntimeError(f"{self.words} did not end in {seconds} s\n{out}\n{err}")
+        return subprocess.CompletedProcess(self.words, status, out, err)
+
+
+def _be(words: list[str], env: dict[str, str], files: list[Path]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    sys.path[:0] = env["PYTHONPATH"].split(os.pathsep)
+    for stream, file in enumerate(files, 1):
+        os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), stream)
+    # Faust has kept the list of when it was imported.
+    asked: Any = _Group._maybe_import_app
+    sys.argv = asked.__defaults__[0]
+    sys.argv[:] = words
+    runpy.run_module(f"{words[0]}.__main__", run_name="__main__", alter_sys=True)

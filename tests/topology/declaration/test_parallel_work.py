@@ -1,0 +1,127 @@
+"""Views with workers, and plain topics: what can be declared, what is refused, what is shown."""
+
+from typing import Any
+
+import pytest
+
+from topology import (
+    DeclarationError,
+    Emit,
+    Event,
+    Inspector,
+    Topology,
+    Upsert,
+    key,
+    rebuild_stream,
+)
+from topology.declaration.source import Source
+from topology.testing import TopologyTestDriver
+
+
+def declared() -> tuple[Topology, Source]:
+    topology = Topology("shop")
+    return topology, topology.source(
+        "in", inspector=Inspector(stream=key(), sequence="seq", kind="kind"), keyed=True
+    )
+
+
+async def charge(event: Event) -> list[Upsert]:
+    return [Upsert("charges", key={"id": event.stream}, values={"key": event.idempotency_key})]
+
+
+def plain(event: Event) -> list[Upsert]:
+    return [Upsert("charges", key={"id": event.stream}, values={"seq": event.sequence})]
+
+
+def summed(event: Event, state: dict[str, Any]) -> None:
+    state["n"] = event.sequence
+
+
+@pytest.mark.parametrize(
+    ("handler", "options", "reason"),
+    [
+        (charge, {"commit": "arrival"}, "commit='arrival' without workers"),
+        (charge, {"workers": 0}, "must be an int from 1 to 1000"),
+        (charge, {"workers": True}, "must be an int from 1 to 1000"),
+        (charge, {"workers": 4, "commit": "any"}, "order='any'"),
+        (charge, {"workers": 4, "run_in": "threads"}, "make the handler a plain function"),
+        (plain, {"workers": 4, "run_in": "tasks"}, "make the handler async"),
+        (summed, {"workers": 4, "within_stream": "parallel"}, "a handler that takes a state"),
+        (charge, {"workers": 4, "time_limit": -1}, "a number of seconds"),
+        (charge, {"workers": 4, "touches": 7}, "give a function of the event"),
+        (charge, {"workers": 4, "scope": "all"}, "use 'partition', 'topic' or 'global'"),
+        (charge, {"workers": 4, "late": rebuild_stream()}, "a stream cannot be rebuilt"),
+        (charge, {"workers": 4, "lane": "lane"}, "give the stream the lane's id"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason(
+    handler: Any, options: dict[str, Any], reason: str
+) -> None:
+    topology, source = declared()
+    with pytest.raises(DeclarationError, match="view 'v'") as refused:
+        topology.view("v", of=source, handler=handler, **options)
+    assert reason in str(refused.value)
+
+
+def test_a_topic_is_read_by_a_source_or_by_parallel_and_its_outputs_by_neither() -> None:
+    topology, _ = declared()
+    topology.parallel("copy", topic="other", workers=4, handler=charge)
+    for topic in ("in", "shop.copy", "shop.malformed"):
+        with pytest.raises(DeclarationError, match=f"'{topic}'"):
+            topology.parallel("again", topic=topic, workers=4, handler=charge)
+    for topic in ("other", "shop.copy"):
+        with pytest.raises(DeclarationError, match=f"'{topic}'"):
+            topology.source(topic, inspector=Inspector(stream=key(), sequence="seq"))
+
+
+def test_a_view_with_workers_cannot_send_to_the_topic_of_its_arrivals() -> None:
+    topology, source = declared()
+    with pytest.raises(DeclarationError, match=r"the arrivals topic of view 'v'"):
+        topology.view("v", of=source, workers=4, handler=charge, emits=["shop.v.arrivals"])
+
+
+def test_describe_shows_both_stages() -> None:
+    topology, source = declared()
+    topology.view("v", of=source, workers=4, commit="arrival", handler=charge)
+    topology.parallel("copy", topic="other", workers=8, handler=charge)
+    text, diagram = str(topology.describe()), topology.describe().mermaid()
+    assert "→ shop.v.arrivals: workers 4 in tasks, commit by arrival" in text
+    assert "Parallel copy: charge of other (4 partitions)" in text
+    assert '[/"shop.v.arrivals"/]' in diagram
+    assert '[/"shop.copy"/]' in diagram
+
+
+def test_the_test_driver_runs_it_as_an_ordinary_view_with_the_same_keys_over_attempts() -> None:
+    topology, source = declared()
+    seen: list[str] = []
+
+    @topology.view("v", of=source, workers=4, commit="arrival")
+    async def v(event: Event, state: dict[str, Any]) -> Any:
+        assert not event.hurry.is_set()
+        seen.append(event.idempotency_key)
+        state["n"] = state.get("n", 0) + 1
+        yield Upsert("board", key={"id": event.stream}, values=dict(state))
+        yield Emit("out", event.stream, state["n"])
+
+    driver = TopologyTestDriver(topology)
+    for sequence in (2, 1):
+        driver.pipe("in", {"seq": sequence, "kind": "k"}, key="a")
+    assert driver.read_json("out") == [1, 2]
+    assert driver.state("v", "a") == {"n": 2}
+    assert len(set(seen)) == 2
+    assert all(each.startswith("shop.v/in/") for each in seen)
+
+
+def test_a_view_without_workers_says_what_it_lacks() -> None:
+    topology, source = declared()
+    reasons: list[str] = []
+
+    @topology.view("v", of=source)
+    def v(event: Event) -> None:
+        try:
+            event.hurry.is_set()
+        except AttributeError as error:
+            reasons.append(str(error))
+
+    TopologyTestDriver(topology).pipe("in", {"seq": 1, "kind": "k"}, key="a")
+    assert reasons == ["event.hurry: only views with workers have it; give workers=…"]

@@ -1,0 +1,225 @@
+"""Views with workers on the real broker: side by side in work, in order when committed."""
+
+import random
+import signal
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from tests.topology.faust.worker_process import Worker
+
+pytestmark = pytest.mark.integration
+
+APP = """
+import asyncio, os, time
+from pathlib import Path
+from topology import Emit, Inspector, Topology, Upsert, key
+from topology.faust import compile
+
+prefix, folder = os.environ["PREFIX"], Path(__file__).parent
+topology = Topology(prefix)
+source = topology.source(
+    prefix + ".in", inspector=Inspector(stream=key(), sequence="seq", kind="kind"), keyed=True,
+    partitions=2,
+)
+work = dict(workers=16, commit=os.environ.get("COMMIT", "stream"))
+
+
+def note(event):
+    with (folder / "calls").open("a") as calls:
+        calls.write(f"{event.idempotency_key} {event.stream} {event.sequence}\\n")
+
+
+async def done(event):
+    note(event)
+    while event.kind == "Gate" and not (folder / "gate").exists():
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(event.content.get("ms", 0) / 1000)
+
+
+if os.environ.get("RUN_IN") == "threads":
+    @topology.view("board", of=source, **work)
+    def board(event, state):
+        note(event)
+        time.sleep(event.content.get("ms", 0) / 1000)
+        state["seen"] = state.get("seen", 0) + 1
+        yield Upsert("board", key={"id": event.stream}, values={"seq": event.sequence, **state})
+        yield Emit(prefix + ".out", event.stream, {"seq": event.sequence})
+else:
+    @topology.view("board", of=source, **work)
+    async def board(event, state):
+        await done(event)
+        state["seen"] = state.get("seen", 0) + 1
+        yield Upsert("board", key={"id": event.stream}, values={"seq": event.sequence, **state})
+        yield Emit(prefix + ".out", event.stream, {"seq": event.sequence})
+
+@topology.parallel("copy", topic=prefix + ".plain", partitions=2, workers=8, commit="stream")
+async def copy(event):
+    await asyncio.sleep(len(event.content) / 1000)
+    yield Emit(prefix + ".copied", event.message.key, event.content)
+
+app = compile(topology, group=prefix, session_timeout=6)
+"""
+
+
+def event(stream: str, seq: int, kind: str = "Ok", ms: int = 0) -> tuple[bytes, bytes]:
+    return stream.encode(), orjson.dumps({"seq": seq, "kind": kind, "ms": ms})
+
+
+def place(record: Message) -> tuple[str, int]:
+    body = orjson.loads(record.value() or b"")
+    return (record.key() or b"").decode(), body.get("seq") or body["sequence"]
+
+
+def by_partition(records: list[Message]) -> dict[int, list[tuple[str, int]]]:
+    found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for record in records:
+        found[record.partition() or 0].append(place(record))
+    return found
+
+
+def by_stream(records: list[Message]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for record in records:
+        stream, sequence = place(record)
+        found[stream].append(sequence)
+    return found
+
+
+def mixed(streams: int, each: int, most_ms: int, seed: int) -> list[tuple[bytes, bytes]]:
+    """Events of some streams, each in sequence, the streams in any order."""
+    chance = random.Random(seed)
+    names = [f"s{number}" for number in range(streams) for _ in range(each)]
+    chance.shuffle(names)
+    last: dict[str, int] = defaultdict(int)
+    found = []
+    for name in names:
+        last[name] += 1
+        found.append(event(name, last[name], ms=chance.randrange(most_ms + 1)))
+    return found
+
+
+def seen(records: list[Message]) -> list[tuple[int, int]]:
+    changes = [orjson.loads(record.value() or b"")["changes"][0]["values"] for record in records]
+    return [(values["seq"], values["seen"]) for values in changes]
+
+
+def calls(worker: Worker) -> list[str]:
+    return (worker.folder / "calls").read_text().splitlines()
+
+
+def committed(worker: Worker, least: int) -> bool:
+    return worker.count("out") >= least
+
+
+def gate(worker: Worker) -> Path:
+    return worker.folder / "gate"
+
+
+@pytest.mark.parametrize("run_in", ["tasks", "threads"])
+def test_events_are_handled_side_by_side_and_committed_in_the_order_of_arrival(
+    worker: Worker, run_in: str
+) -> None:
+    worker.start(COMMIT="arrival", RUN_IN=run_in)
+    events = mixed(20, 10, 30, seed=1)
+    worker.send(*events)
+    out, arrived = worker.wait("out", 200), worker.records("board.arrivals")
+    assert by_partition(out) == by_partition(arrived)
+    assert by_partition(worker.wait("board", 200)) == by_partition(arrived)
+    assert all(seq == count for seq, count in seen(worker.records("board")))
+    assert worker.end(signal.SIGTERM) == 0
+
+
+def test_a_stream_that_lasts_holds_up_no_other_and_what_was_done_ahead_is_not_done_again(
+    worker: Worker,
+) -> None:
+    worker.start(COMMIT="stream")
+    worker.send(event("slow", 1, "Gate"), event("slow", 2))
+    ahead = mixed(30, 5, 5, seed=2)
+    worker.send(*ahead)
+    worker.wait("out", 150)
+    assert worker.end(signal.SIGKILL) == -signal.SIGKILL
+    (worker.folder / "calls").write_text("")
+    gate(worker).touch()
+    worker.start(COMMIT="stream")
+    out = worker.wait("out", 152)
+    assert by_stream(out)["slow"] == [1, 2]
+    assert [call.split()[1] for call in calls(worker)] == ["slow", "slow"]
+    assert all(found == sorted(set(found)) for found in by_stream(out).values())
+    assert worker.end(signal.SIGTERM) == 0
+
+
+def test_an_older_event_that_is_in_work_holds_up_the_commits_of_later_ones(worker: Worker) -> None:
+    worker.start(COMMIT="arrival")
+    worker.send(event("slow", 1, "Gate"))
+    worker.wait_until(lambda: (worker.folder / "calls").exists())
+    later = [f"s{number}" for number in range(30)]
+    worker.send(*(event(name, 1) for name in later))
+    worker.wait_until(lambda: len(calls(worker)) >= 30 - 15)
+    partition = next(
+        r.partition() for r in worker.records("board.arrivals") if place(r)[0] == "slow"
+    )
+    assert not [record for record in worker.records("out") if record.partition() == partition]
+    gate(worker).touch()
+    out = worker.wait("out", 31)
+    assert by_partition(out) == by_partition(worker.records("board.arrivals"))
+
+
+@pytest.mark.parametrize("commit", ["arrival", "stream"])
+def test_exactly_once_and_in_order_over_kills(worker: Worker, commit: str) -> None:
+    chance = random.Random(3)
+    events = mixed(40, 50, 10, seed=3)
+    for number in range(4):
+        worker.start(COMMIT=commit)
+        worker.send(*events[number * 400 : (number + 1) * 400])
+        least = number * 400 + chance.randrange(50, 300)
+        worker.wait_until(partial(committed, worker, least))
+        worker.end(signal.SIGKILL)
+    worker.send(*events[1600:])
+    worker.start(COMMIT=commit)
+    out = worker.wait("out", 2000, 120)
+    assert all(found == list(range(1, 51)) for found in by_stream(out).values())
+    assert all(seq == count for seq, count in seen(worker.wait("board", 2000)))
+    if commit == "arrival":
+        assert by_partition(out) == by_partition(worker.records("board.arrivals"))
+    assert worker.end(signal.SIGTERM) == 0
+
+
+def test_exactly_once_and_in_order_while_a_second_worker_joins_and_leaves(worker: Worker) -> None:
+    second, events = worker.another("two"), mixed(40, 50, 20, seed=4)
+    worker.start(COMMIT="stream")
+    worker.send(*events[:700])
+    worker.wait_until(lambda: worker.count("out") > 100)
+    try:
+        second.start(COMMIT="stream")
+        worker.send(*events[700:1400])
+        worker.wait_until(lambda: worker.count("out") > 1000, 90)
+        second.end(signal.SIGTERM)
+        worker.send(*events[1400:])
+        out = worker.wait("out", 2000, 120)
+    finally:
+        second.kill()
+    assert all(found == list(range(1, 51)) for found in by_stream(out).values())
+    assert all(seq == count for seq, count in seen(worker.wait("board", 2000)))
+
+
+def test_plain_code_from_a_topic_to_a_topic_keeps_each_keys_order(worker: Worker) -> None:
+    chance = random.Random(5)
+    sent = [(b"k%d" % chance.randrange(8), b"x" * chance.randrange(40)) for _ in range(300)]
+    worker.start()
+    worker.wait_until(lambda: exists(worker, "plain"))
+    worker.send(*sent, (None, b"no key"), topic="plain")
+    out = worker.wait("copied", 301)
+    for name in {name for name, _ in sent}:
+        mine = [record.value() for record in out if record.key() == name]
+        assert mine == [value for key, value in sent if key == name]
+
+
+def exists(worker: Worker, topic: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": worker.broker})
+    return f"{worker.prefix}.{topic}" in admin.list_topics().topics

@@ -1,0 +1,147 @@
+"""Handlers that work side by side, and whose effects are committed in order: how it is declared."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from topology.declaration.lanes import Lane
+from topology.declaration.policies.late import OnLate, RebuildStream
+from topology.declaration.source import Source
+from topology.model.errors import DeclarationError
+from topology.model.event import Event
+from topology.model.work_event import WorkEvent, work_event
+from topology.ordered_commit import CommitRules, Touched, WhenOlderIsOpen
+
+Commit = Literal["arrival", "stream"]
+Scope = Literal["partition", "topic", "global"]
+RunIn = Literal["tasks", "threads"]
+Touches = Callable[[Event[Any]], Touched | None]
+"""The keys that an event touches, None where that is not known."""
+
+WORKERS = 1_000
+"""The most workers of a view in a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelWork:
+    """How a view's handler works side by side.
+
+    Attributes:
+        workers: attempts side by side, in each partition.
+        rules: whose turn it is, and what is done when an older event lasts.
+        scope: which events are in one order: those of a partition, or all of the view.
+        run_in: where handlers run.
+        touches: the keys that an event touches; None: they are learned.
+    """
+
+    workers: int
+    rules: CommitRules
+    scope: Scope = "partition"
+    run_in: RunIn = "tasks"
+    touches: Touches | None = None
+
+    def __str__(self) -> str:
+        return f"workers {self.workers} in {self.run_in}, commit by {self.rules.order}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOptions:
+    """What `view` and `parallel` are given of it, None where they are given nothing."""
+
+    workers: int | None
+    commit: Commit | None = None
+    start_order: Any = None
+    within_stream: str | None = None
+    older: WhenOlderIsOpen | None = None
+    time_limit: float | None = None
+    touches: Touches | None = None
+    run_in: RunIn | None = None
+    scope: Scope | None = None
+
+
+def checked_work(
+    what: str, options: WorkOptions, *, stateful: bool, is_async: bool
+) -> ParallelWork | None:
+    """How a view works side by side, None if it does not. Raises DeclarationError.
+
+    what: the view, for errors.
+    """
+    workers = options.workers
+    if workers is None:
+        names = [name for name in WorkOptions.__slots__ if getattr(options, name) is not None]
+        if names:
+            raise DeclarationError(
+                f"{what}: {names[0]}={getattr(options, names[0])!r} without workers; say how many "
+                f"handlers work side by side, as in workers=16, or leave {names[0]} out"
+            )
+        return None
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= WORKERS:
+        raise DeclarationError(f"{what}: workers={workers!r}: must be an int from 1 to {WORKERS}")
+    run_in = options.run_in or ("tasks" if is_async else "threads")
+    if run_in not in ("tasks", "threads"):
+        raise DeclarationError(f"{what}: run_in={run_in!r}: use 'tasks' or 'threads'")
+    if (run_in == "tasks") != is_async:
+        use, kind = ("threads", "a plain") if run_in == "tasks" else ("tasks", "an async")
+        raise DeclarationError(
+            f"{what}: run_in={run_in!r} with {kind} handler; use run_in={use!r}, or make the "
+            f"handler {'async' if run_in == 'tasks' else 'a plain function'}"
+        )
+    scope = options.scope or "partition"
+    if scope not in ("partition", "topic", "global"):
+        raise DeclarationError(f"{what}: scope={scope!r}: use 'partition', 'topic' or 'global'")
+    if options.within_stream == "parallel" and stateful:
+        raise DeclarationError(
+            f"{what}: within_stream='parallel' with a handler that takes a state: each event of a "
+            "stream needs the state that the one before it leaves; leave within_stream out, or "
+            "make it handler(event)"
+        )
+    if options.touches is not None and not callable(options.touches):
+        raise DeclarationError(f"{what}: touches={options.touches!r}; give a function of the event")
+    given = {
+        "order": options.commit,
+        "start": options.start_order,
+        "within_stream": options.within_stream,
+        "when_older_is_open": options.older,
+        "time_limit": options.time_limit,
+    }
+    try:
+        rules = CommitRules(**{name: value for name, value in given.items() if value is not None})
+    except DeclarationError as error:
+        raise DeclarationError(f"{what}: {error}") from None
+    return ParallelWork(workers, rules, scope, run_in, options.touches)
+
+
+def check_fits(
+    what: str, work: ParallelWork | None, source: Source, late: OnLate, lane: Lane | None
+) -> None:
+    """Whether a view that works side by side may have such policies. Raises DeclarationError."""
+    if work is None:
+        return
+    if isinstance(late, RebuildStream):
+        raise DeclarationError(
+            f"{what}: late={late!r} with workers: a stream cannot be rebuilt while its events are "
+            "in work and not committed; use late_topic(), or leave workers out"
+        )
+    if work.scope == "topic" and len(source.topics) > 1:
+        raise DeclarationError(
+            f"{what}: scope='topic', but source {source.name!r} merges {len(source.topics)} "
+            "topics; use scope='global', or a source and a view for each topic"
+        )
+    if lane is not None:
+        raise DeclarationError(
+            f"{what}: lane={lane!r} with workers; give the stream the lane's id in the inspector, "
+            "or leave workers out"
+        )
+
+
+def attempting(handler: Any, view: str) -> Any:
+    """A handler that is given its events as attempts, whoever runs it."""
+
+    @functools.wraps(handler)
+    def run(event: Event[Any], *state: Any) -> Any:
+        if event.__class__ is not WorkEvent:
+            event = work_event(event, view)
+        return handler(event, *state)
+
+    return run

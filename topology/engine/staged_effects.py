@@ -1,0 +1,166 @@
+"""What attempts of a partition have staged: kept until their turn, dropped when rolled back. Pure.
+
+Nothing of it is durable before its turn: outputs, messages and the streams' states are in memory,
+and the next event of a stream reads the state that the one before it has staged.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from topology.declaration.ordered_stage import OrderedStage
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.output.handling import Handling
+from topology.engine.state.rows import buffer_key, decode_progress, encode_message, encode_progress
+from topology.engine.state.rows import progress_key as state_key
+from topology.model.changes import Delete, Emit, Upsert
+from topology.model.event import Event
+from topology.model.partition_table import PartitionTable, Row
+from topology.ordered_commit import Grant, Key, Touched
+
+
+@dataclass(slots=True)
+class Staged:
+    """The effects of one attempt.
+
+    state: what the event leaves of its stream's dictionary, None where it leaves it as it was.
+    parks: whether the event is set aside, with all that follows in its stream.
+    """
+
+    event: Event
+    unit: CommitUnit
+    state: bytes | None = None
+    rows: list[Row] = field(default_factory=list)
+    parks: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of its messages and its state."""
+        records = (*self.unit.colocated.values(), *self.unit.keyed.values())
+        return sum(len(out[1] or b"") for each in records for out in each) + len(self.state or b"")
+
+
+class StagedEffects:
+    """The staged effects of a partition, by the number of their grant.
+
+    Args:
+        stage: whose they are.
+        table: what is durable of it: states of streams, parked events.
+        parked: the streams that are parked durably.
+    """
+
+    def __init__(self, stage: OrderedStage, table: PartitionTable, parked: Iterable[str]) -> None:
+        self._stage = stage
+        self._view = stage.view
+        self._table = table
+        self._parked = set(parked)
+        self._handling = Handling(stage.view, CommitUnit(stage.topic, 0), lambda stream: None)
+        self._staged: dict[int, Staged] = {}
+        self._by_stream: dict[str, dict[int, Staged]] = {}
+        # With one partition for all, what a stream puts out goes where its key says.
+        self._colocated = stage.arrivals and stage.work.scope == "partition"
+
+    def state_of(self, stream: str) -> dict[str, Any]:
+        """A stream's dictionary, as the last event of it has left it, staged or durable."""
+        raw: bytes | None = None
+        for staged in reversed(self._by_stream.get(stream, {}).values()):
+            if staged.state is not None:
+                raw = staged.state
+                break
+        else:
+            row = self._table.get(state_key(stream))
+            raw = None if row is None else decode_progress(row)[1]
+        return {} if raw is None else orjson.loads(raw)
+
+    def parked(self, stream: str) -> bool:
+        """Whether a stream's events are set aside, since one of it was."""
+        staged = self._by_stream.get(stream)
+        return stream in self._parked or (
+            staged is not None and any(each.parks for each in staged.values())
+        )
+
+    def write(
+        self, grant: Grant, event: Event, items: Iterable[Any], state: dict[str, Any], now: int
+    ) -> int:
+        """Stage what a handler yielded. Returns its bytes; raises HandlerError."""
+        unit = CommitUnit(self._stage.topic, 0, now=now)
+        # One handling serves all: a new one for each event would cost more than what it does.
+        handling = self._handling
+        handling.unit, handling.sent, handling.outputs = unit, unit.sent, []
+        handling.live, handling.states = state, {}
+        handling.write(event, items)
+        handling.finish()
+        return self.stage(grant, Staged(event, unit, handling.states.get(event.stream)))
+
+    def park(self, grant: Grant, staged: Staged) -> int:
+        """Set an event aside, in the order of its stream."""
+        staged.parks = True
+        event = staged.event
+        key = buffer_key(event.stream, event.sequence)
+        staged.rows.append((key, encode_message(event.message, event.arrived)))
+        return self.stage(grant, staged)
+
+    def stage(self, grant: Grant, staged: Staged) -> int:
+        """Keep effects until their turn. Returns their bytes."""
+        self._staged[grant.number] = staged
+        self._by_stream.setdefault(staged.event.stream, {})[grant.number] = staged
+        return staged.size
+
+    def drop(self, grant: Grant) -> None:
+        """An attempt is rolled back."""
+        staged = self._staged.pop(grant.number, None)
+        if staged is not None:
+            self._let_go(grant, staged)
+
+    def _let_go(self, grant: Grant, staged: Staged) -> None:
+        stream = staged.event.stream
+        of_stream = self._by_stream[stream]
+        del of_stream[grant.number]
+        if not of_stream:
+            del self._by_stream[stream]
+
+    def put(self, turns: Sequence[Grant], unit: CommitUnit) -> None:
+        """Put the effects of attempts into the unit that commits them, in this order."""
+        rows: dict[bytes, bytes | None] = {}
+        for grant in turns:
+            staged = self._staged[grant.number]
+            made, event = staged.unit, staged.event
+            for topic, records in made.colocated.items():
+                (unit.colocated if self._colocated else unit.keyed)[topic] += records
+            for topic, records in made.keyed.items():
+                unit.keyed[topic] += records
+            unit.sent += made.sent
+            unit.reports += made.reports
+            unit.malformed += made.malformed
+            rows.update(staged.rows)
+            if staged.state is not None:
+                empty = staged.state == b"{}"
+                row = None if empty else encode_progress(event.sequence, staged.state)
+                rows[state_key(event.stream)] = row
+        if rows:
+            unit.rows.setdefault(self._stage.name, []).extend(rows.items())
+
+    def committed(self, turns: Sequence[Grant]) -> None:
+        """The unit of these attempts is durable, and their rows are in the table."""
+        for grant in turns:
+            staged = self._staged.pop(grant.number)
+            self._let_go(grant, staged)
+            if staged.parks:
+                self._parked.add(staged.event.stream)
+
+
+def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touched:
+    """The keys that an event was seen to write: rows, messages' keys, its stream's state."""
+    writes: set[Key] = set()
+    if stateful:
+        writes.add(("", event.stream))
+    for item in items:
+        if isinstance(item, Upsert | Delete):
+            key = orjson.dumps(item.key, default=str, option=orjson.OPT_SORT_KEYS).decode()
+            writes.add((item.table, key))
+        elif isinstance(item, Emit) and item.key is not None:
+            # Messages without a key have no order among each other.
+            writes.add((item.topic, str(item.key)))
+    return Touched.of(writes)

@@ -1,0 +1,55 @@
+"""The parked streams of a topology."""
+
+from typing import Any
+
+from topology.diagnostics.explain import of_waiting
+from topology.diagnostics.explain.parked_streams import (
+    ParkedStream,
+    ParkedStreams,
+    parked_of,
+    reason_of,
+)
+from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.named import views_of
+
+LIMIT = 50
+"""Streams that are listed unless told otherwise."""
+
+
+async def parked(app: Any, *, view: str = "", scan: int | None = None) -> ParkedStreams:
+    """List the parked streams of all views, or of one, the oldest first, each with what failed.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+        view: only this one; all unless given.
+        scan: offsets to read at the end of a topic; unless given, as many as take five seconds.
+
+    Returns:
+        The streams, and what was not looked at.
+
+    Raises:
+        KeyError: there is no such view.
+        TopicMissing: no worker of the topology has run yet.
+    """
+    views = views_of(app, view)
+    async with DurableState(app, scan=scan) as durable:
+        found: list[ParkedStream] = []
+        for each in views:
+            for number in range(each.of.partitions):
+                task = await durable.task(each, number, of_waiting)
+                found += parked_of(task, number)
+        aside = ParkedStreams(
+            durable.now, sorted(found, key=lambda one: (one.since, one.view, one.stream))
+        )
+        if found:
+            wanted = {(one.view, one.stream, one.sequence) for one in found}
+            streams = {one.stream.encode() for one in found}
+            tail = await durable.end_of(
+                durable.topology.errors_topic, lambda record: record.key in streams
+            )
+            told = (reason_of(record) for record in tail.records)
+            reasons = dict(one for one in told if one is not None and one[0] in wanted)
+            aside.explain(reasons)
+            if tail.cut and len(reasons) < len(wanted):
+                aside.unseen.append(tail.cut)
+        return aside

@@ -1,0 +1,160 @@
+"""Each view's counts, and whether they add up to what came in."""
+
+import asyncio
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from topology.declaration.source import Source
+from topology.diagnostics.explain import (
+    SourceTotals,
+    ViewTally,
+    source_totals,
+    tally,
+)
+from topology.diagnostics.explain.bad_news import Trouble
+from topology.diagnostics.explain.source_totals import SHARE
+from topology.engine.intake import IntakeCounts
+from topology.faust.inspection.consumer_group import consumer_group
+from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
+from topology.faust.inspection.standing_still import standing_still
+from topology.model.event import Message
+from topology.model.origin_headers import REASON, original
+
+SAMPLED = 5000
+"""Offsets at the end of the malformed topic in which one of a source is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCounts:
+    """What the sources brought, and the views' sums.
+
+    Attributes:
+        sources: what each source brought.
+        views: the sums of each view over its partitions.
+    """
+
+    sources: list[SourceTotals]
+    views: list[ViewTally]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every event is in exactly one place, in every view."""
+        return not any(source.wrong for source in self.sources) and all(
+            view.adds_up for view in self.views
+        )
+
+    def troubles(self, share: float = SHARE) -> list[Trouble]:
+        """What is not well, though it adds up.
+
+        Args:
+            share: of malformed messages, from which on they are bad news (0 to 1).
+        """
+        malformed = [trouble for s in self.sources if (trouble := s.trouble(share))]
+        return [*malformed, *(trouble for view in self.views for trouble in view.troubles)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON, with the verdicts."""
+        views = [
+            {**asdict(view), "adds_up": view.adds_up, "verdict": view.verdict}
+            for view in self.views
+        ]
+        return {
+            "adds_up": self.adds_up,
+            "troubles": [asdict(trouble) for trouble in self.troubles()],
+            "sources": [{**asdict(each), "share": each.share} for each in self.sources],
+            "views": views,
+        }
+
+
+async def views(app: Any) -> ViewCounts:
+    """Count what came and what became of it, in all views.
+
+    Args:
+        app: what `compile` made; no worker is needed, and none is disturbed.
+
+    Returns:
+        What each source brought, and the sums of each view.
+
+    Raises:
+        TopicMissing: no worker of the topology has run yet.
+    """
+    exactly = app.engine.settings.guarantee == "exactly_once"
+    async with DurableState(app) as durable:
+        group = await consumer_group(app)
+        sources = [
+            await _source_totals(durable, source, exactly)
+            for source in durable.topology.sources.values()
+        ]
+        parts = {
+            view.name: [
+                await partition_tally(durable, group, view, number, exactly)
+                for number in range(view.of.partitions)
+            ]
+            for view in durable.topology.views.values()
+        }
+        reading = {
+            TopicPartition(view.of.by_stream, each.number)
+            for view in durable.topology.views.values()
+            for each in parts[view.name]
+            if each.lag and each.owner and not (each.apart or each.halted)
+        }
+        still = await standing_still(durable, reading)
+        found: list[ViewTally] = []
+        for view in durable.topology.views.values():
+            unkeyed = next(each.unkeyed for each in sources if each.source == view.of.name)
+            partitions = [
+                replace(each, still=TopicPartition(view.of.by_stream, each.number) in still)
+                for each in parts[view.name]
+            ]
+            found.append(tally(view.name, view.of.name, partitions, unkeyed))
+        return ViewCounts(sources, found)
+
+
+async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:
+    ordered = [TopicPartition(source.by_stream, number) for number in range(source.partitions)]
+    for left in reversed(range(TRIES)):
+        read = await durable.committed(ordered)
+        unkeyed, keyed = 0, None
+        if not source.keyed:
+            keyed = _sum(
+                [c.taken for c in (await durable.committed(await durable.inputs(source))).values()]
+            )
+            unkeyed = await durable.unkeyed(source)
+        spans = await durable.span(ordered)
+        unread = sum(
+            max(0, span.end - (read[tp].offset if tp in read else span.first))
+            for tp, span in spans.items()
+        )
+        done = _sum([committed.taken for committed in read.values()])
+        found = source_totals(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
+        if found.wrong is None or not left:
+            return (
+                replace(found, sample=await _sample(durable, source)) if found.malformed else found
+            )
+        await asyncio.sleep(PAUSE)
+    raise AssertionError("unreachable")
+
+
+async def _sample(durable: DurableState, source: Source) -> str | None:
+    """Where the last malformed message of a source is, and why it is one."""
+
+    def mine(record: Message) -> bool:
+        return original(record).topic in source.topics
+
+    tail = await durable.end_of(durable.topology.malformed_topic, mine, most=SAMPLED)
+    if not tail.records:
+        return None
+    message, reason = original(tail.records[-1]), dict(tail.records[-1].headers).get(REASON) or b""
+    place = f"{message.topic}/{message.partition} offset {message.offset}"
+    return f"{place}: {reason.decode('utf-8', 'replace')}"
+
+
+def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
+    return IntakeCounts(
+        sum(part.read for part in parts),
+        sum(part.malformed for part in parts),
+        sum(part.unknown for part in parts),
+    )

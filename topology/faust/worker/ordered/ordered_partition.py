@@ -1,0 +1,85 @@
+"""A partition whose events are handled side by side: fenced, restored, its runner made."""
+
+from collections.abc import Iterator
+
+from aiokafka import TopicPartition
+from mode import get_logger
+
+from stores.view_state.table import TableError, TableFenced, TableUnavailable
+from topology.declaration.ordered_stage import OrderedStage
+from topology.engine.staged_effects import StagedEffects
+from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffer_key
+from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.ordered.ordered_runner import OrderedRunner
+from topology.faust.worker.partition import Crash, Partition
+from topology.faust.worker.runner import Runner, stopped
+from topology.faust.worker.start_offset import committed_start
+from topology.model.partition_table import PartitionTable
+from topology.ordered_commit import OffsetRanges, OrderedCommit
+
+logger = get_logger(__name__)
+
+
+class OrderedPartition(Partition):
+    """One runner, with a table of what is done ahead, of streams' states and of parked events."""
+
+    def __init__(
+        self, source: TopicPartition, stage: OrderedStage, context: WorkerContext, crash: Crash
+    ) -> None:
+        super().__init__(source, stage.view.of, context, crash)
+        self._stage = stage
+
+    async def open(self) -> list[Runner]:
+        """Fence, restore, find the offset: in this order, as each relies on the last."""
+        context, stage = self._context, self._stage
+        writer = context.writer(self.source)
+        try:
+            await writer.start()
+            tables = await context.tables.restore([stage], self.source.partition)
+            table = tables[stage.name]
+            first, start, _ = await committed_start(context, self.source)
+            end = await context.shared_reader.end(self.source)
+            core = self._core(table, first, start, end)
+            effects = StagedEffects(stage, table, _parked(table))
+        except BaseException:
+            await stopped(writer.stop())
+            raise
+        return [OrderedRunner(self.source, stage, writer, context, core, effects, table)]
+
+    def _core(self, table: PartitionTable, first: int, start: int, end: int) -> OrderedCommit:
+        context, rules = self._context, self._stage.work.rules
+        position, done = start, OffsetRanges()
+        if (row := table.get(HOLES)) is not None:
+            position, done = decode_holes(row)
+            if position > end:
+                logger.warning(
+                    "%s was deleted and made again: it had been done up to offset %d, and is now "
+                    "read from offset %d on", self.source, position, start,
+                )  # fmt: skip
+                position, done = start, OffsetRanges()
+        still = context.running.get(self.source)
+        core = OrderedCommit(
+            rules,
+            done,
+            position,
+            numbers=context.grant_numbers,
+            still_running=() if still is None else still.still_running,
+        )
+        if first > position and (lost := core.lost(position, first)):
+            logger.error(
+                "%s: %d offsets from %d on were deleted by retention before they were done",
+                self.source, lost, position,
+            )  # fmt: skip
+        context.running[self.source] = core
+        return core
+
+    async def recover(self, error: TableError) -> None:
+        # As with a view's table: what is right goes on when it is opened again.
+        tables = self._context.tables
+        right = isinstance(error, TableUnavailable | TableFenced)
+        await (tables.close if right else tables.discard)(self._stage.name, self.source.partition)
+
+
+def _parked(table: PartitionTable) -> Iterator[str]:
+    for key, _ in table.scan(*BUFFERS):
+        yield split_buffer_key(key)[0]

@@ -1,0 +1,257 @@
+"""Runs a partition whose events are handled side by side: reads, grants, commits, in one loop."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from aiokafka import TopicPartition
+from mode import get_logger
+
+from topology.declaration.ordered_stage import OrderedStage
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.partition import Step
+from topology.engine.staged_effects import StagedEffects
+from topology.engine.state.rows import HOLES, encode_holes
+from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.ordered.workers import Workers
+from topology.faust.worker.runner import STOP, Runner, stopped
+from topology.faust.worker.writer import Writer
+from topology.model.errors import Malformed, described
+from topology.model.event import Event, Message
+from topology.model.large import size_of_message
+from topology.model.partition_table import PartitionTable
+from topology.ordered_commit import Actions, Grant, OrderedCommit, Touched
+
+logger = get_logger(__name__)
+
+IDLE = 0.5
+"""Seconds that a fetch waits for records."""
+TICK = 0.05
+"""The most seconds between two looks at what is due."""
+SOON = 0.002
+"""The least."""
+
+
+class OrderedStep(Step):
+    """What the runner's commits need to know: which table rows go to."""
+
+    def __init__(self, table: PartitionTable) -> None:
+        self._table = table
+
+    def table(self, name: str) -> PartitionTable:
+        return self._table
+
+
+class OrderedRunner(Runner):
+    """Reads a partition, has its events handled side by side, and commits them at their turn.
+
+    One task reads, one commits, one looks at the time, and the workers handle. All of them are on
+    one loop, so that what they tell the core comes in one order. Handlers in threads touch nothing
+    but their event.
+    """
+
+    def __init__(
+        self,
+        source: TopicPartition,
+        stage: OrderedStage,
+        writer: Writer,
+        context: WorkerContext,
+        core: OrderedCommit,
+        effects: StagedEffects,
+        table: PartitionTable,
+    ) -> None:
+        refusals = context.refusals(source, {stage.view.name: stage.view})
+        super().__init__(
+            source, OrderedStep(table), writer, context.shared_reader, core.position,
+            refusals=refusals,
+        )  # fmt: skip
+        self.stage = stage
+        self.core = core
+        self.effects = effects
+        self.workers = Workers(self)
+        self.events: dict[int, Event | Malformed] = {}
+        """What is in hand, by its offset in the partition."""
+        self.records: dict[int, Message] = {}
+        self.asides = CommitUnit(*source)
+        """What is to be made durable with the next turn, whosever it is: lines of error logs."""
+        self._running = context.running
+        self._finished = asyncio.Event()
+        self._room = asyncio.Event()
+        self._committed_to = core.position
+        self._committing = False
+
+    async def run(self) -> None:
+        self._input.seek(self.core.position)
+        work = (self._read(), self._commit_turns(), self._watch_time(), *self.workers.tasks())
+        tasks = [asyncio.create_task(each) for each in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            raise ConnectionError("a task of the partition has ended")
+        finally:
+            self.loop.stopping = True
+            self.core.revoke()
+            for task in tasks:
+                task.cancel()
+            # Handlers that do not heed this are waited for by the next run of their streams.
+            await asyncio.wait(tasks, timeout=STOP)
+            self.workers.close()
+
+    # -- reading
+
+    async def _read(self) -> None:
+        core, stage = self.core, self.stage
+        while True:
+            if not core.room:
+                self._room.clear()
+                await self._room.wait()
+                continue
+            records = await self._input.fetch(IDLE)
+            now = time.monotonic()
+            for record in records:
+                self._arrive(record, now)
+            position = await self._input.position()
+            if records and records[0].offset < self._committed_to and position < core.position:
+                self.log_truncated(self._committed_to, records[0].offset)
+                raise ConnectionError(f"the log of {stage.topic} begins anew")
+            core.reached(position)
+            if not core.in_hand and core.position > self._committed_to:
+                self._finished.set()
+            self.workers.wake()
+
+    def _arrive(self, record: Message, now: float) -> None:
+        core, stage = self.core, self.stage
+        stream: str | None = None
+        touches: Touched | None = None
+        try:
+            event: Event | Malformed | None = stage.event(record)
+            if event is None:
+                return
+            assert isinstance(event, Event)
+            stream, kind = stage.stream(event), event.kind or ""
+            touches = self._touches(event)
+        except Malformed as error:
+            event, kind = error, ""
+        if core.arrive(record.offset, stream, kind, size_of_message(record), now, touches):
+            self.events[record.offset] = event
+            if isinstance(event, Malformed):
+                self.records[record.offset] = record
+
+    def _touches(self, event: Event) -> Touched | None:
+        """The keys that an event is declared to touch; None, for all, where that is not known."""
+        if (touches := self.stage.work.touches) is None:
+            return None
+        try:
+            found = touches(event)
+        except Exception as error:
+            found = described(error)  # type: ignore[assignment]
+        if found is not None and not isinstance(found, Touched):
+            self.asides.reports.append(
+                f"view {self.stage.view.name}: touches= is to return a Touched, or None; for "
+                f"stream {event.stream} sequence {event.sequence} it returned {found!r}"
+            )
+            return None
+        return found
+
+    # -- time
+
+    async def _watch_time(self) -> None:
+        while True:
+            now = time.monotonic()
+            due = self.core.due - now
+            await asyncio.sleep(min(TICK, max(SOON, due)))
+            if due <= TICK:
+                self.act(self.core.poll(time.monotonic()))
+                self.workers.wake()
+                # Some may have been let past an older one.
+                self._finished.set()
+
+    def act(self, actions: Actions) -> None:
+        """Hurry, roll back and cancel what the core says."""
+        for grant in actions.hurry:
+            self.workers.hurry(grant)
+        for grant in actions.roll_back:
+            self.effects.drop(grant)
+        for grant in actions.cancel:
+            self.workers.cancel(grant)
+
+    # -- turns
+
+    def unit(self) -> CommitUnit:
+        """A unit for effects that no handler has yielded."""
+        topic, partition = self.source
+        return CommitUnit(topic, partition, now=wall())
+
+    def finished(self, grant: Grant, touched: Touched | None, size: int) -> None:
+        """Effects are staged: they are committed at their turn, if the grant is not old."""
+        if self.core.finished(grant, touched, size, time.monotonic()):
+            self._finished.set()
+        else:
+            self.effects.drop(grant)
+            self.ended(grant)
+
+    def turns_changed(self) -> None:
+        """There is something to be made durable, which no attempt has staged."""
+        self._finished.set()
+
+    def ended(self, grant: Grant) -> None:
+        """An attempt that was given up has ended: its stream may go on, in this run or a later."""
+        now = time.monotonic()
+        self.core.ended(grant, now)
+        latest = self._running.get(self.source)
+        if latest is not None and latest is not self.core:
+            latest.ended(grant, now)
+
+    async def _commit_turns(self) -> None:
+        core = self.core
+        while True:
+            await self._finished.wait()
+            self._finished.clear()
+            turns = core.take_commits(time.monotonic())
+            position, done = core.progress()
+            if not turns and position <= self._committed_to and not self.asides:
+                continue
+            unit, self.asides = self.asides, CommitUnit(*self.source)
+            unit.now = wall()
+            self.effects.put(turns, unit)
+            unit.next_offset = position
+            unit.rows.setdefault(self.stage.name, []).append((HOLES, encode_holes(position, done)))
+            self._committing = True
+            await self.commit(unit)
+            self._committing = False
+            self._committed_to = position
+            core.committed(time.monotonic())
+            self.effects.committed(turns)
+            self._forget(turns)
+            # What came meanwhile may already have its turn.
+            self._finished.set()
+            if core.room:
+                self._room.set()
+            self.workers.wake()
+
+    def _forget(self, turns: Iterable[Grant]) -> None:
+        for grant in turns:
+            for event in grant.events:
+                del self.events[event.offset]
+                self.records.pop(event.offset, None)
+
+    # -- the end
+
+    async def stop(self, grace: float) -> None:
+        """Finish the unit in hand within `grace` seconds, else drop it; cancel the attempts."""
+        self.loop.stopping = True
+        self.core.revoke()
+        until = time.monotonic() + grace
+        while self._committing and time.monotonic() < until and not self._is_done():
+            await asyncio.sleep(SOON)
+        task = self.task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=2 * STOP)
+        self._input.pause()
+        await stopped(self.writer.stop())
+
+    def _is_done(self) -> bool:
+        return self.task is None or self.task.done()

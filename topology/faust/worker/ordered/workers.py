@@ -1,0 +1,209 @@
+"""The workers of a partition: each takes what may be begun, has it handled, and takes the next."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mode import get_logger
+
+from topology.engine.output.failure import decided, log_failure
+from topology.engine.staged_effects import Staged, touched_keys
+from topology.engine.stream_task import malformed
+from topology.faust.kafka.worker_clock import wall
+from topology.model.changes import acollected, collected
+from topology.model.errors import HandlerError, Malformed
+from topology.model.event import Event
+from topology.model.work_event import WorkEvent, work_event
+from topology.ordered_commit import FailureOutcome, Grant, WaitAndCommit
+
+if TYPE_CHECKING:
+    from topology.faust.worker.ordered.ordered_runner import OrderedRunner
+
+logger = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt in work. task: the worker's, where it can be cancelled."""
+
+    event: WorkEvent
+    task: "asyncio.Task[Any] | None"
+
+
+class Workers:
+    """As many tasks as the view has workers; handlers run in them, or in a thread each."""
+
+    def __init__(self, runner: "OrderedRunner") -> None:
+        stage = runner.stage
+        self._runner = runner
+        self._core = runner.core
+        self._view = stage.view
+        self._work = stage.work
+        self._prefix = f"{stage.view.topology}.{stage.view.name}"
+        self._attempts: dict[int, Attempt] = {}
+        self._idle: deque[asyncio.Future[Grant]] = deque()
+        self._retried: dict[int, int] = {}
+        older = stage.work.rules.when_older_is_open
+        by_keys = isinstance(older, WaitAndCommit) and older.critical is None
+        self._learns = by_keys and stage.work.touches is None
+        self._threads: ThreadPoolExecutor | None = None
+        if stage.work.run_in == "threads":
+            self._threads = ThreadPoolExecutor(stage.work.workers, f"sequitur {stage.view.name}")
+
+    def tasks(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What each worker does, without end."""
+        return [self._run() for _ in range(self._work.workers)]
+
+    def close(self) -> None:
+        """Begin nothing more; a thread that is in a handler ends by itself."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def wake(self) -> None:
+        """Give what may be begun to the workers that wait."""
+        idle, now = self._idle, time.monotonic()
+        while idle:
+            if idle[0].done():
+                idle.popleft()
+                continue
+            grant = self._core.next(now)
+            if grant is None:
+                return
+            idle.popleft().set_result(grant)
+
+    def hurry(self, grant: Grant) -> None:
+        """Tell an attempt that later events wait for it."""
+        if (attempt := self._attempts.get(grant.number)) is not None:
+            attempt.event.hurry.set()
+
+    def cancel(self, grant: Grant) -> None:
+        """End an attempt, if that can be done; a thread's goes on, and its effects are dropped."""
+        attempt = self._attempts.get(grant.number)
+        if attempt is not None and attempt.task is not None:
+            attempt.task.cancel()
+
+    # -- one worker
+
+    async def _run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        core, loop = self._core, asyncio.get_running_loop()
+        stopping = self._runner.loop
+        while True:
+            grant = core.next(time.monotonic())
+            if grant is None:
+                free: asyncio.Future[Grant] = loop.create_future()
+                self._idle.append(free)
+                grant = await free
+            await self._attempt(grant, task)
+            if not self._idle:
+                continue
+            # What this one has ended may let others begin.
+            self.wake()
+            if stopping.stopping:
+                return
+
+    async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
+        runner = self._runner
+        event = runner.events[grant.offset]
+        if isinstance(event, Malformed):
+            self._pass_malformed(grant, event)
+            return
+        if runner.effects.parked(event.stream):
+            staged = Staged(event, runner.unit())
+            runner.finished(grant, None, runner.effects.park(grant, staged))
+            return
+        if grant.settle:
+            times = self._work.rules.rollbacks
+            self._settle(grant, event, HandlerError(f"it was rolled back {times} times"))
+            return
+        attempt = work_event(event, self._prefix)
+        in_tasks = self._threads is None
+        self._attempts[grant.number] = Attempt(attempt, task if in_tasks else None)
+        try:
+            state = runner.effects.state_of(event.stream) if self._view.stateful else {}
+            arguments = (attempt, state) if self._view.stateful else (attempt,)
+            if in_tasks:
+                result = self._view.handler(*arguments)
+                if hasattr(result, "__aiter__"):
+                    items = await acollected(result)
+                else:
+                    items = collected(await result or ())
+            else:
+                items = await self._in_thread(grant, arguments)
+            size = runner.effects.write(grant, event, items, state, wall())
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError | GeneratorExit) and task.cancelling():
+                if in_tasks:
+                    runner.ended(grant)
+                if runner.loop.stopping:
+                    raise
+                task.uncancel()
+            else:
+                self._failed(grant, event, error)
+            return
+        finally:
+            del self._attempts[grant.number]
+        if task.cancelling():
+            task.uncancel()
+        stateful = self._view.stateful
+        touched = touched_keys(event, items, stateful=stateful) if self._learns else None
+        runner.finished(grant, touched, size)
+
+    async def _in_thread(self, grant: Grant, arguments: tuple[Any, ...]) -> list[Any]:
+        """What a plain handler yields. If the worker is cancelled, the thread still ends it."""
+        handler, runner, loop = self._view.handler, self._runner, asyncio.get_running_loop()
+        assert self._threads is not None
+
+        def handle() -> list[Any]:
+            return collected(handler(*arguments) or ())
+
+        running = self._threads.submit(handle)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(running))
+        except asyncio.CancelledError:
+            running.add_done_callback(lambda _: loop.call_soon_threadsafe(runner.ended, grant))
+            raise
+
+    # -- what fails
+
+    def _failed(self, grant: Grant, event: Event, error: BaseException) -> None:
+        outcome = self._core.failed(grant, time.monotonic())
+        if outcome is FailureOutcome.UNSETTLED:
+            self._settle(grant, event, error)
+        elif outcome is FailureOutcome.RETRIED:
+            logger.info(
+                "view %s: an attempt at %d failed: %r", self._view.name, grant.offset, error
+            )
+        else:
+            self._runner.ended(grant)
+
+    def _settle(self, grant: Grant, event: Event, error: BaseException) -> None:
+        """Do what the view's error policy says."""
+        runner, view = self._runner, self._view
+        retried = self._retried.pop(grant.offset, 0)
+        what = decided(view.error, event, error, retried)
+        if what.halts or what.retry:
+            log_failure(view, event, error, what.done, runner.asides)
+            runner.turns_changed()
+            if what.retry:
+                self._retried[grant.offset] = what.retry
+                self._core.retry(grant, what.delay, time.monotonic())
+            return
+        staged = Staged(event, runner.unit())
+        log_failure(view, event, error, what.done, staged.unit)
+        stage = runner.effects.park if what.held else runner.effects.stage
+        runner.finished(grant, None, stage(grant, staged))
+
+    def _pass_malformed(self, grant: Grant, reason: Malformed) -> None:
+        """What is no event goes to the malformed topic, at its turn."""
+        runner = self._runner
+        unit = runner.unit()
+        record = runner.records[grant.offset]
+        malformed(self._view, record, unit, reason, unit.now)
+        nobody = Event(f"{record.partition}/{record.offset}", record.offset, None, None, record)
+        runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, unit)))

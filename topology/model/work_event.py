@@ -1,0 +1,79 @@
+"""An event as a handler has it that works beside others: hurried, and known over its attempts."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from topology.model.event import Draft, Event, Message
+
+
+class Hurry:
+    """Whether later events wait for this one. Threads may ask, tasks may also wait for it."""
+
+    __slots__ = ("_set", "_waiting")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def is_set(self) -> bool:
+        """Whether it was told."""
+        return self._set
+
+    def set(self) -> None:
+        """Tell it; the runtime does, on its own loop."""
+        self._set = True
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def wait(self) -> None:
+        """Return as soon as it is told."""
+        if not self._set:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+
+
+@dataclass(slots=True, eq=False)
+class _WorkDraft(Draft):
+    view: str = ""
+    urgency: Hurry | None = None
+
+
+class WorkEvent(_WorkDraft, Event[Any]):
+    """An event of a view with workers: one attempt at it.
+
+    Attributes:
+        hurry: whether later events wait for this one.
+        idempotency_key: the same over all attempts, and another one in each view.
+    """
+
+    __slots__ = ()
+
+    @property
+    def hurry(self) -> Hurry:
+        """Whether later events wait for this one."""
+        assert self.urgency is not None
+        return self.urgency
+
+    @property
+    def idempotency_key(self) -> str:
+        """The topology, the view, and where the message lies: topic, partition, offset."""
+        return f"{self.view}/{_place(self.message)}"
+
+
+def work_event(event: Event[Any], view: str) -> WorkEvent:
+    """An attempt at an event. view: `topology.view`, for its idempotency key."""
+    made: Any = _WorkDraft(
+        event.stream, event.sequence, event.kind, event.content, event.message, event.arrived,
+        view, Hurry(),
+    )  # fmt: skip
+    made.__class__ = WorkEvent
+    found: WorkEvent = made
+    return found
+
+
+def _place(message: Message) -> str:
+    return f"{message.topic}/{message.partition}/{message.offset}"
