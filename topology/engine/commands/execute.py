@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 import orjson
 
-from topology.declaration.policies.error import Halt
+from topology.declaration.policies import Halt
 from topology.engine.commands.command import (
     Command,
     CommandRefused,
