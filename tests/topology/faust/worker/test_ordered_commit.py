@@ -75,7 +75,7 @@ def event(stream: str, seq: int, kind: str = "Ok", ms: int = 0) -> tuple[bytes, 
 def place(record: Message) -> tuple[str, int]:
     body = orjson.loads(record.value() or b"")
     key = record.key() or dict(record.headers() or ()).get("sequitur-key") or b""
-    return key.decode(), body.get("seq") or body["sequence"]
+    return key.decode() if isinstance(key, bytes) else key, body.get("seq") or body["sequence"]
 
 
 def by_partition(records: list[Message]) -> dict[int, list[tuple[str, int]]]:
