@@ -36,6 +36,7 @@ def test_no_room_imports_what_it_may_not() -> None:
         ("topology/sequencer/ring.py", "topology.sequencer.run", "No circles"),
         ("stores/db/clock.py", "stores.sinks.schema", "The rooms of stores"),
         ("stores/sinks/schema.py", "topology.engine.state.rows", "Stores know values"),
+        ("stores/sinks/schema.py", "topology.sequencer.ring", "Of the stores, only the inbox"),
         ("topology/engine/state/rows.py", "sequitur.local.home", "Nothing that is imported"),
     ],
 )

@@ -32,9 +32,9 @@ from topology.inspectors import (
     DebeziumTransactions,
     Headers,
     Inspector,
+    first_of,
 )
 from topology.inspectors.fields import header, key
-from topology.inspectors.first_of import first_of
 from topology.inspectors.inspector import Inspected
 from topology.inspectors.normalise import sequence_number, stream_id
 from topology.model.changes import Delete, Emit, Output, Upsert

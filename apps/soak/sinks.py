@@ -26,7 +26,8 @@ from sequitur.local.process import tail
 from soak.done import Done, Round, lasts, load, save, table
 from soak.materializers import Materializer
 from soak.views import PARTITIONS, TABLE, Views
-from stores.sinks import needs_spark, open_sink
+from stores.sinks import open_sink
+from stores.sinks.by_url import needs_spark
 
 KINDS = ("sqlite", "postgresql", "delta")
 _BATCH = ("--max-rows-per-trigger", "400")

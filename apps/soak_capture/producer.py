@@ -33,7 +33,7 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft
 from stores.two_phase.coordinator import Coordinator
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.decision_log import TwoPhaseError
 
 THREADS = 4
 PLACED = Table("placed", MetaData(), Column("id", Text, primary_key=True), Column("streams", Text))
@@ -149,7 +149,7 @@ def _coordinator(shop: Engine, log: Engine, step: Callable[[str], None]) -> Coor
 
 def quiet() -> None:
     """Databases are away all the time here, and what is in doubt is no news."""
-    logging.getLogger("stores.two_phase.coordinator").setLevel(logging.ERROR)
+    logging.getLogger("stores.two_phase").setLevel(logging.ERROR)
 
 
 def produce(form: str, shop_url: str, log_url: str, seed: int, kill: str, orders: int) -> None:

@@ -17,6 +17,7 @@ class AdvisoryLock(IntEnum):
     TWO_PHASE = 0x5E9019
     LEASES = 0x5E901A
     INBOX = 0x5E901B
+    UNIT_MARKS = 0x5E901C
     CLAIMS = 0x5E91A1
 
 

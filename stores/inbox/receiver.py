@@ -31,7 +31,8 @@ from stores.inbox.rows import (
 )
 from stores.inbox.tables import MESSAGES
 from stores.message import Message
-from stores.sinks import DeadLimit, keep_from
+from stores.sinks import DeadLimit
+from stores.sinks.dead_limit import keep_from
 
 
 class Fenced(InboxError):

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from stores.inbox.delivery_queue import Delivery
 from stores.inbox.message import InboxError
 from stores.message import Message
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase import TwoPhaseError
 
 if TYPE_CHECKING:
     from stores.inbox.inbox import Inbox

@@ -16,7 +16,8 @@ from typing import Self
 
 from stores.db.urls import without_password
 from stores.locks.claim_store import SECONDS, ClaimStore, ImplausibleClaim
-from stores.sinks import StoreError, is_own, needs_spark
+from stores.sinks import StoreError
+from stores.sinks.by_url import is_own, needs_spark
 
 WAIT = SECONDS / 2
 """Seconds in which who is alive renews a claim."""

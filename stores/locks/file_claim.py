@@ -14,7 +14,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from stores.locks.claim_store import HeldClaim, taken_over
-from stores.sinks import StoreError, delta_folder
+from stores.sinks import StoreError
+from stores.sinks.by_url import delta_folder
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.numbered_files import NumberedFiles, VersionConflict
 

@@ -5,11 +5,10 @@ from stores.db.sqlite_engine import begin_immediate
 from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
-from stores.outbox.message import START, Draft, MessageLogError, MessageRefused, Page, Position
+from stores.outbox.message import Draft, MessageLogError, MessageRefused, Page, Position
 from stores.outbox.ranges import SequenceRange
 
 __all__ = [
-    "START",
     "Draft",
     "Message",
     "MessageLog",

@@ -1,1 +1,44 @@
 """Units of order: the messages of one name, which one consumer works on at a time, in order."""
+
+from stores.units.client.administration import UnitAdministration
+from stores.units.client.consumer import UnitConsumer
+from stores.units.client.delivery import DeliveryLost, UnitDelivery
+from stores.units.errors import (
+    MemberUnavailable,
+    SendRefused,
+    StaleDelivery,
+    UnitElsewhere,
+    UnitError,
+)
+from stores.units.kafka.producer import UnitProducer, UnitSender, UnitTransaction
+from stores.units.kafka.records import OutgoingMessage
+from stores.units.marks import create_marks, forget_marks, mark
+from stores.units.naming import unit_by, unit_named, unit_per_session
+from stores.units.queue import QueueSettings
+from stores.units.server.server import UnitServer
+from stores.units.server.settings import ServerSettings
+
+__all__ = [
+    "DeliveryLost",
+    "MemberUnavailable",
+    "OutgoingMessage",
+    "QueueSettings",
+    "SendRefused",
+    "ServerSettings",
+    "StaleDelivery",
+    "UnitAdministration",
+    "UnitConsumer",
+    "UnitDelivery",
+    "UnitElsewhere",
+    "UnitError",
+    "UnitProducer",
+    "UnitSender",
+    "UnitServer",
+    "UnitTransaction",
+    "create_marks",
+    "forget_marks",
+    "mark",
+    "unit_by",
+    "unit_named",
+    "unit_per_session",
+]

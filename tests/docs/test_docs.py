@@ -29,6 +29,7 @@ FACES = {
     "stores.outbox",
     "stores.sinks",
     "stores.sinks.contract",
+    "stores.sinks.toolbox",
     "stores.two_phase",
     "stores.view_state",
     "stores.view_state.contract",

@@ -12,6 +12,7 @@ FACES = [
     "stores.inbox",
     "stores.outbox",
     "stores.sinks",
+    "stores.sinks.toolbox",
     "stores.two_phase",
     "stores.view_state",
     "topology",

@@ -17,6 +17,7 @@ API = {
     "inbox": "stores.inbox",
     "outbox": "stores.outbox",
     "sinks": "stores.sinks",
+    "sinks_toolbox": "stores.sinks.toolbox",
     "spark": "topology.spark",
     "testing": "topology.testing",
     "topology": "topology",

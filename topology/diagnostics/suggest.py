@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
-from topology.declaration.policies.gap_time import Adaptive, GapTime
-from topology.diagnostics.trial import Trial
+from topology.declaration.policies import Adaptive, GapTime
+from topology.diagnostics.timeout_trial import Trial
 from topology.engine.state.lateness import Lateness
 from topology.model.counted import counted
 from topology.model.event import Event, Record

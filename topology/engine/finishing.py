@@ -11,7 +11,7 @@ not one transaction, and only its first rows may be written:
 
 from collections.abc import Callable, Sequence
 
-from topology.declaration.policies.late import RebuildStream
+from topology.declaration.policies import RebuildStream
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.output.side_outputs import report_step, send_malformed, why_full

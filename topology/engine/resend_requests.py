@@ -5,7 +5,7 @@ from itertools import islice
 
 import orjson
 
-from topology.declaration.policies.gap import Ask
+from topology.declaration.policies import Ask
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit
 from topology.engine.state.view_state import ViewState

@@ -1,15 +1,20 @@
 """Run a topology with Faust: live, on Kafka, with durable tables and exactly-once commit units."""
 
-from topology.diagnostics.explain import account_text, ledger_text, tally_text
+from topology.diagnostics.explain import account_text, gaps_text, tally_text
 from topology.faust.app import App, compile
-from topology.faust.inspection import CannotAnswer, Tallies, TopicMissing
-from topology.faust.inspection.accounts import explain
+from topology.faust.inspection import (
+    CannotAnswer,
+    SuggestedTimeouts,
+    TopicMissing,
+    ViewCounts,
+    commands,
+    explain,
+    gaps,
+    parked,
+    suggest_timeouts,
+    views,
+)
 from topology.faust.inspection.auditing import audit
-from topology.faust.inspection.command_log import commands
-from topology.faust.inspection.gap_ledger import gaps
-from topology.faust.inspection.parked_streams import parked
-from topology.faust.inspection.suggested_timeouts import Timeouts, timeouts
-from topology.faust.inspection.tallies import views
 from topology.faust.operation.bulk import StreamSelection, operate_many
 from topology.faust.operation.control import cancel, drop, halt, redrive, resume, skip, unpark
 from topology.faust.operation.dead_events import redrive_dead
@@ -22,9 +27,9 @@ __all__ = [
     "Guarantee",
     "Settings",
     "StreamSelection",
-    "Tallies",
-    "Timeouts",
+    "SuggestedTimeouts",
     "TopicMissing",
+    "ViewCounts",
     "account_text",
     "audit",
     "cancel",
@@ -33,16 +38,16 @@ __all__ = [
     "drop",
     "explain",
     "gaps",
+    "gaps_text",
     "halt",
-    "ledger_text",
     "operate_many",
     "parked",
     "redrive",
     "redrive_dead",
     "resume",
     "skip",
+    "suggest_timeouts",
     "tally_text",
-    "timeouts",
     "topics",
     "unpark",
     "views",

@@ -146,14 +146,13 @@ class OrderedCommit:
         return not self._paused
 
     def _measure(self) -> None:
-        most = 0.75 if self._paused else 1.0
-        events, size = len(self._progress.open), self._bytes + self._attempts.staged
-        over = (events, size) > (0, 0) and (
-            events >= most * self.rules.max_events or size >= most * self.rules.max_bytes
-        )
-        if over and not self._paused:
+        rules, events = self.rules, len(self._progress.open)
+        size = self._bytes + self._attempts.staged
+        if self._paused:
+            self._paused = events > 0.75 * rules.max_events or size > 0.75 * rules.max_bytes
+        elif events >= rules.max_events or size >= rules.max_bytes:
+            self._paused = True
             self.counts.paused += 1
-        self._paused = over
 
     def reached(self, position: int) -> None:
         """The reader is at `position`: what lies before it and did not arrive is no event."""
@@ -394,12 +393,12 @@ class OrderedCommit:
                 event.state = FINISHED
                 if event.lane is not None and not event.ahead:
                     event.lane.finished += 1
-            if any(event.ahead for event in grant.events):
-                self._older_open.ahead.append(grant)
             self._is_finished(grant)
-        if failed is None or self._revoked:
-            return ()
-        return tuple(self._roll_back([failed], now))
+        # What was to commit ahead may be critical to the one that failed: it is decided anew.
+        self._older_open.reconsider(taken)
+        fallen = [] if failed is None or self._revoked else self._roll_back([failed], now)
+        self._look({event.lane for grant in taken for event in grant.events}, now)
+        return tuple(fallen)
 
     # the end
 

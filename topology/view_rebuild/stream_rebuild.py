@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.error import Advance
+from topology.declaration.policies import Advance
 from topology.declaration.view import View
 from topology.engine.commands.stream_commands import moved
 from topology.engine.commit_unit import CommitUnit, Out

@@ -70,7 +70,8 @@ def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
     from sequitur.materialize.query import Settings, materialize
     from sequitur.materialize.report import Report
     from sequitur.spark.session import spark_session
-    from stores.sinks import needs_spark, open_sink
+    from stores.sinks import open_sink
+    from stores.sinks.by_url import needs_spark
 
     spark = spark_session("bench", delta=needs_spark(place))
     with tempfile.TemporaryDirectory() as folder, open_sink(place, [TABLE]) as sink:

@@ -20,6 +20,7 @@ COMMANDS = {
     "rebuild": Lazy("sequitur.rebuild.command", "Rebuild views from history."),
     "relay": Lazy("sequitur.relay.command", "Move a message log to Kafka or to an inbox."),
     "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and list what it has."),
+    "units": Lazy("sequitur.units.command", "Serve units of order, and administer them."),
     "two-phase": Lazy("sequitur.two_phase", "Resolve transactions that are in doubt."),
     "dead-records": Lazy(
         "sequitur.materialize.dead_records", "List or remove what a read store refused."
@@ -33,7 +34,6 @@ def sequitur() -> None:
     """Run what belongs to a topology besides its workers.
 
     Workers, and what inspects them, are commands of an app: faust -A MODULE.
-
     Exit status: 0 done, or stopped in order; 1 the answer is bad news; 2 it could
     not be done, and one line says why; 130 stopped before its end.
     """

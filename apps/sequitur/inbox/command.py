@@ -21,8 +21,7 @@ from sequitur.inbox.server import serve as serve_http
 from sequitur.kafka.login import kafka_login
 from stores.db.engines import open_engine
 from stores.db.urls import UrlError, existing, without_password
-from stores.inbox import commands
-from stores.inbox.inbox import Inbox, InboxError
+from stores.inbox import Inbox, InboxError, commands
 from stores.inbox.tables import STREAMS
 from topology.model.counted import counted
 from topology.model.printable import printable

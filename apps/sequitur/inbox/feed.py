@@ -20,9 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sequitur.inbox.interpret import Interpret, Malformations, interpreted, voids
 from sequitur.relay.rate_limit import RateLimit
 from stores.db.urls import said
-from stores.inbox.commands import gaps
-from stores.inbox.inbox import Inbox
-from stores.inbox.message import Gap
+from stores.inbox import Gap, Inbox, gaps
 from stores.inbox.receiver import Fenced
 from stores.inbox.rows import Partition, ReadRange
 from stores.message import Message

@@ -16,9 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.inbox.connections import LINE, Limits, bounded
 from sequitur.relay.wire import BATCH, BATCH_LENGTH, decode
-from stores.inbox.commands import gaps
-from stores.inbox.inbox import Inbox
-from stores.inbox.message import ReceiveResult
+from stores.inbox import Inbox, ReceiveResult, gaps
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)

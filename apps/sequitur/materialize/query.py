@@ -18,7 +18,8 @@ from sequitur.materialize.dead_rows import DeadRows
 from sequitur.materialize.report import Done, Report
 from sequitur.spark.checkpoints import checkpoint_topics, committed_batch
 from sequitur.spark.exceptions import SPARK_ERRORS
-from stores.sinks import Applied, Batch, OnDead, OutputRecord, Sink, StoreError, check_batch
+from stores.sinks import Applied, Batch, OnDead, OutputRecord, Sink, StoreError
+from stores.sinks.records import check_batch
 from topology.model.counted import counted
 from topology.spark.fetching import FETCHING
 

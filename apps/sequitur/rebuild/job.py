@@ -17,7 +17,9 @@ from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from sequitur.rebuild.switch import Follow, begin_following
 from stores.db.urls import without_password
 from stores.locks.claim import Claim
-from stores.sinks import OLD, Sink, StoreError, needs_spark, open_sink
+from stores.sinks import Sink, StoreError, open_sink
+from stores.sinks.by_url import needs_spark
+from stores.sinks.shadows import OLD
 from topology import Table, View
 from topology.faust.kafka.sending import Sending
 from topology.faust.worker.snapshot import snapshot
@@ -93,7 +95,7 @@ class Job:
                 )
             plan = self.plan(live, claim)
             if self.request.partial:
-                from sequitur.rebuild.partial import Partial
+                from sequitur.rebuild.some_streams import Partial
 
                 Partial(self, plan, live, check).run()
                 switched = True

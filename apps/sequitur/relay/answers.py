@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sequitur.relay.link import MissingRange
 from stores.db.data_errors import OF_DATA, is_of_data
 from stores.message import Message
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from stores.outbox.retention import RetentionStore
 from topology.model.printable import printable
 

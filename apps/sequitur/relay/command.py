@@ -34,7 +34,7 @@ from sequitur.relay.status import status as status_of
 from stores.db.engines import open_engine
 from stores.db.urls import existing
 from stores.locks.lease import Lease
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from topology.model.counted import counted
 from topology.model.printable import printable
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.relay.leadership import LeadershipTerm, RelayConfig
 from stores.db.urls import said
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from stores.outbox.message import START, Page, Position
 from stores.outbox.notifier import Notifier
 

@@ -24,7 +24,7 @@ from sequitur.relay.refusals import Refusals, divided
 from sequitur.relay.retry import RetryUntilAvailable
 from stores.locks.lease import Lease, LeaseLost
 from stores.message import Message
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from stores.outbox.message import damage
 from stores.outbox.retention import RetentionStore
 from topology.model.printable import printable

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, func, inspect, select
 
 from stores.db.clock import Now
 from stores.locks.lease import LEASES
-from stores.outbox.log import MessageLog
+from stores.outbox import MessageLog
 from stores.outbox.tables import MessageTables
 from topology.model.counted import counted
 from topology.model.printable import printable

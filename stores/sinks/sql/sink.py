@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, Self
 
-from stores.sinks._replacement import fold_replacement
 from stores.sinks.dead_limit import DeadCount, StoredDead, keep_from
 from stores.sinks.records import Applied, Batch, OnDead, OutputRecord, Position, check_at
 from stores.sinks.reduction import NOTHING, Reduction
+from stores.sinks.replacement import fold_replacement
 from stores.sinks.row_changes import gc_paused
 from stores.sinks.schema import TableState
 from stores.sinks.shadows import check_live, checked_shadow, no_such_table, shadow_name
@@ -171,7 +171,7 @@ class SqlSink:
     def shadows(self) -> list[str]:
         """See `Sink.shadows`."""
         with self.database.errors():
-            found = self.database.query(f"SELECT DISTINCT side FROM {SHADOWS} ORDER BY side")
+            found = self.database.query(f"SELECT DISTINCT shadow FROM {SHADOWS} ORDER BY shadow")
         return [shadow for (shadow,) in found]
 
     def switch(self, shadow: str, topics: Iterable[str]) -> None:

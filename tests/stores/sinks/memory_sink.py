@@ -11,20 +11,22 @@ from time import time
 from typing import Any, Self, TypeVar
 
 from stores.sinks import (
-    OLD,
     Applied,
     Batch,
     DeadCount,
     DeadLimit,
     DeclaredTable,
-    Mark,
     OnDead,
     OutputRecord,
     Position,
-    Reduction,
-    Schema,
     StoredDead,
     StoreError,
+)
+from stores.sinks.toolbox import (
+    OLD,
+    Mark,
+    Reduction,
+    Schema,
     StoreLimits,
     Stream,
     TableState,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from stores.locks.claim import Claim
-from stores.sinks import StoreError, needs_spark, open_sink
+from stores.sinks import StoreError, open_sink
+from stores.sinks.by_url import needs_spark
 from stores.sinks.contract import ORDERS, order
 from stores.sinks.sql.sqlite import SqliteSink
 from tests.stores.sinks.memory_sink import MemorySink

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topology.declaration.policies.full import Redeliver
-from topology.declaration.policies.gap import Ask
+from topology.declaration.policies import Ask, Redeliver
 from topology.declaration.view import View
 from topology.diagnostics.explain.formatting import spelled
 from topology.diagnostics.explain.stream_context import PendingRedelivery, StreamContext

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topology.declaration.policies.error import Halt
+from topology.declaration.policies import Halt
 from topology.diagnostics.explain.formatting import spelled
 from topology.diagnostics.explain.stream_context import StreamContext
 from topology.diagnostics.explain.stream_status import StreamStatus

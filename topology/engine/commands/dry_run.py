@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from topology.declaration.policies.error import Park
+from topology.declaration.policies import Park
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.state.view_state import ViewState

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from topology.declaration.policies.error import Advance, ErrorPolicy, Halt, OnError, Park, Retry
+from topology.declaration.policies import Advance, ErrorPolicy, Halt, OnError, Park, Retry
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.model.errors import described

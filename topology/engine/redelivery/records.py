@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from topology.declaration.policies.full import Redeliver
+from topology.declaration.policies import Redeliver
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.model.errors import Malformed, described
 from topology.model.event import Draft, Event, Message, Record
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress, last_of
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from topology.declaration.policies.late import RebuildStream
+from topology.declaration.policies import RebuildStream
 from topology.engine.state.rows import LATE, encode_message, late_key, split_buffer_key
 from topology.model.event import Event
 from topology.model.partition_table import PartitionTable, Row

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from topology.declaration.policies.gap_time import GapTime
+from topology.declaration.policies import GapTime
 
 GROWTH = 1.05
 """The ratio of neighbouring bins."""

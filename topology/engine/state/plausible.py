@@ -5,8 +5,8 @@ nothing waits for a time that is hours away by mistake: what began in the future
 what is due is due at the latest when it would be if it were noted now.
 """
 
-from topology.declaration.policies.error import OnError
-from topology.declaration.policies.error import Retry as RetryPolicy
+from topology.declaration.policies import OnError
+from topology.declaration.policies import Retry as RetryPolicy
 from topology.sequencer.progress import PendingRetry, Progress
 
 ALWAYS = 1 << 62

@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
-from topology.declaration.policies.gap import Ask
+from topology.declaration.policies import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
 from topology.diagnostics.explain.side_filters import side_filters

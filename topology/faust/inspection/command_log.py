@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from aiokafka import TopicPartition
 
 from topology.declaration.view import View
+from topology.diagnostics.explain import of_counts
 from topology.diagnostics.explain.command_log import (
     WAITS,
     CommandRecord,
@@ -13,7 +14,6 @@ from topology.diagnostics.explain.command_log import (
     merged,
     pending_command,
 )
-from topology.diagnostics.explain.fold import of_counts
 from topology.diagnostics.records import body_of
 from topology.engine.commands.command import decode_command
 from topology.faust.inspection.durable import DurableState

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topology.diagnostics.explain.fold import of_waiting
+from topology.diagnostics.explain import of_waiting
 from topology.diagnostics.explain.parked_streams import (
     ParkedStream,
     ParkedStreams,

@@ -13,22 +13,22 @@ from topology.diagnostics.explain import (
     source_totals,
     tally,
 )
+from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.source_totals import SHARE
-from topology.diagnostics.explain.trouble import Trouble
 from topology.engine.intake import IntakeCounts
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
 from topology.faust.inspection.standing_still import standing_still
 from topology.model.event import Message
-from topology.model.origin import REASON, original
+from topology.model.origin_headers import REASON, original
 
 SAMPLED = 5000
 """Offsets at the end of the malformed topic in which one of a source is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tallies:
+class ViewCounts:
     """What the sources brought, and the views' sums.
 
     Attributes:
@@ -69,7 +69,7 @@ class Tallies:
         }
 
 
-async def views(app: Any) -> Tallies:
+async def views(app: Any) -> ViewCounts:
     """Count what came and what became of it, in all views.
 
     Args:
@@ -110,7 +110,7 @@ async def views(app: Any) -> Tallies:
                 for each in parts[view.name]
             ]
             found.append(tally(view.name, view.of.name, partitions, unkeyed))
-        return Tallies(sources, found)
+        return ViewCounts(sources, found)
 
 
 async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:

@@ -7,10 +7,8 @@ from typing import Any
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked_streams import ParkedStreams
 from topology.engine.commands.command import Command, CommandResult
-from topology.faust.inspection.cannot_answer import CannotAnswer
-from topology.faust.inspection.gap_ledger import gaps
+from topology.faust.inspection import CannotAnswer, gaps, parked
 from topology.faust.inspection.named import view_of
-from topology.faust.inspection.parked_streams import parked
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.operation.command_sender import ANSWER, EXPIRES, CommandSender
 from topology.model.counted import counted

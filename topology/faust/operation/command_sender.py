@@ -18,7 +18,7 @@ from topology.declaration.view import View
 from topology.diagnostics.records import body_of
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandResult, encode_command
 from topology.engine.state.lane_names import readings
-from topology.faust.inspection.cannot_answer import CannotAnswer
+from topology.faust.inspection import CannotAnswer
 from topology.faust.inspection.named import view_of
 from topology.faust.kafka.broker.clock import go_by_broker
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer

@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import TopicAuthorizationFailedError
 from mode import get_logger
 
-from stores.view_state.stores import open_store
+from stores.view_state import open_store
 from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology

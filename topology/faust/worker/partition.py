@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from mode import get_logger
 
-from stores.view_state.table import TableError, TableFenced
+from stores.view_state import TableError, TableFenced
 from topology.declaration.source import Source
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.runner import Runner

@@ -18,7 +18,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from stores.view_state.table import TableError, TableFenced, TableUnavailable
+from stores.view_state import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
 from topology.engine.intake import IntakeCounts

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from topology.declaration.policies.gap import Ask
+from topology.declaration.policies import Ask
 from topology.diagnostics.explain import Account, PendingRedelivery, StreamContext, account
 from topology.diagnostics.explain.side_filters import side_filters
 from topology.diagnostics.explain.side_records import SideRecords, requested

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from topology.declaration.view import View
-from topology.inspectors.lazy import LazyJson
+from topology.inspectors import LazyJson
 from topology.model.changes import collected, each_of
 from topology.model.event import Event
 from topology.model.printable import printable

@@ -6,7 +6,7 @@ No buffers, batches, rows or commits: this is what the engine's results are comp
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from topology.declaration.policies.error import Advance, OnError
+from topology.declaration.policies import Advance, OnError
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import decided

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from stores.view_state.table import TableBusy, TableFull
+from stores.view_state import TableBusy, TableFull
 from topology.model.partition_table import PartitionTable, Row
 
 FIRST, LONGEST = 0.001, 0.25

@@ -24,7 +24,7 @@ from stores.inbox.inbox import Inbox
 from stores.inbox.message import InboxError
 from stores.inbox.transaction import deliver
 from stores.message import Message
-from stores.two_phase.coordinator import Coordinator
+from stores.two_phase import Coordinator
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Units of order: the server's process, and administration."""

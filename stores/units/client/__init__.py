@@ -1,0 +1,1 @@
+"""The consumer of units: a session over all owners of a destination."""

@@ -1,0 +1,346 @@
+"""A consumer's link to one member: it follows the member's owner, and fences itself.
+
+The session works on what it holds only as long as its lease lasts, which each answered beat
+extends. A beat counts from when it was sent, so that the owner never thinks the lease over before
+the consumer does.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+
+from stores.units.client.delivery import DeliveryLost, UnitDelivery
+from stores.units.client.owners import MemberOwner, OwnerFollower
+from stores.units.errors import SendRefused
+from stores.units.wire import FRAME_BYTES, PATH, Frame, FrameError, bearer, decode, encode, unpacked
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+AGAIN = 0.1
+"""Seconds until an owner is asked again that cannot be reached, or is one no longer."""
+
+
+class MemberLink:
+    """The session with one member.
+
+    Args:
+        member: partition of the destination.
+        session: its name.
+        hello: what each connection begins with: prefetch and filter.
+        token: that owners want to see.
+        arrived: is called with each new delivery, and with None once it is connected.
+    """
+
+    def __init__(
+        self,
+        destination: str,
+        group: str,
+        member: int,
+        session: str,
+        hello: Frame,
+        token: str,
+        owners: OwnerFollower,
+        http: aiohttp.ClientSession,
+        arrived: Callable[[UnitDelivery | None], None],
+    ) -> None:
+        self.destination, self.group, self.member, self.session = (
+            destination,
+            group,
+            member,
+            session,
+        )
+        self._hello, self._token, self._owners, self._http = hello, token, owners, http
+        self._arrived = arrived
+        self.held: dict[int, UnitDelivery] = {}
+        """By offset: what is here, whether or not the application has it yet."""
+        self._unsettled: dict[int, asyncio.Future[None]] = {}
+        """By offset: completions that the owner has not called durable yet."""
+        self._committing: dict[int, asyncio.Future[None]] = {}
+        """By offset: what is completed together with messages that are sent."""
+        self._commit: tuple[list[UnitDelivery], list[Frame]] | None = None
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._until = 0.0
+        self._lease = 1.0
+        self._wanted = self._pending = self._closed = False
+        # Pending: the owner has not decided yet what this session goes on holding.
+        self.epoch = 0
+        self.position = 0
+        """The offset below which everything is complete, durably."""
+
+    # The connection.
+
+    @property
+    def valid(self) -> bool:
+        """Whether the lease lasts."""
+        return time.monotonic() < self._until
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is connected with the owner."""
+        return self._socket is not None
+
+    async def run(self) -> None:
+        """Be connected with the member's owner, whoever that is, until closed."""
+        fencing = asyncio.create_task(self._fence())
+        try:
+            while not self._closed:
+                owner = self._owners.owners.get(self.member)
+                changed = asyncio.create_task(self._owners.changed())
+                try:
+                    if owner is not None and owner.epoch >= self.epoch:
+                        with suppress(aiohttp.ClientError, OSError, FrameError, TimeoutError):
+                            await self._connected(owner, changed)
+                    if not changed.done() and not self._closed:
+                        await asyncio.wait([changed], timeout=AGAIN)
+                finally:
+                    changed.cancel()
+        finally:
+            fencing.cancel()
+            self._lose_all()
+
+    async def _connected(self, owner: MemberOwner, changed: "asyncio.Task[None]") -> None:
+        """Hold one connection until it breaks, or the member has another owner."""
+        socket = await self._http.ws_connect(
+            owner.url.rstrip("/") + PATH,
+            headers={"Authorization": bearer(self._token)},
+            max_msg_size=FRAME_BYTES,
+            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+        )
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            if not await self._greet(socket):
+                return
+            self._socket, self._wanted = socket, False
+            if not self._pending:
+                await self._go_on()
+            listening = asyncio.create_task(self._listen(socket))
+            tasks = [listening, asyncio.create_task(self._beat(socket))]
+            while not listening.done():
+                await asyncio.wait([listening, changed], return_when=asyncio.FIRST_COMPLETED)
+                now = self._owners.owners.get(self.member)
+                if now is not None and now.epoch > self.epoch:
+                    return
+                if changed.done():
+                    changed = asyncio.create_task(self._owners.changed())
+                    tasks.append(changed)
+        finally:
+            self._socket = None
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await socket.close()
+
+    async def _go_on(self) -> None:
+        self._arrived(None)
+        if self._commit is not None:
+            await self._send_commit()
+
+    async def _greet(self, socket: aiohttp.ClientWebSocketResponse) -> bool:
+        if not self.valid:
+            self._lose_all()
+        sent = time.monotonic()
+        held = [offset for offset, each in self.held.items() if each.state == "held"]
+        told = {"member": self.member, "session": self.session, "held": held}
+        await socket.send_bytes(
+            encode("hello", **self._hello, **told, completed=list(self._unsettled))
+        )
+        answer = decode(await socket.receive_bytes(timeout=60))
+        if answer["t"] != "welcome":
+            logger.info("member %d: %s", self.member, printable(answer.get("why", ""), 400))
+            return False
+        if int(answer["epoch"]) < self.epoch:
+            return False
+        self.epoch = int(answer["epoch"])
+        self._extend(sent, answer)
+        self._pending = bool(answer.get("pending"))
+        if not self._pending:
+            await self._reconcile(socket, answer)
+        return True
+
+    async def _reconcile(self, socket: aiohttp.ClientWebSocketResponse, answer: Frame) -> None:
+        """What the owner says that the session holds is what it holds."""
+        there = {int(each["o"]): each for each in answer["d"]}
+        gone = set(answer["gone"])
+        done: list[int] = []
+        for offset, delivery in list(self.held.items()):
+            if offset in there:
+                delivery.number = int(there.pop(offset)["n"])
+                if delivery.state == "done":
+                    done.append(delivery.number)
+            elif offset not in gone:
+                self._refuse(offset, "another consumer may have it")
+        for each in there.values():
+            self._take(each)
+        if done:
+            await socket.send_bytes(encode("done", n=done))
+
+    def _extend(self, sent: float, answer: Frame) -> None:
+        lease = float(answer["lease"])
+        self._until = max(self._until, sent + lease)
+        self._lease = max(lease, 0.1)
+
+    async def _beat(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        with suppress(ConnectionError, aiohttp.ClientError):
+            while True:
+                await asyncio.sleep(self._lease / 5)
+                await socket.send_bytes(encode("beat", at=time.monotonic()))
+
+    async def _fence(self) -> None:
+        """What is held is lost as soon as the lease is over."""
+        while True:
+            left = self._until - time.monotonic()
+            if left <= 0 and (self.held or self._unsettled):
+                logger.warning("member %d: the lease is over, deliveries are lost", self.member)
+                self._lose_all()
+            await asyncio.sleep(min(0.1, left) if left > 0 else 0.1)
+
+    def _lose_all(self) -> None:
+        for delivery in self.held.values():
+            delivery.lose()
+        self.held.clear()
+        for offset in [*self._unsettled, *self._committing]:
+            self._refuse(offset, "the lease was over before its completion was durable")
+
+    # Frames of the owner.
+
+    async def _listen(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                return
+            frame = decode(message.data)
+            match frame["t"]:
+                case "deliver":
+                    self._wanted = False
+                    for each in frame["d"]:
+                        self._take(each)
+                case "rejoined":
+                    self._pending = False
+                    await self._reconcile(socket, frame)
+                    await self._go_on()
+                case "settled":
+                    for offset in frame["o"]:
+                        self._settle(offset)
+                case "beat":
+                    self._extend(float(frame["at"]), frame)
+                    self.position = int(frame["position"])
+                case "returned":
+                    for offset in frame["o"]:
+                        if (returned := self.held.pop(offset, None)) is not None:
+                            returned.lose()
+                case "refused":
+                    self._refused(frame)
+                case "moved" | "lost":
+                    return
+
+    def _take(self, each: Frame) -> None:
+        if not self.valid:
+            return
+        offset = int(each["o"])
+        value = unpacked(each.get("v")) or b""
+        self.held[offset] = delivery = UnitDelivery(
+            self, int(each["n"]), offset, each["u"], int(each["r"]), each["a"], value
+        )
+        self._arrived(delivery)
+
+    def _settle(self, offset: int) -> None:
+        if offset in self._committing:
+            self.held[offset].state = "done"
+        if (delivery := self.held.get(offset)) is not None and delivery.state == "done":
+            del self.held[offset]
+        for futures in (self._unsettled, self._committing):
+            if (waiting := futures.pop(offset, None)) is not None and not waiting.done():
+                waiting.set_result(None)
+
+    def _refused(self, frame: Frame) -> None:
+        why = printable(frame.get("why", ""), 400)
+        logger.warning("member %d: the owner refused: %s", self.member, why)
+        named, held = set(frame.get("n", [])), set(frame.get("held", []))
+        for offset, delivery in list(self.held.items()):
+            if delivery.number in named - held:
+                self._refuse(offset, why)
+            elif delivery.number in held and (waiting := self._committing.pop(offset, None)):
+                waiting.set_exception(SendRefused(why))
+                waiting.exception()
+
+    def _refuse(self, offset: int, why: str) -> None:
+        if (delivery := self.held.pop(offset, None)) is not None:
+            delivery.lose()
+        for futures in (self._unsettled, self._committing):
+            if (waiting := futures.pop(offset, None)) is not None and not waiting.done():
+                error = DeliveryLost(f"offset {offset} of member {self.member}: {why}")
+                waiting.set_exception(error)
+                waiting.exception()  # nobody has to wait for it
+
+    # What the consumer says.
+
+    async def want(self) -> None:
+        """Ask for more, once."""
+        if not self._wanted and not self._pending and self._socket is not None:
+            self._wanted = True
+            await self._send("want")
+
+    async def complete(self, delivery: UnitDelivery, recovered: bool, durable: bool) -> None:
+        """See `UnitDelivery.done`."""
+        delivery.check()
+        delivery.state = "done"
+        waiting = self._unsettled[delivery.offset] = asyncio.get_running_loop().create_future()
+        await self._send("done", n=[delivery.number], recovered=recovered)
+        if durable:
+            await waiting
+
+    async def roll_back(
+        self, deliveries: Iterable[UnitDelivery], delay: float | None, reason: str
+    ) -> None:
+        """See `UnitDelivery.roll_back`."""
+        chosen = list(deliveries)
+        for delivery in chosen:
+            delivery.check()
+        for delivery in chosen:
+            delivery.state = "rolled back"
+            self.held.pop(delivery.offset, None)
+            for each in [*self.held.values()] if delivery.unit is not None else ():
+                if each.unit == delivery.unit and each.state == "held":
+                    each.state = "rolled back"
+                    del self.held[each.offset]
+        numbers = [each.number for each in chosen]
+        await self._send("back", n=numbers, delay=delay, reason=reason)
+
+    async def commit(self, deliveries: list[UnitDelivery], sends: list[Frame]) -> None:
+        """Complete deliveries and send messages, all in one transaction; returns once durable."""
+        for delivery in deliveries:
+            delivery.check()
+        loop = asyncio.get_running_loop()
+        self._committing = {each.offset: loop.create_future() for each in deliveries}
+        self._commit = deliveries, sends
+        try:
+            await self._send_commit()
+            await asyncio.gather(*self._committing.values())
+        finally:
+            self._commit, self._committing = None, {}
+
+    async def _send_commit(self) -> None:
+        assert self._commit is not None
+        deliveries, sends = self._commit
+        if left := [each.number for each in deliveries if each.state == "held"]:
+            await self._send("commit", n=left, sends=sends)
+
+    async def leave(self, complete: bool) -> None:
+        """End the session in order: what it holds is completed, or returned."""
+        self._closed = True
+        if self._socket is not None and not self._pending:
+            if complete:
+                numbers = [each.number for each in self.held.values() if each.state == "held"]
+                await self._send("done", n=numbers)
+            await self._send("leave", complete=complete)
+
+    async def _send(self, kind: str, **fields: object) -> None:
+        """A frame to the owner; without a connection the next one's `hello` tells all."""
+        if self._socket is not None and not self._pending:
+            with suppress(ConnectionError, aiohttp.ClientError, RuntimeError):
+                await self._socket.send_bytes(encode(kind, **fields))

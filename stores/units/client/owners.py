@@ -1,0 +1,100 @@
+"""Who owns which member, as the owners' rows say."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from stores.units.errors import UnitError
+from stores.units.kafka.row_log import OWNER, read_key, read_value, reader
+from stores.units.kafka.topics import rows_topic
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+RECENT = 60.0
+"""Seconds of rows that are read at first: an owner writes its row far more often than that."""
+AGAIN = 0.5
+"""Seconds until Kafka is asked again where it did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOwner:
+    """Who owns a member. epoch: higher than that of all owners before."""
+
+    member: int
+    url: str
+    epoch: int
+
+
+class OwnerFollower:
+    """Follows the owners of a subscriber's members.
+
+    kafka: arguments of aiokafka's clients.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], destination: str, group: str) -> None:
+        self._kafka, self._topic, self._group = kafka, rows_topic(destination), group
+        self.owners: dict[int, MemberOwner] = {}
+        self._changed = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Wait until another owner is known."""
+        await self._changed.wait()
+
+    async def follow(self) -> None:
+        """Follow until cancelled. Raises UnitError if the topic of rows is not there."""
+        while True:
+            consumer = reader(self._kafka)
+            try:
+                await consumer.start()
+                await self._begin(consumer)
+                while True:
+                    found = await consumer.getmany(timeout_ms=1000)
+                    for records in found.values():
+                        for record in records:
+                            self._take(record)
+            except (KafkaError, OSError) as error:
+                logger.warning("owners of %s: %s; trying again", self._topic, printable(error))
+                await asyncio.sleep(AGAIN)
+            finally:
+                await consumer.stop()
+
+    async def _begin(self, consumer: Any) -> None:
+        numbers = consumer.partitions_for_topic(self._topic)
+        if numbers is None:
+            consumer.assign([TopicPartition(self._topic, 0)])
+            await consumer._client.force_metadata_update()
+            numbers = consumer.partitions_for_topic(self._topic)
+        if not numbers:
+            raise UnitError(
+                f"topic {self._topic!r} does not exist; start a unit server of the destination"
+            )
+        places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        consumer.assign(places)
+        since = round((time.time() - RECENT) * 1000)
+        found = await consumer.offsets_for_times(dict.fromkeys(places, since))
+        ends = await consumer.end_offsets(places)
+        for at in places:
+            consumer.seek(at, found[at].offset if found.get(at) else ends[at])
+
+    def _take(self, record: Any) -> None:
+        match read_key(record.key), read_value(record.value):
+            case (group, member, (subject,)), {"url": str(url), "epoch": int(epoch)} if (
+                group == self._group and subject == OWNER
+            ):
+                known = self.owners.get(member)
+                if known is not None and known.epoch >= epoch:
+                    return
+                if urlsplit(url).scheme not in ("http", "https"):
+                    logger.warning("member %d: %s is no URL of an owner", member, printable(url))
+                    return
+                self.owners[member] = MemberOwner(member, url, epoch)
+                changed, self._changed = self._changed, asyncio.Event()
+                changed.set()

@@ -1,0 +1,1 @@
+"""Units in Kafka: messages as records, producers, and the rows of an owner."""

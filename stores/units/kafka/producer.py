@@ -1,0 +1,263 @@
+"""Producers: messages of units, one by one, several at once, or within a transaction."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from secrets import randbits
+from typing import Any
+from uuid import uuid4
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
+from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
+from stores.units.kafka.topics import member_of, prepare
+from stores.units.naming import DefaultUnit, ProducerUnit, checked_name, system_name
+
+Sort = str | Callable[[OutgoingMessage], Any] | None
+
+
+class UnitTransaction:
+    """Messages that are sent whole or not at all, of any units of the destination."""
+
+    def __init__(self, producer: "UnitProducer", transactional: AIOKafkaProducer) -> None:
+        self._producer, self._transactional = producer, transactional
+
+    async def send(self, message: OutgoingMessage | bytes, unit: str | None) -> None:
+        """Send a message, which nobody sees before the transaction ends; it has arrived then."""
+        sent = await self._producer._hand_over(self._transactional, _message(message), unit)
+        await _arrived(sent, self._producer.destination)
+
+    async def send_together(self, messages: Iterable[OutgoingMessage], unit: str | None) -> None:
+        """Send messages of a unit in this order, without waiting for each."""
+        for message in messages:
+            await self._producer._hand_over(self._transactional, message, unit)
+
+
+class UnitSender:
+    """A unit that a producer sends to. Others may send to it too; order is that of arrival.
+
+    Args:
+        name: the unit's name, by which others join it.
+    """
+
+    def __init__(self, producer: "UnitProducer", name: str) -> None:
+        self._producer, self.name = producer, name
+        self._turn = asyncio.Lock()
+        self._sending: set[asyncio.Future[Any]] = set()
+        self._closed = False
+
+    async def send(self, message: OutgoingMessage | bytes) -> int:
+        """Send a message behind all that was sent to the unit before.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            UnitError: the unit's member is not reachable, or the producer has left the unit.
+        """
+        async with self._turn:
+            self._check()
+            sent = await self._producer._hand_over(None, _message(message), self.name)
+            self._sending.add(sent)
+            sent.add_done_callback(self._sending.discard)
+        return int((await _arrived(sent, self._producer.destination)).offset)
+
+    async def send_all(
+        self, messages: Iterable[OutgoingMessage | bytes], *, sort: Sort = None
+    ) -> None:
+        """Send several, sorted, whole or not at all.
+
+        Args:
+            messages: contents, or messages.
+            sort: "time", "priority", a function of a message, or None: as they are.
+
+        Raises:
+            UnitError: none of them was sent.
+        """
+        chosen = sorted_messages([_message(each) for each in messages], sort)
+        async with self._turn:
+            self._check()
+            if self._sending:
+                await asyncio.wait(self._sending)
+            async with self._producer.transaction() as transaction:
+                await transaction.send_together(chosen, self.name)
+
+    async def leave(self) -> None:
+        """Leave the unit once all that was sent has arrived. It goes on without this producer."""
+        async with self._turn:
+            self._closed = True
+            if self._sending:
+                await asyncio.wait(self._sending)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SendRefused(f"this producer has left unit {self.name!r}; call unit() again")
+
+
+class UnitProducer:
+    """Sends messages to a destination; use it as an asynchronous context manager.
+
+    Args:
+        destination: the topic.
+        kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
+        default: names the unit of what is sent without one; None: such messages are ungrouped, and
+            no order holds them together.
+    """
+
+    def __init__(
+        self,
+        destination: str,
+        kafka: Mapping[str, Any],
+        *,
+        default: DefaultUnit | None = None,
+    ) -> None:
+        self.destination, self._kafka = destination, dict(kafka)
+        self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
+        self._plain: AIOKafkaProducer | None = None
+        self._transactional: AIOKafkaProducer | None = None
+        self._one_transaction = asyncio.Lock()
+        self._members = 0
+        self._units: dict[str, UnitSender] = {}
+        self.sent: Counter[int] = Counter()
+        """Member → messages that were handed over to it."""
+
+    async def __aenter__(self) -> "UnitProducer":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect. Raises UnitError if there is no such destination, KafkaError."""
+        self._members = await prepare(self._kafka, self.destination)
+        self._plain = AIOKafkaProducer(**self._kafka, enable_idempotence=True)
+        await self._plain.start()
+
+    async def close(self) -> None:
+        """Leave all units, send what is on its way, and disconnect."""
+        for unit in list(self._units.values()):
+            await unit.leave()
+        for producer in (self._plain, self._transactional):
+            if producer is not None:
+                await producer.stop()
+        self._plain = self._transactional = None
+
+    def unit(self, name: str | None = None) -> UnitSender:
+        """The unit of a name; this producer stays in it until it leaves or is closed.
+
+        Args:
+            name: by the application; None for a new one that the system makes.
+        """
+        name = system_name(time.time(), randbits(80)) if name is None else checked_name(name)
+        found = self._units.get(name)
+        if found is None or found._closed:
+            found = self._units[name] = UnitSender(self, name)
+        return found
+
+    async def send(
+        self,
+        message: OutgoingMessage | bytes,
+        *,
+        unit: str | None = None,
+        member: int | None = None,
+    ) -> int:
+        """Send a message to a unit, to that of the default naming, or to none.
+
+        Args:
+            message: its content, or a message.
+            unit: the unit's name.
+            member: the partition to send straight to, past routing.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            UnitError: it was not sent: the member is not reachable, or is not the unit's.
+        """
+        found = _message(message)
+        name = unit if unit is not None else self._naming.name_of(found)
+        if name is None:
+            sent = await self._hand_over(None, found, None, member)
+            return int((await _arrived(sent, self.destination)).offset)
+        if member is not None and member != (home := member_of(name, self._members)):
+            raise UnitElsewhere(
+                f"unit {name!r} lives on member {home} of {self.destination!r}, not on {member}; "
+                "leave the member out"
+            )
+        return await self.unit(name).send(found)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[UnitTransaction]:
+        """A transaction: what is sent in it arrives whole, or, if the block raises, not at all.
+
+        While it is open, nothing behind its messages is delivered on their members. Raises
+        UnitError if it could not be committed.
+        """
+        async with self._one_transaction:
+            if self._transactional is None:
+                made = AIOKafkaProducer(
+                    **{"retry_backoff_ms": 10, **self._kafka},
+                    transactional_id=f"units-producer-{uuid4().hex}",
+                )
+                await made.start()
+                self._transactional = made
+            producer = self._transactional
+            try:
+                async with producer.transaction():
+                    yield UnitTransaction(self, producer)
+            except KafkaError as error:
+                self._transactional = None
+                await producer.stop()
+                raise SendRefused(
+                    f"the transaction to {self.destination!r} was not committed, and nothing of it "
+                    f"was sent ({type(error).__name__}); send it again"
+                ) from error
+
+    async def _hand_over(
+        self,
+        producer: AIOKafkaProducer | None,
+        message: OutgoingMessage,
+        unit: str | None,
+        member: int | None = None,
+    ) -> "asyncio.Future[Any]":
+        producer = producer or self._plain
+        if producer is None:
+            raise SendRefused(f"the producer of {self.destination!r} is closed; start it first")
+        if unit is not None:
+            member = member_of(unit, self._members)
+        try:
+            sent: asyncio.Future[Any] = await producer.send(
+                self.destination,
+                message.value,
+                key_of(unit),
+                member,
+                headers=message.headers(unit),
+            )
+        except KafkaError as error:
+            raise _unreachable(self.destination, error) from error
+        if member is not None:
+            self.sent[member] += 1
+        return sent
+
+
+def _message(message: OutgoingMessage | bytes) -> OutgoingMessage:
+    return message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
+
+
+async def _arrived(sent: "asyncio.Future[Any]", destination: str) -> Any:
+    try:
+        return await asyncio.shield(sent)
+    except KafkaError as error:
+        raise _unreachable(destination, error) from error
+
+
+def _unreachable(destination: str, error: KafkaError) -> MemberUnavailable:
+    return MemberUnavailable(
+        f"a message to {destination!r} was not sent ({type(error).__name__}): its member is not "
+        "reachable, and no other one may take it without breaking its unit's order; send it again"
+    )

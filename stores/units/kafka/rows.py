@@ -1,0 +1,50 @@
+"""The rows of the queue as JSON, and back."""
+
+from base64 import b64encode
+from dataclasses import asdict
+from typing import Any
+
+from stores.units.kafka.row_log import RowKey as Subject
+from stores.units.queue import (
+    AdministrationRecord,
+    RowKey,
+    RowValue,
+    UnitMark,
+    UnitMessage,
+)
+from stores.units.wire import FrameError, unpacked
+
+KINDS = frozenset({"unit", "redelivered", "message", "record"})
+"""Subjects of the queue's rows; the owner has others of its own."""
+
+
+def row_json(value: RowValue) -> Any:
+    """A row's value as JSON has it."""
+    if isinstance(value, int):
+        return value
+    found = asdict(value)
+    if isinstance(value, UnitMessage):
+        found["attributes"] = dict(value.attributes)
+        found["content"] = b64encode(value.content or b"").decode()
+    return found
+
+
+def row_value(key: Subject, value: Any) -> tuple[RowKey, RowValue] | None:
+    """A row of the queue from JSON; None for what is none, or cannot be read."""
+    if len(key) != 2 or key[0] not in KINDS:
+        return None
+    try:
+        match key:
+            case "unit", str(name):
+                return ("unit", name), UnitMark(**value)
+            case "redelivered", int(offset):
+                return ("redelivered", offset), int(value)
+            case "message", int(offset):
+                content = unpacked(value.pop("content"))
+                return ("message", offset), UnitMessage(**value, content=content)
+            case "record", int(number):
+                offsets = tuple(value.pop("offsets"))
+                return ("record", number), AdministrationRecord(**value, offsets=offsets)
+    except (TypeError, ValueError, KeyError, AttributeError, FrameError):
+        return None
+    return None

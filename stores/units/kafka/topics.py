@@ -1,0 +1,101 @@
+"""The topics of a destination: its messages, and `<destination>.units` with what owners record."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from stores.units.errors import UnitError
+from stores.units.routing import SLOTS
+
+ROWS = ".units"
+"""Behind a destination's name: the topic of its owners' rows."""
+DEAD = ".dead"
+"""Behind a destination's name: the topic of what is dead-lettered or has expired."""
+ROW_BYTES = 4 << 20
+"""The largest row: a message that is parked is one."""
+
+
+def rows_topic(destination: str) -> str:
+    """The name of the topic in which a destination's owners keep their rows."""
+    return f"{destination}{ROWS}"
+
+
+def dead_topic(destination: str) -> str:
+    """The name of the topic of a destination's dead and expired messages."""
+    return f"{destination}{DEAD}"
+
+
+def member_of(unit: str, members: int) -> int:
+    """The partition on which a unit lives: by its slot, among the members at the beginning."""
+    slot = int.from_bytes(blake2b(unit.encode(), digest_size=2).digest(), "big") % SLOTS
+    return slot % members
+
+
+async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
+    """Make the topics of rows and of dead messages if they are not there.
+
+    Args:
+        kafka: arguments of aiokafka's clients, `bootstrap_servers` among them.
+        destination: an existing topic.
+
+    Returns:
+        The number of members that units are spread over: the partitions that the destination had
+        when its topic of rows was made. Partitions that were added since have no units of their
+        own, so that none moves.
+
+    Raises:
+        UnitError: there is no such topic.
+    """
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    try:
+        rows, dead = rows_topic(destination), dead_topic(destination)
+        there = set(await admin.list_topics())
+        if destination not in there:
+            raise UnitError(f"destination {destination!r} does not exist; make the topic first")
+        described = await _described(admin, destination)
+        partitions, copies = len(described), len(described[0]["replicas"])
+        configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
+        new = [
+            NewTopic(rows, partitions, copies, topic_configs=configs),
+            NewTopic(dead, partitions, copies),
+        ]
+        if missing := [each for each in new if each.name not in there]:
+            answer = await admin.create_topics(missing)
+            for name, code, *_ in answer.topic_errors:
+                if code not in (0, TopicAlreadyExistsError.errno):
+                    raise UnitError(f"topic {name!r} cannot be made: {for_code(code).__name__}")
+        return partitions if rows not in there else await _partitions(admin, rows)
+    finally:
+        await admin.close()
+
+
+async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> dict[str, int]:
+    """Topic → members that its units are spread over. Raises UnitError if one is not there."""
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    try:
+        there, found = set(await admin.list_topics()), {}
+        for topic in destinations:
+            if topic not in there:
+                raise UnitError(f"topic {topic!r} does not exist; make it first")
+            known = rows if (rows := rows_topic(topic)) in there else topic
+            found[topic] = await _partitions(admin, known)
+        return found
+    finally:
+        await admin.close()
+
+
+async def _partitions(admin: AIOKafkaAdminClient, topic: str) -> int:
+    return len(await _described(admin, topic))
+
+
+async def _described(admin: AIOKafkaAdminClient, topic: str) -> list[dict[str, Any]]:
+    described = await admin.describe_topics([topic])
+    if code := described[0]["error_code"]:
+        raise KafkaError(f"topic {topic!r} cannot be described: {for_code(code).__name__}")
+    partitions: list[dict[str, Any]] = described[0]["partitions"]
+    return partitions

@@ -1,0 +1,1 @@
+"""The unit server: it owns members of a destination and hands their messages to consumers."""

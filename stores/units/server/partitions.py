@@ -1,0 +1,174 @@
+"""Which members this server owns: a consumer group of the destination's servers."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaError, ProducerFenced
+
+from stores.units.server.owner import Owner
+from stores.units.server.settings import ServerSettings
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+RECORDS = 2_000
+"""Read at a time."""
+AGAIN = 1.0
+"""Seconds until an owner that failed starts again."""
+
+
+class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Owners of what the group assigns to this server.
+
+    Args:
+        settings: of the server.
+        rows: partitions of the topic of rows.
+        members: topic → members, of the topics that messages may be sent to.
+        url: under which consumers reach this server.
+        owners: member → its owner, kept here: those that have restored what is durable.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        rows: int,
+        members: dict[str, int],
+        url: str,
+        owners: dict[int, Owner],
+    ) -> None:
+        self._settings, self._rows, self._members, self._url = settings, rows, members, url
+        self.owners = owners
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._consumer = AIOKafkaConsumer(
+            **{"fetch_max_wait_ms": 50, "retry_backoff_ms": 50, **settings.kafka},
+            group_id=settings.group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            session_timeout_ms=round(max(6.0, settings.lease) * 1000),
+            heartbeat_interval_ms=1000,
+            partition_assignment_strategy=(StickyPartitionAssignor,),
+        )
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Own what is assigned until it is told to stop; then hand over in order."""
+        await self._consumer.start()
+        self._consumer.subscribe([self._settings.destination], listener=self)
+        try:
+            while not stopped.is_set():
+                try:
+                    await self._read()
+                except KafkaError as error:
+                    logger.warning("reading: %s; trying again", printable(error))
+                    await asyncio.sleep(AGAIN)
+        finally:
+            for member in list(self._tasks):
+                self._release(member)
+            if self._ending:
+                await asyncio.wait(self._ending)
+            await self._consumer.stop()
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Owners go on: the assignment tells which stay, and who is not one is fenced."""
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Begin to own what is new, read on where an owner stays, and let go of the rest."""
+        members = {each.partition for each in assigned}
+        for member in self._tasks.keys() - members:
+            self._release(member)
+        for member in members:
+            at = TopicPartition(self._settings.destination, member)
+            if (owner := self.owners.get(member)) is not None:
+                self._consumer.seek(at, owner.queue.read_to)
+            else:
+                self._consumer.pause(at)
+                if member not in self._tasks:
+                    self._tasks[member] = asyncio.create_task(self._own(member))
+
+    async def _read(self) -> None:
+        found = await self._consumer.getmany(timeout_ms=200, max_records=RECORDS)
+        assigned = self._consumer.assignment()
+        for member, owner in list(self.owners.items()):
+            at = TopicPartition(self._settings.destination, member)
+            if at not in assigned:
+                continue
+            if records := found.get(at):
+                owner.arrive(records, records[-1].offset + 1)
+            if owner.full:
+                self._consumer.pause(at)
+            elif at in self._consumer.paused():
+                self._consumer.resume(at)
+
+    def _release(self, member: int) -> None:
+        task = self._tasks.pop(member)
+        task.cancel()
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _own(self, member: int) -> None:
+        """Own a member until this is cancelled; an owner that fails begins anew."""
+        while True:
+            owner = Owner(self._settings, member, member % self._rows, self._members, self._url)
+            orderly = True
+            try:
+                await owner.start()
+                await self._seek(owner)
+                self.owners[member] = owner
+                await owner.run()
+            except ProducerFenced:
+                orderly = False
+                logger.warning("member %d: another server owns it now", member)
+            except KafkaError as error:
+                orderly = False
+                logger.warning("member %d: %s; starting again", member, printable(error))
+            except Exception:
+                orderly = False
+                logger.exception("member %d: its owner failed; starting again", member)
+            finally:
+                self.owners.pop(member, None)
+                await owner.stop(orderly)
+            at = TopicPartition(self._settings.destination, member)
+            with suppress(Exception):
+                self._consumer.pause(at)
+            await asyncio.sleep(AGAIN if not orderly else 0)
+
+    async def _seek(self, owner: Owner) -> None:
+        at = TopicPartition(self._settings.destination, owner.member)
+        first = (await self._consumer.beginning_offsets([at]))[at]
+        place = owner.position
+        if place is None:
+            place = await self._consumer.committed(at)
+        if place is None:
+            place = first
+        if place < first:
+            logger.error(
+                "%s/%d: it is at offset %d, but the topic begins at %d: retention has deleted what "
+                "comes between", self._settings.destination, owner.member, place, first,
+            )  # fmt: skip
+        place = max(place, first)
+        owner.queue.nothing_below(place)
+        self._consumer.seek(at, place)
+        self._consumer.resume(at)
+
+
+def partitions_of(owners: Iterable[Owner]) -> list[dict[str, Any]]:
+    """What there is of each member, as data."""
+    return [
+        {
+            "member": each.member,
+            "epoch": each.epoch,
+            "messages": each.queue.messages,
+            "bytes": each.queue.size,
+            "sessions": sum(session.connected for session in each.sessions.values()),
+            "former_sessions": len(each.succession.silent),
+            "unadmitted": each.queue.unadmitted,
+            "counts": {str(outcome): count for outcome, count in each.queue.counts.items()},
+        }
+        for each in owners
+    ]

@@ -1,0 +1,143 @@
+"""What an owner makes durable: rows, offset, departures and sends, in one Kafka transaction."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaProducer, TopicPartition
+
+from stores.units.kafka.records import UNIT, Headers, OutgoingMessage, key_of
+from stores.units.kafka.row_log import POSITION, RowKey, row_key
+from stores.units.kafka.rows import row_json
+from stores.units.kafka.topics import ROW_BYTES, dead_topic, member_of, rows_topic
+from stores.units.queue import Departure, UnitChanges
+from stores.units.server.settings import ServerSettings
+from stores.units.wire import packed
+
+OFFSET_EVERY = 1.0
+"""Seconds between commits of the group's offset: for tools; the row of the position is what
+counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message that a transacted consumer sends."""
+
+    topic: str
+    message: OutgoingMessage
+    unit: str | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """What waits for the next transaction.
+
+    commits: whether a transacted consumer waits. confirm: called once it is durable.
+    """
+
+    changes: UnitChanges | None = None
+    rows: dict[RowKey, Any] = field(default_factory=dict)
+    departures: list[Departure] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+    commits: bool = False
+    confirm: list[Callable[[], object]] = field(default_factory=list)
+
+    def add(self, changes: UnitChanges) -> None:
+        """What the queue says; later rows go over earlier ones."""
+        self.changes = changes
+        for key, value in changes.rows.items():
+            self.rows[key] = None if value is None else row_json(value)
+        self.departures += changes.departures
+
+
+class OwnerTransactions:
+    """The transactions of one member's owner; starting fences the former owner.
+
+    members: topic → members, of the topics that messages may be sent to.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, member: int, partition: int, members: dict[str, int]
+    ) -> None:
+        self._settings, self._member, self._partition = settings, member, partition
+        self._members = members
+        self._at = TopicPartition(settings.destination, member)
+        self._rows = rows_topic(settings.destination)
+        self._offset, self._offset_at = -1, 0.0
+        self._written: tuple[int, bytes] | None = None
+        self._producer = AIOKafkaProducer(
+            **{"retry_backoff_ms": 10, **settings.kafka},
+            transactional_id=f"units-{settings.destination}-{settings.group}-{member}",
+            max_request_size=ROW_BYTES,
+            max_batch_size=1 << 18,
+            transaction_timeout_ms=30_000,
+        )
+
+    async def start(self) -> None:
+        """Fence the former owner: what it has not committed by now it never will."""
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        """Disconnect; a transaction that is open is aborted by the broker."""
+        await self._producer.stop()
+
+    async def commit(self, batch: Batch) -> float:
+        """Commit a batch. Returns the monotonic time at which the member was surely owned.
+
+        Raises KafkaError, after which the owner has to start anew.
+        """
+        begun = time.monotonic()
+        producer, sent = self._producer, []
+        await producer.begin_transaction()
+        for key, value in self._all_rows(batch):
+            name = row_key(self._settings.group, self._member, key)
+            data = None if value is None else orjson.dumps(value)
+            sent.append(await producer.send(self._rows, data, name, self._partition))
+        for leaving in batch.departures:
+            sent.append(await self._depart(leaving))
+        for each in batch.sends:
+            place = None if each.unit is None else member_of(each.unit, self._members[each.topic])
+            headers = each.message.headers(each.unit)
+            to, content = key_of(each.unit), each.message.value
+            sent.append(await producer.send(each.topic, content, to, place, headers=headers))
+        changes = batch.changes
+        if (
+            changes is not None
+            and changes.position != self._offset
+            and begun - self._offset_at > OFFSET_EVERY
+        ):
+            offsets = {self._at: changes.position}
+            await producer.send_offsets_to_transaction(offsets, self._settings.group)
+            self._offset, self._offset_at = changes.position, begun
+        await producer.commit_transaction()
+        await asyncio.gather(*sent)
+        return begun
+
+    def _all_rows(self, batch: Batch) -> list[tuple[RowKey, Any]]:
+        rows = list(batch.rows.items())
+        if (changes := batch.changes) is not None:
+            place = changes.position, changes.done.encode()
+            if place != self._written:
+                self._written = place
+                rows.append(((POSITION,), {"position": place[0], "done": packed(place[1])}))
+        return rows
+
+    async def _depart(self, leaving: Departure) -> Any:
+        message = leaving.message
+        topic = leaving.to or dead_topic(self._settings.destination)
+        headers: Headers = [(name, text.encode()) for name, text in message.attributes.items()]
+        headers.append(("unit-outcome", leaving.outcome.value.encode()))
+        if leaving.reason:
+            headers.append(("unit-reason", leaving.reason[:1000].encode("utf-8", "replace")))
+        if message.unit is not None:
+            headers.append((UNIT, message.unit.encode()))
+        place = None
+        if message.unit is not None:  # all of one unit go to one partition, in order
+            members = self._members.get(topic)
+            place = member_of(message.unit, members) if members else self._partition
+        return await self._producer.send(
+            topic, message.content, key_of(message.unit), place, headers=headers
+        )
