@@ -55,7 +55,7 @@ def test_kills_and_a_lost_checkpoint_leave_the_tables_exactly_right(
         tmp_path, broker.address, _url(kind, tmp_path, request), views.topic
     )
     started.append(materializer)
-    views.write(16)
+    views.write(8 + 8 * kills)
     chance = random.Random(kind)
     for kill in range(kills):
         # From the second batch on, so that there is something to be harmed.
@@ -237,7 +237,7 @@ def _select(file: Path, sql: str) -> list[Any]:
 
 
 def _first_record(broker: str, topic: str) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
-    consumer = Consumer({"bootstrap.servers": broker, "group.id": "test-dead-rows"})
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "test-dead-records"})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     try:
         (message,) = consumer.consume(1, 60)
