@@ -15,7 +15,7 @@ from pathlib import Path
 
 from checkout.postgres import Postgres
 from checkout.redis import Redis
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 
 UNIT, STREAMS, READS = 4000, 200_000, 5000
 

@@ -32,7 +32,7 @@ class Redis(LocalServer):
 
     @property
     def url(self) -> str:
-        """For `stores.view_state.stores.open_store`; redis-py takes it without `redis+`."""
+        """For `stores.view_state.by_url.open_store`; redis-py takes it without `redis+`."""
         return f"redis+unix://{self.socket}"
 
     def start(self, timeout: float = 30.0) -> Self:

@@ -27,7 +27,7 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.kafka.client import client_settings
 from sequitur.kafka.options import OptionError
-from sequitur.spark.submitted import stopped_in_order, submitted
+from sequitur.spark.spark_submit import stopped_in_order, submitted
 from stores.db.urls import without_password
 from stores.sinks import Sink, open_sink
 from stores.sinks.by_url import needs_spark

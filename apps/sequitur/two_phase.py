@@ -18,7 +18,7 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from stores.db.engines import open_engine
 from stores.db.urls import existing, read_url, said
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, end, is_gone, prepared
 from stores.two_phase.recovery import recover
 

@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from soak import VIEWS
 from soak.workload import Workload
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 from stores.view_state.table import Store, TableError
 from topology.engine.state.rows import COUNTS, decode_progress
 from topology.model.counts import Counts, decode_counts

@@ -33,7 +33,7 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft
 from stores.two_phase.coordinator import Coordinator
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.decision_log import TwoPhaseError
 
 THREADS = 4
 PLACED = Table("placed", MetaData(), Column("id", Text, primary_key=True), Column("streams", Text))

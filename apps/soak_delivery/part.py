@@ -29,12 +29,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.cli.signals import take_signals
 from stores.db.engines import open_engine
-from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.consumer import NAP, run_consumer
 from stores.inbox.inbox import Inbox
+from stores.inbox.two_phases import two_phase_delivery
 from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.decision_log import TwoPhaseError
 from warehouse import stock
 from warehouse.orders import ORDERS, Orders
 

@@ -1,12 +1,12 @@
 """The inbox of a consumer: each message once, in order, in the transaction of what it causes."""
 
 from stores.db.engines import open_engine
-from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.async_delivery import adelivery
 from stores.inbox.commands import InboxCounts, counts, gaps, parked, redrive, unpark
 from stores.inbox.consumer import run_consumer
 from stores.inbox.inbox import Inbox
 from stores.inbox.message import Gap, InboxError, ParkedStream, ReceiveResult
+from stores.inbox.two_phases import two_phase_delivery
 from stores.message import Message
 
 __all__ = [

@@ -4,13 +4,13 @@
 the checks and refusals that all sinks have in common.
 """
 
-from stores.sinks._replacement import fold_replacement
 from stores.sinks.columns import read as yielded
 from stores.sinks.dead_limit import keep_from
 from stores.sinks.decoding import Mark, Stream
 from stores.sinks.limits import StoreLimits
 from stores.sinks.records import check_at, check_batch
 from stores.sinks.reduction import Reduction
+from stores.sinks.replacement import fold_replacement
 from stores.sinks.schema import Schema, TableState
 from stores.sinks.shadows import (
     OLD,

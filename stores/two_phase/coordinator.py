@@ -6,11 +6,10 @@
         outbox.capture(log, "orders", order, "Placed", {"total": 12})
 
 One database keeps the decisions, and takes part itself as the last one: what it commits includes
-the line that says that all is committed (see `stores.two_phase.log`). So it need not be able to
-prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and committed
-once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what was
-decided; without a decision it is rolled back (presumed abort).
-"""
+the line that says that all is committed (see `stores.two_phase.decision_log`). So it need not be
+able to prepare, and may be SQLite. The others are PostgreSQL: their parts are prepared first, and
+committed once it is decided. What a crash leaves prepared is in doubt until `recover` looks up what
+was decided; without a decision it is rolled back (presumed abort)."""
 
 import logging
 import re
@@ -24,7 +23,7 @@ from sqlalchemy import Connection, Engine, TwoPhaseTransaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.two_phase.after_commit import forget, run_after_commit
-from stores.two_phase.log import DecisionLog, Outcome, TwoPhaseError, separate_engine
+from stores.two_phase.decision_log import DecisionLog, Outcome, TwoPhaseError, separate_engine
 from stores.two_phase.prepared import gid, is_gone, prepare
 from stores.two_phase.recovery import Recovery, recover
 

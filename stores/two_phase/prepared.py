@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, TwoPhaseTransaction, text
 from sqlalchemy.exc import DBAPIError, NotSupportedError
 
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.decision_log import TwoPhaseError
 
 _GID = re.compile(r"sequitur:(?P<log>[0-9a-f]{32}):(?P<transaction>[0-9a-f]{32}):(?P<name>.+)")
 _FIND = text(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine
 
 from stores.db.steady_clock import steady
-from stores.two_phase.log import DecisionLog, Outcome
+from stores.two_phase.decision_log import DecisionLog, Outcome
 from stores.two_phase.prepared import PreparedTransaction, end, prepared
 
 KEEP = 86_400.0

@@ -3,8 +3,8 @@
 `stores.view_state.contract` is what a store of your own has to pass.
 """
 
+from stores.view_state.by_url import open_store
 from stores.view_state.memory import MemoryStore
-from stores.view_state.stores import open_store
 from stores.view_state.table import (
     Store,
     TableBusy,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 from stores.view_state.table import Store, ViewTable
 
 Rows = dict[bytes, bytes]
@@ -87,7 +87,7 @@ def state_at(offset: int) -> Rows:
 
 
 FILL = """
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 url, group, view, until = sys.argv[1:]
 table = open_store(url, group).table(view, 0)
 table.claim()
@@ -100,7 +100,7 @@ table.close()
 
 IDLE = """
 import resource
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 url, group, view, streams = sys.argv[1:]
 table = open_store(url, group).table(view, 0)
 table.claim()

@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from stores.view_state.by_url import open_store
 from stores.view_state.contract_kit import (
     FILL,
     GROUP,
@@ -16,7 +17,6 @@ from stores.view_state.contract_kit import (
     state_at,
     uses,
 )
-from stores.view_state.stores import open_store
 from stores.view_state.table import TableError, TableFenced
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stores.view_state.by_url import open_store
 from stores.view_state.contract_kit import ALL, GROUP, StoreUnderTest, all_rows, claimed
-from stores.view_state.stores import open_store
 from stores.view_state.table import Store
 from topology.model.partition_table import Row
 

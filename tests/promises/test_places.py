@@ -30,7 +30,7 @@ from topology import (
     wait,
 )
 from topology.diagnostics.explain import StreamContext
-from topology.diagnostics.explain.passed import Passed, passed
+from topology.diagnostics.explain.went_on_without import Passed, passed
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.driver.explain import context_of
 

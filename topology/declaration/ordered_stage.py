@@ -17,7 +17,7 @@ from topology.inspectors.inspector import Inspected
 from topology.model.changes import Emit
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Event, Message, Record, event_of
-from topology.model.origin import ORIGIN, ORIGIN_KEY, origin, original
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, origin, original
 
 ARRIVED = "sequitur-arrived"
 """Header: when an event was taken in (ms), as it is in the arrivals topic."""

@@ -11,7 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from topology.declaration.policies import Adaptive, GapTime
-from topology.diagnostics.trial import Trial
+from topology.diagnostics.timeout_trial import Trial
 from topology.engine.state.lateness import Lateness
 from topology.model.counted import counted
 from topology.model.event import Event, Record

@@ -56,6 +56,7 @@ class StagedEffects:
         self._view = stage.view
         self._table = table
         self._parked = set(parked)
+        self._handling = Handling(stage.view, CommitUnit(stage.topic, 0), lambda stream: None)
         self._staged: dict[int, Staged] = {}
         self._by_stream: dict[str, dict[int, Staged]] = {}
         # With one partition for all, what a stream puts out goes where its key says.
@@ -85,8 +86,10 @@ class StagedEffects:
     ) -> int:
         """Stage what a handler yielded. Returns its bytes; raises HandlerError."""
         unit = CommitUnit(self._stage.topic, 0, now=now)
-        handling = Handling(self._view, unit, lambda stream: None)
-        handling.live = state
+        # One handling serves all: a new one for each event would cost more than what it does.
+        handling = self._handling
+        handling.unit, handling.sent, handling.outputs = unit, unit.sent, []
+        handling.live, handling.states = state, {}
         handling.write(event, items)
         handling.finish()
         return self.stage(grant, Staged(event, unit, handling.states.get(event.stream)))
@@ -157,6 +160,7 @@ def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touch
         if isinstance(item, Upsert | Delete):
             key = orjson.dumps(item.key, default=str, option=orjson.OPT_SORT_KEYS).decode()
             writes.add((item.table, key))
-        elif isinstance(item, Emit):
-            writes.add((item.topic, None if item.key is None else str(item.key)))
+        elif isinstance(item, Emit) and item.key is not None:
+            # Messages without a key have no order among each other.
+            writes.add((item.topic, str(item.key)))
     return Touched.of(writes)

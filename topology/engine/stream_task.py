@@ -19,7 +19,7 @@ from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
 from topology.model.large import too_large
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable
 from topology.sequencer.memory_budget import Budget

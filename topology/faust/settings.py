@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from topology.model.duration import seconds_of
-from topology.model.retention import SIDE_DAYS
+from topology.model.topic_retention import SIDE_DAYS
 from topology.sequencer.memory_budget import BYTES
 
 Guarantee = Literal["exactly_once", "at_least_once"]

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from topology.model.errors import DeclarationError, HandlerError
-from topology.model.finite import unfinite
+from topology.model.json_numbers import unfinite
 from topology.model.names import checked_topic
 from topology.model.printable import printable
 

@@ -26,10 +26,10 @@ from typing import Any
 import orjson
 
 from topology.model.errors import DeclarationError, RefusedValue
-from topology.model.finite import finite
-from topology.model.parts import parts_of
+from topology.model.json_numbers import finite
 from topology.model.printable import printable
 from topology.model.unwritable import culprit, remedy
+from topology.model.value_parts import parts_of
 
 MAX_PRECISION = 38
 """Digits of a decimal number that every read store holds: Delta Lake's limit."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from topology.model.parts import parts_of
 from topology.model.printable import printable
+from topology.model.value_parts import parts_of
 
 DEEP = 20
 """Levels of a value that are looked into; a culprit below is named by the level above it."""

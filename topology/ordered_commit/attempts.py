@@ -144,7 +144,6 @@ class Attempts:
     def close(self, grant: Grant) -> bool:
         """An attempt has ended by itself; False if its grant is old."""
         if self.running.pop(grant.number, None) is None:
-            self.ended(grant)
             return False
         self._deadlines.clear(grant)
         return True

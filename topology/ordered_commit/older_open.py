@@ -117,6 +117,14 @@ class OlderOpen:
             (self.ahead if root is None else behind).append(grant)
         return behind
 
+    def reconsider(self, taken: Iterable[Grant]) -> None:
+        """Nothing is to commit ahead any more, neither what was taken for that nor what was not."""
+        for event in (event for grant in (*taken, *self.ahead) for event in grant.events):
+            if event.ahead:
+                event.ahead = False
+                event.lane.finished += 1
+        self.ahead = []
+
     def done(self, event: OpenEvent) -> None:
         """An event is durable: those that were rolled back for its sake may run again."""
         for held in event.holds:

@@ -394,12 +394,12 @@ class OrderedCommit:
                 event.state = FINISHED
                 if event.lane is not None and not event.ahead:
                     event.lane.finished += 1
-            if any(event.ahead for event in grant.events):
-                self._older_open.ahead.append(grant)
             self._is_finished(grant)
-        if failed is None or self._revoked:
-            return ()
-        return tuple(self._roll_back([failed], now))
+        # What was to commit ahead may be critical to the one that failed: it is decided anew.
+        self._older_open.reconsider(taken)
+        fallen = [] if failed is None or self._revoked else self._roll_back([failed], now)
+        self._look({event.lane for grant in taken for event in grant.events}, now)
+        return tuple(fallen)
 
     # the end
 

@@ -16,8 +16,11 @@ WAITING, RUNNING, FINISHED, COMMITTING, DONE = range(5)
 class Touched:
     """The keys that an event reads and writes.
 
-    reads, writes: keys, each (where, which), such as ("orders", "42"). An event that writes a key
-    conflicts with each other one that reads or writes it.
+    An event that writes a key conflicts with each other one that reads or writes it.
+
+    Args:
+        reads: keys, each (where, which), such as ("orders", "42"); (where, None) is all of them.
+        writes: keys, likewise.
     """
 
     reads: frozenset[Key] = frozenset()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topology.model.printable import printable
-from topology.model.retention import SIDE_DAYS, SIDE_VARIABLE
+from topology.model.topic_retention import SIDE_DAYS, SIDE_VARIABLE
 
 
 class CannotRun(RuntimeError):

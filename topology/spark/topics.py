@@ -7,7 +7,7 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from topology.declaration.topology import Topology
 from topology.model.large import TOPIC_BYTES
-from topology.model.retention import retention
+from topology.model.topic_retention import retention
 from topology.spark.settings import CannotRun
 
 

@@ -9,7 +9,7 @@ from topology.declaration.policies.late import RebuildStream, too_long
 from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
-from topology.model.origin import original
+from topology.model.origin_headers import original
 from topology.sequencer.progress import FAILED_KEPT, SKIPPED_KEPT, Progress, last_of
 from topology.view_rebuild.stream_rows import WrittenRows
 

@@ -17,7 +17,7 @@ from stores.inbox.message import InboxError
 from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
 from stores.sinks import StoreError
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.decision_log import TwoPhaseError
 from topology.model.dotted import extra_of
 from topology.model.errors import DeclarationError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sequitur.cli.signals import check_interrupted
-from sequitur.demo import parts
+from sequitur.demo import commands
 from sequitur.demo.counts import CountsReader
 from sequitur.demo.display import Display, Snapshot
 from sequitur.demo.kafka import Kafka
@@ -134,8 +134,8 @@ class Demo:
     def _start(self, broker: str) -> None:
         kafka, folder = Kafka(broker), self.options.folder
         kafka.create({SOURCE: topology.sources[SOURCE].partitions})
-        self._children["worker"] = parts.worker(broker, folder)
-        self._children["materializer"] = parts.materializer(broker, folder, self.options.store)
+        self._children["worker"] = commands.worker(broker, folder)
+        self._children["materializer"] = commands.materializer(broker, folder, self.options.store)
         kafka.wait_for_group(_GROUP, 120, self._check)
 
     def _replace_worker(self, broker: str) -> None:
@@ -143,7 +143,7 @@ class Demo:
         self.display.say("Killing the worker (SIGKILL), deleting its data, starting another …")
         self._children.pop("worker").kill()
         shutil.rmtree(self.options.folder / "worker")
-        self._children["worker"] = parts.worker(broker, self.options.folder)
+        self._children["worker"] = commands.worker(broker, self.options.folder)
 
     def _check(self) -> None:
         check_interrupted()

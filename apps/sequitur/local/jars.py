@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sequitur.local import jvm
+from sequitur.local.certificates import proxy_options, trust_stores
 from sequitur.local.home import HOME, JARS, LOGS, LocalError, locked
 from sequitur.local.process import spawn, tail
-from sequitur.local.trust import proxy_options, trust_stores
 
 PINS = Path(__file__).with_name("jars.sha256")
 

@@ -26,7 +26,7 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.materialize.open_sink import OpenSink
 from sequitur.materialize.outputs import Deployed, named
-from sequitur.spark.submitted import stopped_in_order
+from sequitur.spark.spark_submit import stopped_in_order
 from stores.db.urls import without_password
 from stores.sinks.by_url import needs_spark
 

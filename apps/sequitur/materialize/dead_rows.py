@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, St
 from sequitur.kafka.options import without_secrets
 from sequitur.spark.exceptions import SPARK_ERRORS
 from stores.sinks import DeadRecord, StoreError
-from topology.model.origin import ORIGIN, REASON
+from topology.model.origin_headers import ORIGIN, REASON
 
 _NO_TIME = -1
 _REASON_BYTES = 4_000

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Event
 
 from sequitur.materialize.outputs import Outputs
-from sequitur.spark.submitted import stopped_in_order
+from sequitur.spark.spark_submit import stopped_in_order
 from stores.db.urls import existing
 from stores.sinks import Position, Sink, StoreError, open_sink
 from stores.sinks.by_url import needs_spark

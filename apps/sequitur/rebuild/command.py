@@ -18,7 +18,7 @@ from sequitur.cli.signals import interrupted_by, take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
-from sequitur.spark.submitted import stopped_in_order
+from sequitur.spark.spark_submit import stopped_in_order
 from stores.db.urls import without_password
 from stores.sinks.shadows import OLD
 from topology.model.closest import closest

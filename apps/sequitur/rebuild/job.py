@@ -95,7 +95,7 @@ class Job:
                 )
             plan = self.plan(live, claim)
             if self.request.partial:
-                from sequitur.rebuild.partial import Partial
+                from sequitur.rebuild.some_streams import Partial
 
                 Partial(self, plan, live, check).run()
                 switched = True

@@ -13,7 +13,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from sequitur.local import jars, jvm
-from sequitur.spark.submitted import submitted
+from sequitur.spark.spark_submit import submitted
 
 log = logging.getLogger("spark")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, event, text
 
 from soak.fuzz.log_rows import COLUMN_VALUES
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.recovery import recover
 
 Change = tuple[int, str, Any]

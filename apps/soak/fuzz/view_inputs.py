@@ -12,7 +12,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition.pending_redelivery import RedeliveryQueue
 from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE, SEQUENCE
 from topology.engine.stream_task import StreamTask
-from topology.model.origin import ORIGIN, ORIGIN_KEY
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 
 _NOW = 1_700_000_000_000
 _BODIES = [{"id": "a", "n": number} for number in (1, 2, 3, 9, 200)]

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from stores.sinks._replacement import fold_replacement
 from stores.sinks.columns import Kind
 from stores.sinks.dead_limit import Place
 from stores.sinks.decoding import Mark, Stream
@@ -15,6 +14,7 @@ from stores.sinks.delta.store import PROGRESS, DeltaStore
 from stores.sinks.records import Batch, DeadRecord, OutputRecord
 from stores.sinks.reduction import FEW, MANY, Reduction
 from stores.sinks.removed_offsets import has
+from stores.sinks.replacement import fold_replacement
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, TableState
 

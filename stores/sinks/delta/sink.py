@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
-from stores.sinks._replacement import fold_replacement
 from stores.sinks.dead_limit import DeadCount, StoredDead
 from stores.sinks.delta import shadow_tables
 from stores.sinks.delta.batches import DeltaBatches
@@ -33,6 +32,7 @@ from stores.sinks.records import (
     check_batch,
 )
 from stores.sinks.reduction import Reduction
+from stores.sinks.replacement import fold_replacement
 from stores.sinks.row_changes import gc_paused
 from stores.sinks.shadows import OLD, check_live
 from stores.sinks.sink import DeclaredTable

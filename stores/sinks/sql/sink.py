@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, Self
 
-from stores.sinks._replacement import fold_replacement
 from stores.sinks.dead_limit import DeadCount, StoredDead, keep_from
 from stores.sinks.records import Applied, Batch, OnDead, OutputRecord, Position, check_at
 from stores.sinks.reduction import NOTHING, Reduction
+from stores.sinks.replacement import fold_replacement
 from stores.sinks.row_changes import gc_paused
 from stores.sinks.schema import TableState
 from stores.sinks.shadows import check_live, checked_shadow, no_such_table, shadow_name

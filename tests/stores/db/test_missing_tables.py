@@ -12,7 +12,7 @@ from stores.inbox.inbox import Inbox
 from stores.locks.lease import Lease
 from stores.outbox.log import MessageLog
 from stores.outbox.retention import RetentionStore
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog
 
 pytestmark = pytest.mark.integration
 

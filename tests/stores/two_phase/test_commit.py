@@ -7,7 +7,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from checkout.postgres import Postgres
-from stores.two_phase.log import TwoPhaseError
+from stores.two_phase.decision_log import TwoPhaseError
 from stores.two_phase.prepared import prepared
 from tests.stores.two_phase.parts import Coordinator, both, insert, rows, with_rows
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, gid
 from stores.two_phase.recovery import Recovery, recover
 

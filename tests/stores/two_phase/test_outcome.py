@@ -7,7 +7,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from stores.two_phase.coordinator import OutcomeUnknown, RunningTransaction
-from stores.two_phase.log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import prepared
 from stores.two_phase.recovery import recover
 from tests.stores.two_phase.parts import (

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from checkout.postgres import Postgres
+from stores.view_state.by_url import open_store
 from stores.view_state.contract import GROUP, ViewStoreContract
-from stores.view_state.stores import open_store
 from stores.view_state.table import TableError, TableFenced, TableUnavailable
 
 

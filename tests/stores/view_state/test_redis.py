@@ -7,8 +7,8 @@ import pytest
 import redis
 
 from checkout.redis import Redis
+from stores.view_state.by_url import open_store
 from stores.view_state.contract import GROUP, ViewStoreContract
-from stores.view_state.stores import open_store
 from stores.view_state.table import TableError, TableUnavailable, ViewTable
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from stores.view_state.by_url import open_store
 from stores.view_state.contract import ViewStoreContract
-from stores.view_state.stores import open_store
 from stores.view_state.table import TableError
 
 

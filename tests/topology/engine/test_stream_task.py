@@ -11,7 +11,7 @@ from topology import Event, Record, Topology, contiguous
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.intake import IntakeCounts
 from topology.engine.stream_task import RekeyTask, StreamTask
-from topology.model.origin import original
+from topology.model.origin_headers import original
 
 NOW = 5000
 

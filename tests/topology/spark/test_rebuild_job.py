@@ -13,7 +13,7 @@ from tests.topology.partition import INSPECTOR
 from tests.topology.view_rebuild.rows import ReadStore, rebuilt
 from topology import Event, Record, Topology, Upsert, spill
 from topology.engine.state.rows import progress_key
-from topology.model.origin import ORIGIN, origin
+from topology.model.origin_headers import ORIGIN, origin
 from topology.spark import history, output_hashes, rebuild
 from topology.spark.slices import SliceRecord, Slices
 

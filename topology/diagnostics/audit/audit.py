@@ -20,7 +20,7 @@ from topology.diagnostics.audit.sums import source_report, view_report
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.model.errors import Malformed
 from topology.model.event import Message
-from topology.model.origin import ORIGIN, original
+from topology.model.origin_headers import ORIGIN, original
 
 Feed = Callable[[Message], None]
 

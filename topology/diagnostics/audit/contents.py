@@ -21,7 +21,7 @@ from topology.engine.commit_unit import Out
 from topology.engine.output.record_formatter import EPOCH
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
-from topology.model.origin import original
+from topology.model.origin_headers import original
 from topology.model.printable import printable
 
 Key = tuple[str, int]

@@ -12,7 +12,7 @@ from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
-from topology.model.origin import original
+from topology.model.origin_headers import original
 
 
 class ViewGroup:

@@ -13,7 +13,7 @@ from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.records import last_header
 from topology.engine.output.failure import HEALED
 from topology.model.event import Message
-from topology.model.origin import REASON
+from topology.model.origin_headers import REASON
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ from topology.declaration.lanes import split_lane
 from topology.diagnostics.explain.causes import causes
 from topology.diagnostics.explain.forecast import NextAction, forecast
 from topology.diagnostics.explain.missing import missing
-from topology.diagnostics.explain.passed import Passed, passed
 from topology.diagnostics.explain.remedies import Remedy, remedies
 from topology.diagnostics.explain.stream_context import (
     Arrival,
@@ -15,6 +14,7 @@ from topology.diagnostics.explain.stream_context import (
 )
 from topology.diagnostics.explain.stream_place import StreamPlace, waits_of
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
+from topology.diagnostics.explain.went_on_without import Passed, passed
 from topology.engine.view_task import ViewTask
 from topology.sequencer.progress import Progress, last_of
 

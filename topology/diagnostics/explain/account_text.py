@@ -6,10 +6,10 @@ from topology.declaration.lanes import split_lane
 from topology.diagnostics.explain.account import LATE, Account
 from topology.diagnostics.explain.command_log import pending_text
 from topology.diagnostics.explain.formatting import numbered, pair, ranges
-from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Arrival, SetAside
 from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.times import since
+from topology.diagnostics.explain.went_on_without import ranges_of
 from topology.model.counted import counted
 from topology.model.printable import printable
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from topology.declaration.policies import Retry
 from topology.diagnostics.explain.formatting import not_read, numbered, spelled
-from topology.diagnostics.explain.passed import ranges_of
 from topology.diagnostics.explain.stream_context import Blocked, SetAside, StreamContext
 from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
+from topology.diagnostics.explain.went_on_without import ranges_of
 from topology.model.counted import counted
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.missing import Missing, missing
-from topology.diagnostics.explain.trouble import Trouble
 from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
 

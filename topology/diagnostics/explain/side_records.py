@@ -12,7 +12,7 @@ from topology.engine.output.failure import HEALED
 from topology.engine.state.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
-from topology.model.origin import REASON, original
+from topology.model.origin_headers import REASON, original
 from topology.sequencer.progress import Progress, may_be_skipped
 
 _HELD = ("retry", "park", "halt", "rebuild")

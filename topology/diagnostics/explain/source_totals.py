@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.trouble import MALFORMED, Trouble
+from topology.diagnostics.explain.bad_news import MALFORMED, Trouble
 from topology.engine.intake import IntakeCounts
 from topology.model.printable import printable
 

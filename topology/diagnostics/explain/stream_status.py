@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from topology.diagnostics.explain.missing import Missing
-from topology.diagnostics.explain.passed import NOTHING, Passed
+from topology.diagnostics.explain.went_on_without import NOTHING, Passed
 from topology.engine.view_task import ViewTask
 from topology.sequencer.progress import Progress
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.trouble import PLACES, Trouble, troubles
+from topology.diagnostics.explain.bad_news import PLACES, Trouble, troubles
 from topology.model.counts import Counts
 
 

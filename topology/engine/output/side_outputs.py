@@ -10,7 +10,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import Failure, position
 from topology.engine.output.record_formatter import own_stream
 from topology.model.event import Event, Message
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step

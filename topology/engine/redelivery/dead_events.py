@@ -15,7 +15,7 @@ from topology.engine.commit_unit import Out
 from topology.engine.redelivery.records import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
 from topology.engine.state.lane_names import readings
 from topology.model.event import Message
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, original
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, original
 
 
 class DeadEvent(NamedTuple):

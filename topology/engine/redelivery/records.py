@@ -10,7 +10,7 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.model.errors import Malformed, described
 from topology.model.event import Draft, Event, Message, Record
-from topology.model.origin import ORIGIN, ORIGIN_KEY, REASON, origin, original
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin, original
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress, last_of
 

@@ -9,10 +9,7 @@ from click import Choice, FloatRange
 from faust.cli import argument, option
 
 from topology.diagnostics.explain import account_text, ledger_text, tally_text
-from topology.diagnostics.explain.command_log import commands_text
-from topology.diagnostics.explain.parked_streams import parked_text
-from topology.diagnostics.explain.source_totals import SHARE
-from topology.diagnostics.explain.trouble import (
+from topology.diagnostics.explain.bad_news import (
     HALTED,
     MALFORMED,
     PLACES,
@@ -20,6 +17,9 @@ from topology.diagnostics.explain.trouble import (
     UNASSIGNED,
     Trouble,
 )
+from topology.diagnostics.explain.command_log import commands_text
+from topology.diagnostics.explain.parked_streams import parked_text
+from topology.diagnostics.explain.source_totals import SHARE
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import DURATION, JSON, OLDER_THAN, ONLY_VIEW, REASON, SCAN, limit
 from topology.faust.inspection import commands as found_commands

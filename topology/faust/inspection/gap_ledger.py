@@ -6,9 +6,9 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from topology.diagnostics.explain import Ledger, of_waiting, open_gaps
-from topology.diagnostics.explain.passed import by_hand
+from topology.diagnostics.explain.bad_news import troubles
 from topology.diagnostics.explain.side_records import dead_of
-from topology.diagnostics.explain.trouble import troubles
+from topology.diagnostics.explain.went_on_without import by_hand
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState

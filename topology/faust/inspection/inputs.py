@@ -13,7 +13,7 @@ from topology.faust.inspection.durable import DurableState, Span
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
-from topology.model.origin import original
+from topology.model.origin_headers import original
 
 NEWEST = 20_000
 """Offsets at the end of the input in which the stream's last message is looked for."""

@@ -19,7 +19,7 @@ from topology.faust.inspection.consumer_group import ConsumerGroup
 from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.offsets import Committed
 from topology.model.errors import Malformed
-from topology.model.origin import original
+from topology.model.origin_headers import original
 
 COUNTED = 100_000
 """Offsets between a view that reads apart and the others of which the events are counted."""

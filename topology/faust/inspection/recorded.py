@@ -13,7 +13,7 @@ from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.broker.shapes import configs
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
-from topology.model.origin import original
+from topology.model.origin_headers import original
 from topology.sequencer.sequencer import Ordering
 
 STAMP = "message.timestamp.type"

@@ -8,7 +8,7 @@ from typing import Any
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.diagnostics.suggest import RATES, Suggested, Suggestion, suggested
-from topology.diagnostics.untried import untried
+from topology.diagnostics.trial_limits import untried
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import named
 from topology.faust.inspection.recorded import Reading

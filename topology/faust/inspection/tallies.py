@@ -13,15 +13,15 @@ from topology.diagnostics.explain import (
     source_totals,
     tally,
 )
+from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.source_totals import SHARE
-from topology.diagnostics.explain.trouble import Trouble
 from topology.engine.intake import IntakeCounts
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
 from topology.faust.inspection.standing_still import standing_still
 from topology.model.event import Message
-from topology.model.origin import REASON, original
+from topology.model.origin_headers import REASON, original
 
 SAMPLED = 5000
 """Offsets at the end of the malformed topic in which one of a source is looked for."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from topology.declaration.topology import Topology
 from topology.model.large import TOPIC_BYTES
-from topology.model.retention import retention
+from topology.model.topic_retention import retention
 
 
 @dataclass(frozen=True, slots=True)

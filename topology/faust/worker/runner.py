@@ -12,7 +12,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionLoop, Step
 from topology.faust.kafka.reader import AssignedPartition, Reader
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.disk.in_step import in_step_row
+from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.refusals import REFUSALS, Refusals
 from topology.faust.worker.writer import Writer

@@ -13,8 +13,8 @@ from stores.view_state import Store, TableError, ViewTable
 from topology.engine.state.foreign_rows import foreign
 from topology.faust.kafka.clients import connected_consumer, read_range
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.disk.aside import aside
-from topology.faust.worker.disk.in_step import (
+from topology.faust.worker.disk.in_thread import aside
+from topology.faust.worker.disk.table_freshness import (
     deletions_kept,
     in_step_of,
     in_step_row,

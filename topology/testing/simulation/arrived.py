@@ -7,8 +7,8 @@ from topology.declaration.source import Source
 from topology.engine.commit_unit import Out
 from topology.model.errors import Malformed
 from topology.model.event import Record
-from topology.model.origin import ORIGIN
-from topology.testing.simulation.log import FakeLog
+from topology.model.origin_headers import ORIGIN
+from topology.testing.simulation.fake_log import FakeLog
 from topology.testing.simulation.world import World
 
 Parsed = tuple[int, str, int | None]

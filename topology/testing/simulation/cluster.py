@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from topology.testing.simulation.log import Fenced
+from topology.testing.simulation.fake_log import Fenced
 from topology.testing.simulation.log_partition import TopicPartition
 from topology.testing.simulation.runner import PartitionRunner
 from topology.testing.simulation.worker import Worker

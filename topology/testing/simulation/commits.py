@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.testing.simulation.disk import FakeTable
-from topology.testing.simulation.log import Producer
+from topology.testing.simulation.fake_log import Producer
 from topology.testing.simulation.log_partition import TopicPartition
 from topology.testing.simulation.worker import Worker
 from topology.testing.simulation.world import World

@@ -9,9 +9,9 @@ from typing import Any
 
 from topology.declaration.topology import Topology
 from topology.testing.simulation.audit import Audit
+from topology.testing.simulation.fake_log import FakeLog
 from topology.testing.simulation.halting import HaltingSchedule, ObeyingRunner
 from topology.testing.simulation.layout import Layout
-from topology.testing.simulation.log import FakeLog
 from topology.testing.simulation.messages import Arrivals, Delivery, Messages, written
 from topology.testing.simulation.redriving import RedrivingSchedule
 from topology.testing.simulation.runner import PartitionRunner

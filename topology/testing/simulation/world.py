@@ -6,8 +6,8 @@ from typing import Literal
 from zlib import crc32
 
 from topology.declaration.topology import Topology
+from topology.testing.simulation.fake_log import FakeLog
 from topology.testing.simulation.layout import Layout
-from topology.testing.simulation.log import FakeLog
 from topology.testing.simulation.log_partition import TopicPartition
 
 Guarantee = Literal["exactly_once", "at_least_once"]

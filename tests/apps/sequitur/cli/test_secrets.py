@@ -14,7 +14,7 @@ from sequitur.cli.main import main
 from sequitur.cli.outcome import log_to_stderr
 from sequitur.local.ports import HOST, free_port
 from soak.ended import ended
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 from stores.view_state.table import TableError
 from tests.stores.db.test_urls import POSITIONS, SECRET
 from topology.faust.settings import Settings

@@ -16,7 +16,7 @@ from topology.diagnostics.explain import (
     of_waiting,
     open_gaps,
 )
-from topology.diagnostics.explain.trouble import troubles
+from topology.diagnostics.explain.bad_news import troubles
 from topology.faust.operation.bulk import up_to
 from topology.model.counts import Counts
 

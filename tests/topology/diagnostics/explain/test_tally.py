@@ -16,7 +16,7 @@ from topology.diagnostics.explain import (
     tally,
     tally_text,
 )
-from topology.diagnostics.explain.trouble import STILL
+from topology.diagnostics.explain.bad_news import STILL
 from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts
 

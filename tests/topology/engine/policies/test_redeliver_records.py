@@ -12,7 +12,7 @@ from topology import (
     redeliver,
 )
 from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE, SEQUENCE, not_before
-from topology.model.origin import ORIGIN
+from topology.model.origin_headers import ORIGIN
 
 
 def test_it_comes_again_over_a_restart_and_once() -> None:

@@ -18,13 +18,13 @@ from topology import (
     redeliver,
     skip,
 )
-from topology.diagnostics.untried import untried
+from topology.diagnostics.trial_limits import untried
 from topology.faust.inspection import recorded
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.recorded import STAMP, Reading
 from topology.faust.inspection.suggested_timeouts import Timeouts
 from topology.model.event import Message, Record
-from topology.model.origin import ORIGIN, ORIGIN_KEY
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 
 NOW = 1_000_000
 

@@ -16,7 +16,7 @@ from topology.engine.stream_task import RekeyTask, StreamTask, malformed
 from topology.faust.kafka import records
 from topology.model.event import Damaged
 from topology.model.large import ESCAPED, MESSAGE_BYTES, TOPIC_BYTES, size_of_message, too_large
-from topology.model.origin import ORIGIN, REASON
+from topology.model.origin_headers import ORIGIN, REASON
 from topology.testing.driver.storage import DriverStorage
 
 ORDERS = TopicPartition("orders", 3)

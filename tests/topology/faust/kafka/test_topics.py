@@ -14,7 +14,7 @@ from topology import Inspector, Topology
 from topology.faust import Settings
 from topology.faust.kafka.broker.shapes import _shape, shapes_text
 from topology.faust.kafka.topics import Topic, given, needed, own
-from topology.model.retention import DAY
+from topology.model.topic_retention import DAY
 
 APP = """
 import os

@@ -77,7 +77,7 @@ async def test_each_command_is_a_function_of_the_app(
 
     worker.start(MENDED=str(mended))
     worker.send(event("d", 1))
-    await asyncio.to_thread(worker.wait, "patient-out", 4)
+    await asyncio.to_thread(worker.wait, "patient-out", 3)
     (told,) = [each for each in (await commands(app)).found if each.id == waits.id]
     assert told.state == "cancelled"
     assert worker.end(signal.SIGTERM) == 0

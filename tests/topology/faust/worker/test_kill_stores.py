@@ -14,7 +14,7 @@ from soak.chaos import Soak, let_work
 from soak.check import check
 from soak.harms import harm
 from soak.workload import workload
-from stores.view_state.stores import open_store
+from stores.view_state.by_url import open_store
 from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration

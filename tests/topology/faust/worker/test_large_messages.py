@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
-from topology.model.origin import REASON
+from topology.model.origin_headers import REASON
 
 pytestmark = pytest.mark.integration
 

@@ -6,7 +6,7 @@ import pytest
 
 from topology.engine.commit_unit import Out
 from topology.testing.simulation.disk import FakeTable
-from topology.testing.simulation.log import FakeLog, Fenced
+from topology.testing.simulation.fake_log import FakeLog, Fenced
 
 HERE, THERE = ("a", 0), ("b", 0)
 

@@ -13,7 +13,7 @@ from mode import get_logger
 from topology.faust.kafka.clients import admin_client, missing_topics
 from topology.faust.kafka.topics import Topic
 from topology.model.counted import counted
-from topology.model.retention import DAY
+from topology.model.topic_retention import DAY
 
 logger = get_logger(__name__)
 

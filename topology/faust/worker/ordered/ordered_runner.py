@@ -165,6 +165,8 @@ class OrderedRunner(Runner):
             if due <= TICK:
                 self.act(self.core.poll(time.monotonic()))
                 self.workers.wake()
+                # Some may have been let past an older one.
+                self._finished.set()
 
     def act(self, actions: Actions) -> None:
         """Hurry, roll back and cancel what the core says."""
@@ -188,6 +190,11 @@ class OrderedRunner(Runner):
             self._finished.set()
         else:
             self.effects.drop(grant)
+            self.ended(grant)
+
+    def turns_changed(self) -> None:
+        """There is something to be made durable, which no attempt has staged."""
+        self._finished.set()
 
     def ended(self, grant: Grant) -> None:
         """An attempt that was given up has ended: its stream may go on, in this run or a later."""

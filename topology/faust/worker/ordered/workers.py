@@ -48,7 +48,8 @@ class Workers:
         self._idle: deque[asyncio.Future[Grant]] = deque()
         self._retried: dict[int, int] = {}
         older = stage.work.rules.when_older_is_open
-        self._learns = isinstance(older, WaitAndCommit) and older.critical is None
+        by_keys = isinstance(older, WaitAndCommit) and older.critical is None
+        self._learns = by_keys and stage.work.touches is None
         self._threads: ThreadPoolExecutor | None = None
         if stage.work.run_in == "threads":
             self._threads = ThreadPoolExecutor(stage.work.workers, f"sequitur {stage.view.name}")
@@ -188,6 +189,7 @@ class Workers:
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
+            runner.turns_changed()
             if what.retry:
                 self._retried[grant.offset] = what.retry
                 self._core.retry(grant, what.delay, time.monotonic())

@@ -8,7 +8,7 @@ import pytest
 from stores.view_state.memory import MemoryTable
 from stores.view_state.table import TableBusy, TableError, TableFull
 from topology.faust.worker.disk import writing
-from topology.faust.worker.disk.aside import aside
+from topology.faust.worker.disk.in_thread import aside
 from topology.faust.worker.disk.writing import write
 
 

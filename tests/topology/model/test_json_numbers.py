@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from topology.model.column_types import OPTIONS
-from topology.model.finite import finite, unfinite
+from topology.model.json_numbers import finite, unfinite
 from topology.model.unwritable import unwritable
 
 NAN, INF = float("nan"), float("inf")

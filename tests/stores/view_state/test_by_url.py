@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from stores.view_state.by_url import open_store
 from stores.view_state.files import FileStore
 from stores.view_state.memory import MemoryStore
 from stores.view_state.rocksdb import RocksStore
-from stores.view_state.stores import open_store
 from stores.view_state.table import TableError
 
 
@@ -36,7 +36,7 @@ def test_a_store_of_one_s_own_is_named_by_its_function(monkeypatch: pytest.Monke
 
 def test_a_function_that_is_misspelt_is_told_with_what_comes_close() -> None:
     with pytest.raises(TableError, match=r"no 'open_stor' \(did you mean 'open_store'") as error:
-        open_store("stores.view_state.stores:open_stor?token=hush", "shop")
+        open_store("stores.view_state.by_url:open_stor?token=hush", "shop")
     assert "hush" not in str(error.value)
     with pytest.raises(TableError, match=r"did you mean 'rocksdb'"):
         open_store("rocksd", "shop")

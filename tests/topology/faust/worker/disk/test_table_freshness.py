@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
 from topology.faust.worker import tables as module
-from topology.faust.worker.disk.in_step import KEY, MARGIN, in_step_of, in_step_row, too_long
+from topology.faust.worker.disk.table_freshness import (
+    KEY,
+    MARGIN,
+    in_step_of,
+    in_step_row,
+    too_long,
+)
 from topology.faust.worker.tables import Tables
 from topology.model.event import Record
 

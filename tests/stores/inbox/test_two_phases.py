@@ -8,9 +8,9 @@ from sqlalchemy import Engine, text
 
 from checkout.postgres import Postgres
 from stores.db.engines import open_engine
-from stores.inbox._two_phase import two_phase_delivery
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Inbox, InboxError
+from stores.inbox.two_phases import two_phase_delivery
 from stores.two_phase.coordinator import Coordinator, RunningTransaction
 from stores.two_phase.prepared import prepare
 from tests.contracts.inbox.parts import done, make_table, message, write

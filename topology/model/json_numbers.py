@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topology.model.parts import parts_of
+from topology.model.value_parts import parts_of
 
 _PLAIN = frozenset((str, int, bool, type(None)))
 

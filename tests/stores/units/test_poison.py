@@ -1,0 +1,131 @@
+"""A unit whose head fails to its limit: parked and redriven, or dead-lettered; others go on."""
+
+import pytest
+
+from stores.units.queue import Outcome
+from tests.stores.units.desk import Desk
+
+
+def test_a_unit_is_parked_with_its_followers_and_others_do_not_notice() -> None:
+    desk = Desk(redelivery_limit=2)
+    desk.send("bad", "bad", "good")
+    desk.open("one")
+    desk.fail("one", times=3)
+    assert desk.queue.status("bad").state == "parked"
+    desk.send("bad", "good", None)
+    desk.open("two", prefetch=9)
+    assert desk.offsets("two") == [2, 4, 5]
+    assert desk.queue.counts[Outcome.PARKED] == 1
+
+
+def test_a_message_is_redelivered_as_often_as_the_limit_says() -> None:
+    desk = Desk(redelivery_limit=2)
+    desk.send("bad")
+    desk.open("one")
+    desk.fail("one", times=2)
+    last = desk.take("one")
+    assert last.redeliveries == 2
+    desk.roll_back("one", last)
+    assert desk.offsets("one") == []
+
+
+def test_without_a_limit_nothing_is_poisoned() -> None:
+    desk = Desk(redelivery_limit=None)
+    desk.send("bad")
+    desk.open("one")
+    desk.fail("one", times=50)
+    assert desk.queue.status("bad").state == "ready"
+
+
+def test_a_parked_unit_does_not_hold_the_position() -> None:
+    desk = Desk(redelivery_limit=0)
+    desk.send("bad", "bad", "good")
+    desk.open("one")
+    desk.fail("one", times=1)
+    desk.complete("one", desk.take("one"))
+    desk.send("bad")
+    changes = desk.commit()
+    assert changes.position == 4
+    rows = [key for each in desk.changes for key in each.rows if key[0] == "message"]
+    assert rows == [("message", 0), ("message", 1), ("message", 3)]
+
+
+def test_a_parked_unit_is_redriven_in_order_and_begins_anew() -> None:
+    desk = Desk(redelivery_limit=0)
+    desk.send("bad", "bad")
+    desk.open("one")
+    desk.fail("one", times=1)
+    desk.send("bad")
+    assert desk.queue.redrive("bad", desk.now, by="me") == 3
+    desk.open("two", prefetch=3)
+    deliveries = desk.next("two")
+    assert [(each.message.offset, each.redeliveries) for each in deliveries] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+    ]
+    desk.complete("two", *deliveries)
+    assert {key: row for each in desk.changes for key, row in each.rows.items()}["message", 0] is (
+        None
+    )
+
+
+def test_a_unit_is_dead_lettered_whole_and_in_order() -> None:
+    desk = Desk(redelivery_limit=1, poisoned="dead_letter")
+    desk.send("bad", "good", "bad", "bad")
+    desk.open("one")
+    desk.fail("one", times=2)
+    assert desk.gone() == [(0, "dead"), (2, "dead"), (3, "dead")]
+    assert desk.offsets("one") == [1]
+
+
+def test_what_follows_soon_into_a_dead_unit_shares_its_fate_and_later_it_begins_anew() -> None:
+    desk = Desk(redelivery_limit=0, poisoned="dead_letter", dead_for=60.0)
+    desk.send("bad")
+    desk.open("one")
+    desk.fail("one", times=1)
+    desk.send("bad")
+    assert desk.offsets("one") == []
+    assert desk.gone() == [(0, "dead"), (1, "dead")]
+    assert desk.queue.status("bad").until == desk.now + 60.0
+    desk.now += 60.0  # nobody looked at the clock meanwhile
+    desk.send("bad")
+    assert desk.offsets("one") == [2]
+
+
+def test_an_ungrouped_message_is_dead_lettered_alone() -> None:
+    desk = Desk(redelivery_limit=0, poisoned="dead_letter")
+    desk.send(None, None)
+    desk.open("one")
+    desk.fail("one", times=1)
+    assert desk.gone() == [(0, "dead")]
+    assert desk.offsets("one") == [1]
+
+
+def test_parked_messages_are_limited_and_a_unit_beyond_it_is_dead_lettered() -> None:
+    desk = Desk(redelivery_limit=0, parked_messages=3)
+    desk.send("bad", "bad", "worse", "worse")
+    desk.open("one")
+    desk.fail("one", times=1)
+    desk.fail("one", times=1)
+    assert desk.queue.status("bad").state == "parked"
+    assert desk.gone() == [(2, "dead"), (3, "dead")]
+    desk.send("bad", "bad")
+    assert desk.gone()[2:] == [(0, "dead"), (1, "dead"), (4, "dead"), (5, "dead")]
+
+
+@pytest.mark.parametrize("poisoned", ["park", "dead_letter"])
+def test_a_poisoned_unit_of_a_thousand_leaves_the_others_whole(poisoned: str) -> None:
+    desk = Desk(redelivery_limit=3, poisoned=poisoned)
+    names = [f"u{each}" for each in range(1_000)]
+    desk.send(*names, *names)
+    desk.open("one")
+    order: list[int] = []
+    while deliveries := desk.next("one"):
+        (delivery,) = deliveries
+        if delivery.message.unit == "u7":
+            desk.roll_back("one", delivery)
+        else:
+            order.append(delivery.message.offset)
+            desk.complete("one", delivery)
+    assert order == [each for each in range(2_000) if each % 1_000 != 7]

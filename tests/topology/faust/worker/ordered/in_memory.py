@@ -1,0 +1,113 @@
+"""An ordered partition without a broker: its log, its commits and its table are in memory."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+from aiokafka import TopicPartition
+
+from stores.view_state.memory import MemoryTable
+from topology import Topology
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.staged_effects import StagedEffects
+from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffer_key
+from topology.faust.worker.ordered.ordered_runner import OrderedRunner
+from topology.model.event import Record
+from topology.ordered_commit import OffsetRanges, OrderedCommit
+
+TOPIC = TopicPartition("in", 0)
+
+
+class Log:
+    """A topic's partition: a reader of it, whose records are appended while it runs."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.at = 0
+
+    def append(self, key: str | None, value: Any) -> None:
+        offset = len(self.records)
+        raw = None if key is None else key.encode()
+        self.records.append(Record("in", 0, offset, raw, orjson.dumps(value)))
+
+    def seek(self, _: TopicPartition, offset: int) -> None:
+        self.at = offset
+
+    async def fetch(self, _: TopicPartition, timeout: float) -> Sequence[Record]:
+        await asyncio.sleep(0.001)
+        found = self.records[self.at :]
+        self.at = len(self.records)
+        return found
+
+    async def position(self, _: TopicPartition) -> int:
+        return self.at
+
+    def pause(self, _: TopicPartition) -> None:
+        pass
+
+
+class Partition:
+    """What outlives a run: the log, the table, the units; as much of it as was committed."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.stage = topology.stages[0]
+        self.log, self.table = Log(), MemoryTable()
+        self.units: list[CommitUnit] = []
+        self.numbers = itertools.count(1)
+        self.running: dict[TopicPartition, OrderedCommit] = {}
+        self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
+        self.runner = self.new_run()
+
+    def new_run(self) -> OrderedRunner:
+        """A runner that goes on where the last one was committed."""
+        position, done = 0, OffsetRanges()
+        if (row := self.table.get(HOLES)) is not None:
+            position, done = decode_holes(row)
+        last = self.running.get(TOPIC)
+        core = self.running[TOPIC] = OrderedCommit(
+            self.stage.work.rules, done, position, numbers=self.numbers,
+            still_running=() if last is None else last.still_running,
+        )  # fmt: skip
+        context: Any = SimpleNamespace(
+            shared_reader=self.log, running=self.running, refusals=lambda *_: None
+        )
+        parked = [split_buffer_key(key)[0] for key, _ in self.table.scan(*BUFFERS)]
+        effects = StagedEffects(self.stage, self.table, parked)
+        writer: Any = self
+        self.runner = OrderedRunner(TOPIC, self.stage, writer, context, core, effects, self.table)
+        return self.runner
+
+    async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
+        await asyncio.sleep(0.001)
+        self.on_commit(unit)
+        self.units.append(unit)
+        return {}
+
+    async def stop(self) -> None:
+        """The writer's."""
+
+    def start(self) -> None:
+        self.failure: BaseException | None = None
+
+        def ended(runner: Any, error: BaseException | None) -> None:
+            if runner is self.runner:
+                self.failure = error
+
+        self.runner.start(ended)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait until it is so; the test fails where the runner does."""
+        async with asyncio.timeout(20):
+            while not true():
+                if self.failure is not None:
+                    raise self.failure
+                await asyncio.sleep(0.005)
+
+    def out(self, topic: str) -> list[Any]:
+        """The values of all messages that were committed to a topic."""
+        records = (record for unit in self.units for record in unit.keyed.get(topic, ()))
+        return [orjson.loads(record[1] or b"null") for record in records]
