@@ -21,6 +21,8 @@ class UnitDelivery:
     raises, and the block is cancelled, and DeliveryLost raised, if the message is lost meanwhile.
 
     Attributes:
+        link: the consumer's session with the message's member.
+        number: names this delivery; another delivery of the same message has another one.
         value: its content.
         unit: the name of its unit, by which others can join it; None if it is ungrouped.
         attributes: texts by name.

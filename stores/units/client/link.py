@@ -332,6 +332,8 @@ class MemberLink:
 
     async def leave(self, complete: bool) -> None:
         """End the session in order: what it holds is completed, or returned."""
+        if self._unsettled:  # the next owner could ask nobody
+            await asyncio.wait(list(self._unsettled.values()), timeout=self._lease)
         self._closed = True
         if self._socket is not None and not self._pending:
             if complete:
