@@ -125,7 +125,7 @@ class UnitDelivery:
         except TimeoutError:
             self.check()
         if error is None:
-            if self.state == "held":
+            if self.state in ("held", "lost"):
                 await self.done()
         elif self.held:
             await self.roll_back(reason=f"{type(error).__name__}: {error}"[:400])
