@@ -1,4 +1,4 @@
-"""`python -m soak_capture`: kills producers that capture, and the servers of their databases.
+"""`scripts/soak capture`: kills producers that capture, and the servers of their databases.
 
 Seeded, bounded, and resumable: what is stopped goes on behind the last round that passed. Rounds
 take turns: one database or two, with the shop in SQLite or PostgreSQL.
@@ -101,7 +101,7 @@ def _harm(
 
 
 SOAKING = Soaking(
-    "python -m soak_capture",
+    "scripts/soak capture",
     __doc__,
     WAYS,
     harms=200,

@@ -149,7 +149,7 @@ def _coordinator(shop: Engine, log: Engine, step: Callable[[str], None]) -> Coor
 
 def quiet() -> None:
     """Databases are away all the time here, and what is in doubt is no news."""
-    logging.getLogger("stores.two_phase.coordinator").setLevel(logging.ERROR)
+    logging.getLogger("stores.two_phase").setLevel(logging.ERROR)
 
 
 def produce(form: str, shop_url: str, log_url: str, seed: int, kill: str, orders: int) -> None:

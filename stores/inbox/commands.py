@@ -44,7 +44,7 @@ def counts(inbox: Inbox) -> InboxCounts:
         SQLAlchemyError: what the database raises.
     """
     columns = STREAMS.c
-    mine = columns.cursor == inbox.name
+    mine = columns.inbox == inbox.name
     streams = select(
         func.count(), func.coalesce(func.sum(columns.waiting), 0), func.count(columns.parked)
     ).where(mine)
@@ -75,7 +75,7 @@ def gaps(inbox: Inbox, limit: int = 100, skip: int = 0) -> list[Gap]:
     columns = STREAMS.c
     waiting = (
         select(columns.id, columns.topic, columns.stream, columns.received, columns.since)
-        .where(columns.cursor == inbox.name, columns.waiting > 0)
+        .where(columns.inbox == inbox.name, columns.waiting > 0)
         .order_by(columns.since, columns.id)
         .limit(limit)
         .offset(skip)
@@ -109,7 +109,7 @@ def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
         .add_columns(DELIVERIES.c.attempts, columns.parked, func.count())
         .join(DELIVERIES, DELIVERIES.c.stream_id == columns.id)
         .join(MESSAGES, MESSAGES.c.stream_id == columns.id)
-        .where(columns.cursor == inbox.name, columns.parked.is_not(None))
+        .where(columns.inbox == inbox.name, columns.parked.is_not(None))
         .group_by(columns.id, columns.topic, columns.stream, DELIVERIES.c.attempts)
         .group_by(columns.parked)
         .order_by(columns.id)
@@ -192,7 +192,7 @@ def _parked(connection: Connection, inbox: Inbox, topic: str, stream: str) -> in
     begin_writing(connection)
     named = f"stream {printable(repr(stream))} of {printable(repr(topic))}"
     found: ColumnElement[bool] = (
-        (STREAMS.c.cursor == inbox.name) & (STREAMS.c.topic == topic) & (STREAMS.c.stream == stream)
+        (STREAMS.c.inbox == inbox.name) & (STREAMS.c.topic == topic) & (STREAMS.c.stream == stream)
     )
     of = connection.execute(select(STREAMS.c.id).where(found)).scalar_one_or_none()
     if of is None:

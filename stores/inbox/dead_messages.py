@@ -21,16 +21,16 @@ def bury(
 ) -> None:
     """Put lines of one inbox among the dead, and remove what is kept no longer.
 
-    lines: columns of DEAD; `cursor` and `at` need not be given.
+    lines: columns of DEAD; `inbox` and `at` need not be given.
     """
     if not lines:
         return
     now = int(time.time() * 1000)
-    connection.execute(DEAD.insert(), [{"cursor": inbox, "at": now, **line} for line in lines])
+    connection.execute(DEAD.insert(), [{"inbox": inbox, "at": now, **line} for line in lines])
     columns = DEAD.c
     beyond = (
         select(columns.id)
-        .where(columns.cursor == inbox)
+        .where(columns.inbox == inbox)
         .order_by(columns.id.desc())
         .offset(keep.rows)
         .limit(1)
@@ -38,19 +38,19 @@ def bury(
     gone = columns.id <= func.coalesce(beyond.scalar_subquery(), -1)
     if keep.days is not None:
         gone |= columns.at < now - int(keep.days * DAY * 1000)
-    number = connection.execute(delete(DEAD).where(columns.cursor == inbox, gone)).rowcount
+    number = connection.execute(delete(DEAD).where(columns.inbox == inbox, gone)).rowcount
     if number > 0:
-        added = insert(connection, REMOVED).values(cursor=inbox, removed=number)
+        added = insert(connection, REMOVED).values(inbox=inbox, removed=number)
         connection.execute(
             added.on_conflict_do_update(
-                index_elements=[REMOVED.c.cursor], set_={"removed": REMOVED.c.removed + number}
+                index_elements=[REMOVED.c.inbox], set_={"removed": REMOVED.c.removed + number}
             )
         )
 
 
 def dead_counts(connection: Connection, inbox: str) -> tuple[int, int]:
     """(how many were put among the dead, how many of them are kept no longer)."""
-    kept = select(func.count()).select_from(DEAD).where(DEAD.c.cursor == inbox)
-    gone = select(REMOVED.c.removed).where(REMOVED.c.cursor == inbox)
+    kept = select(func.count()).select_from(DEAD).where(DEAD.c.inbox == inbox)
+    gone = select(REMOVED.c.removed).where(REMOVED.c.inbox == inbox)
     removed = connection.execute(gone).scalar_one_or_none() or 0
     return connection.execute(kept).scalar_one() + removed, removed

@@ -103,7 +103,7 @@ class DeliveryQueue:
         wrong = (
             select(STREAMS.c.id)
             .join(DELIVERIES, DELIVERIES.c.stream_id == STREAMS.c.id)
-            .where(STREAMS.c.cursor == self.inbox, STREAMS.c.due > Now())
+            .where(STREAMS.c.inbox == self.inbox, STREAMS.c.due > Now())
             .where(or_(DELIVERIES.c.attempts == 0, beyond))
             .limit(VOIDS)
             .with_for_update(of=STREAMS, skip_locked=True)
@@ -117,13 +117,13 @@ class DeliveryQueue:
 
     def is_due(self, connection: Connection) -> bool:
         """Whether something may be there to deliver; locks nothing."""
-        found = select(STREAMS.c.id).where(STREAMS.c.cursor == self.inbox, STREAMS.c.due <= Now())
+        found = select(STREAMS.c.id).where(STREAMS.c.inbox == self.inbox, STREAMS.c.due <= Now())
         return connection.execute(found.limit(1)).first() is not None
 
     def _lock(self, connection: Connection, streams: int) -> tuple[list[int], Planning | None]:
         """The ids of streams, and how PostgreSQL planned until now: the rest is by indices."""
         statement = _statements(connection.dialect.name).lock
-        rows = connection.execute(statement, {"cursor": self.inbox, "streams": streams}).all()
+        rows = connection.execute(statement, {"inbox": self.inbox, "streams": streams}).all()
         planning = (rows[0][1], rows[0][2]) if rows and len(rows[0]) > 1 else None
         return sorted(row[0] for row in rows), planning
 
@@ -147,7 +147,7 @@ class DeliveryQueue:
             except (TypeError, ValueError) as error:
                 behind = of
                 if not rows or rows[-1][0] != of:
-                    damaged[of] = f"its row in sequitur_cursor_messages is damaged: {error}"
+                    damaged[of] = f"its row in sequitur_inbox_messages is damaged: {error}"
         return rows, damaged
 
     def settle(self, connection: Connection, delivery: Delivery) -> None:
@@ -206,7 +206,7 @@ def _statements(dialect: str) -> _Statements:
     lock: Select[Any] = (
         select(DELIVERIES.c.stream_id)
         .join(STREAMS, STREAMS.c.id == DELIVERIES.c.stream_id)
-        .where(STREAMS.c.cursor == bindparam("cursor"), STREAMS.c.due <= Now())
+        .where(STREAMS.c.inbox == bindparam("inbox"), STREAMS.c.due <= Now())
         .order_by(STREAMS.c.due, STREAMS.c.id)
         .limit(bindparam("streams"))
         .with_for_update(of=DELIVERIES, skip_locked=True)

@@ -140,7 +140,7 @@ class Inbox:
         """
         found = select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
         with self.engine.connect() as connection:
-            rows = connection.execute(found.where(OFFSETS.c.cursor == self.name))
+            rows = connection.execute(found.where(OFFSETS.c.inbox == self.name))
             return {(topic, partition): offset for topic, partition, offset in rows}
 
     @contextmanager

@@ -49,12 +49,12 @@ def move_offsets(
     rows = [(topic, number, *where) for (topic, number), where in sorted(read.items())]
     if rows and _has_arrays(connection):
         names = ("topics", "partitions", "firsts", "ends")
-        values = {"cursor": inbox, **_columns(names, rows)}
+        values = {"inbox": inbox, **_columns(names, rows)}
         moved = {(topic, number) for topic, number, *_ in connection.execute(_MOVE, values)}
         return [each for each in sorted(read) if each not in moved]
     found = []
     for topic, number, first, end in rows:
-        line = {"cursor": inbox, "topic": topic, "partition": number}
+        line = {"inbox": inbox, "topic": topic, "partition": number}
         begin = insert(connection, OFFSETS).values(**line, next_offset=first)
         connection.execute(begin.on_conflict_do_nothing())
         moving = update(OFFSETS).filter_by(**line, next_offset=first).values(next_offset=end)
@@ -79,7 +79,7 @@ def lock_streams(
     """
     found: dict[Key, tuple[int, StreamPosition]] = {}
     if _has_arrays(connection):
-        values = {"cursor": inbox, "number": len(keys), **_columns(("topics", "streams"), keys)}
+        values = {"inbox": inbox, "number": len(keys), **_columns(("topics", "streams"), keys)}
         for topic, stream, of, *at in connection.execute(_LOCK, values):
             found[topic, stream] = of, StreamPosition(*at)
         return found
@@ -88,7 +88,7 @@ def lock_streams(
         topics.setdefault(topic, []).append(stream)
     for topic, streams in topics.items():
         for first in range(0, len(streams), KEYS):
-            some = {"cursor": inbox, "topic": topic, "streams": streams[first : first + KEYS]}
+            some = {"inbox": inbox, "topic": topic, "streams": streams[first : first + KEYS]}
             for stream, of, *at in connection.execute(_LOOK, some):
                 found[topic, stream] = of, StreamPosition(*at)
     return found
@@ -98,10 +98,10 @@ def make_streams(connection: Connection, inbox: str, keys: Sequence[Key], last: 
     """Make the lines of streams that are not there; somebody else may be doing so."""
     if _has_arrays(connection):
         connection.execute(
-            _MAKE, {"cursor": inbox, "last": last, **_columns(("topics", "streams"), keys)}
+            _MAKE, {"inbox": inbox, "last": last, **_columns(("topics", "streams"), keys)}
         )
         return
-    line = {"cursor": inbox, "epoch": 0, "received": last, "waiting": 0, "since": 0}
+    line = {"inbox": inbox, "epoch": 0, "received": last, "waiting": 0, "since": 0}
     rows = [{**line, "topic": topic, "stream": stream} for topic, stream in keys]
     connection.execute(insert(connection, STREAMS).on_conflict_do_nothing(), rows)
     lines = [
@@ -175,30 +175,30 @@ _MOVE = text(
     "WITH given AS MATERIALIZED (SELECT * FROM unnest(CAST(:topics AS text[]), "
     "CAST(:partitions AS integer[]), CAST(:firsts AS bigint[]), CAST(:ends AS bigint[])) "
     "AS g (topic, number, first, next)) "
-    "INSERT INTO sequitur_cursor_offsets AS o (cursor, topic, partition, next_offset) "
-    "SELECT :cursor, topic, number, next FROM given ORDER BY topic, number "
-    "ON CONFLICT (cursor, topic, partition) DO UPDATE SET next_offset = excluded.next_offset "
+    "INSERT INTO sequitur_inbox_offsets AS o (inbox, topic, partition, next_offset) "
+    "SELECT :inbox, topic, number, next FROM given ORDER BY topic, number "
+    "ON CONFLICT (inbox, topic, partition) DO UPDATE SET next_offset = excluded.next_offset "
     "WHERE o.next_offset = (SELECT first FROM given WHERE given.topic = o.topic "
     "AND given.number = o.partition) "
     f"RETURNING o.topic, o.partition, set_config('synchronous_commit', 'off', true), {BY_INDEX}"
 )
 _LOCK = text(
-    "WITH found AS MATERIALIZED (SELECT s.id FROM sequitur_cursor_streams AS s "
+    "WITH found AS MATERIALIZED (SELECT s.id FROM sequitur_inbox_streams AS s "
     "JOIN unnest(CAST(:topics AS text[]), CAST(:streams AS text[])) AS k (topic, stream) "
-    "ON s.topic = k.topic AND s.stream = k.stream WHERE s.cursor = :cursor) "
-    "SELECT topic, stream, id, epoch, received, waiting, since FROM sequitur_cursor_streams "
+    "ON s.topic = k.topic AND s.stream = k.stream WHERE s.inbox = :inbox) "
+    "SELECT topic, stream, id, epoch, received, waiting, since FROM sequitur_inbox_streams "
     "WHERE (SELECT count(*) FROM found) = :number AND id = ANY (ARRAY(SELECT id FROM found)) "
     "ORDER BY id FOR UPDATE"
 )
 _MAKE = text(
-    "WITH made AS (INSERT INTO sequitur_cursor_streams "
-    "(cursor, topic, stream, epoch, received, waiting, since) "
-    "SELECT :cursor, topic, stream, 0, :last, 0, 0 "
+    "WITH made AS (INSERT INTO sequitur_inbox_streams "
+    "(inbox, topic, stream, epoch, received, waiting, since) "
+    "SELECT :inbox, topic, stream, 0, :last, 0, 0 "
     "FROM unnest(CAST(:topics AS text[]), CAST(:streams AS text[])) AS k (topic, stream) "
-    "WHERE NOT EXISTS (SELECT FROM sequitur_cursor_streams AS s "
-    "WHERE s.cursor = :cursor AND s.topic = k.topic AND s.stream = k.stream) "
+    "WHERE NOT EXISTS (SELECT FROM sequitur_inbox_streams AS s "
+    "WHERE s.inbox = :inbox AND s.topic = k.topic AND s.stream = k.stream) "
     "ORDER BY topic, stream ON CONFLICT DO NOTHING RETURNING id) "
-    "INSERT INTO sequitur_cursor_deliveries (stream_id, delivered, attempts) "
+    "INSERT INTO sequitur_inbox_deliveries (stream_id, delivered, attempts) "
     "SELECT id, :last, 0 FROM made"
 )
 _NOW_DUE = (
@@ -206,23 +206,23 @@ _NOW_DUE = (
     "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT) ELSE s.due END"
 )
 _PUT = text(
-    "WITH put AS (INSERT INTO sequitur_cursor_messages "
+    "WITH put AS (INSERT INTO sequitur_inbox_messages "
     "(stream_id, epoch, sequence, kind, content, headers, void) "
     "SELECT * FROM unnest(CAST(:put_ids AS bigint[]), CAST(:put_epochs AS bigint[]), "
     "CAST(:sequences AS bigint[]), CAST(:kinds AS text[]), CAST(:contents AS bytea[]), "
     "CAST(:headers AS text[]), CAST(:voids AS boolean[]))) "
-    "UPDATE sequitur_cursor_streams AS s SET epoch = n.epoch, received = n.received, "
+    "UPDATE sequitur_inbox_streams AS s SET epoch = n.epoch, received = n.received, "
     f"waiting = n.waiting, since = n.since, due = {_NOW_DUE} "
     "FROM unnest(CAST(:ids AS bigint[]), CAST(:epochs AS bigint[]), CAST(:received AS bigint[]), "
     "CAST(:waiting AS bigint[]), CAST(:since AS bigint[]), CAST(:ready AS boolean[])) "
     "AS n (id, epoch, received, waiting, since, ready) WHERE s.id = n.id"
 )
 _REMOVE = text(
-    "WITH removed AS (DELETE FROM sequitur_cursor_messages AS m "
+    "WITH removed AS (DELETE FROM sequitur_inbox_messages AS m "
     "USING unnest(CAST(:ids AS bigint[]), CAST(:epochs AS bigint[]), "
     "CAST(:sequences AS bigint[])) AS n (id, epoch, sequence) "
     "WHERE m.stream_id = n.id AND m.epoch = n.epoch AND m.sequence = n.sequence) "
-    "UPDATE sequitur_cursor_deliveries AS d SET delivered = n.sequence, attempts = 0 "
+    "UPDATE sequitur_inbox_deliveries AS d SET delivered = n.sequence, attempts = 0 "
     "FROM unnest(CAST(:passed AS bigint[]), CAST(:lasts AS bigint[])) AS n (id, sequence) "
     "WHERE d.stream_id = n.id RETURNING set_config('enable_seqscan', :seqscan, true), "
     "set_config('enable_bitmapscan', :bitmapscan, true)"
@@ -231,7 +231,7 @@ _LOOK = select(
     STREAMS.c.stream, STREAMS.c.id, STREAMS.c.epoch, STREAMS.c.received, STREAMS.c.waiting,
     STREAMS.c.since,
 ).where(
-    STREAMS.c.cursor == bindparam("cursor"), STREAMS.c.topic == bindparam("topic"),
+    STREAMS.c.inbox == bindparam("inbox"), STREAMS.c.topic == bindparam("topic"),
     STREAMS.c.stream.in_(bindparam("streams", expanding=True)),
 )  # fmt: skip
 _PUT_STREAM = (

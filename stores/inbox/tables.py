@@ -1,8 +1,8 @@
 """The tables of inboxes, and how a database says what databases say differently.
 
-A stream has two lines. `sequitur_cursor_streams` is what receiving knows of it, and is locked only
+A stream has two lines. `sequitur_inbox_streams` is what receiving knows of it, and is locked only
 for the moment in which messages are put in or the next delivery is decided on;
-`sequitur_cursor_deliveries` is locked while one of its messages is being processed. So a slow
+`sequitur_inbox_deliveries` is locked while one of its messages is being processed. So a slow
 consumer does not hold up what comes in.
 """
 
@@ -18,20 +18,22 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    inspect,
     text,
 )
 
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.missing_tables import create_missing
+from stores.inbox.message import InboxError
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what is INTEGER
 _METADATA = MetaData()
 
 STREAMS = Table(
-    "sequitur_cursor_streams",
+    "sequitur_inbox_streams",
     _METADATA,
     Column("id", _NUMBER, primary_key=True, autoincrement=True),
-    Column("cursor", Text, nullable=False),
+    Column("inbox", Text, nullable=False),
     Column("topic", Text, nullable=False),
     Column("stream", Text, nullable=False),
     # The last message up to which all have been received.
@@ -43,31 +45,31 @@ STREAMS = Table(
     # When there is something to deliver (ms), NULL if there is nothing or the stream is parked.
     Column("due", BigInteger),
     Column("parked", Text),
-    UniqueConstraint("cursor", "topic", "stream"),
+    UniqueConstraint("inbox", "topic", "stream"),
 )
 DUE = Index(
-    "sequitur_cursor_streams_due",
-    STREAMS.c.cursor,
+    "sequitur_inbox_streams_due",
+    STREAMS.c.inbox,
     STREAMS.c.due,
     postgresql_where=STREAMS.c.due.is_not(None),
     sqlite_where=STREAMS.c.due.is_not(None),
 )
 WAITING = Index(
-    "sequitur_cursor_streams_waiting",
-    STREAMS.c.cursor,
+    "sequitur_inbox_streams_waiting",
+    STREAMS.c.inbox,
     STREAMS.c.since,
     postgresql_where=STREAMS.c.waiting > 0,
     sqlite_where=STREAMS.c.waiting > 0,
 )
 DELIVERIES = Table(
-    "sequitur_cursor_deliveries",
+    "sequitur_inbox_deliveries",
     _METADATA,
     Column("stream_id", _NUMBER, primary_key=True, autoincrement=False),
     Column("delivered", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
 )
 MESSAGES = Table(
-    "sequitur_cursor_messages",
+    "sequitur_inbox_messages",
     _METADATA,
     Column("stream_id", _NUMBER, primary_key=True, autoincrement=False),
     Column("epoch", BigInteger, primary_key=True, autoincrement=False),
@@ -78,10 +80,10 @@ MESSAGES = Table(
     Column("void", Boolean, nullable=False),
 )
 DEAD = Table(
-    "sequitur_cursor_dead",
+    "sequitur_inbox_dead",
     _METADATA,
     Column("id", _NUMBER, primary_key=True, autoincrement=True),
-    Column("cursor", Text, nullable=False),
+    Column("inbox", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
     Column("topic", Text),
@@ -92,15 +94,15 @@ DEAD = Table(
 )
 # How many dead lines of an inbox are kept no longer.
 REMOVED = Table(
-    "sequitur_cursor_dead_removed",
+    "sequitur_inbox_dead_removed",
     _METADATA,
-    Column("cursor", Text, primary_key=True),
+    Column("inbox", Text, primary_key=True),
     Column("removed", BigInteger, nullable=False),
 )
 OFFSETS = Table(
-    "sequitur_cursor_offsets",
+    "sequitur_inbox_offsets",
     _METADATA,
-    Column("cursor", Text, primary_key=True),
+    Column("inbox", Text, primary_key=True),
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
@@ -110,8 +112,23 @@ _BUSY = {STREAMS: 1000, DELIVERIES: 1000, MESSAGES: 10_000}
 without it what is looked for lies behind more and more that is gone."""
 
 
+_EARLIER = "sequitur_cursor_streams"
+"""What STREAMS was called before the first release."""
+
+
 def make(connection: Connection) -> None:
-    """Create what is missing; see `create_missing`."""
+    """Create what is missing; see `create_missing`.
+
+    Raises:
+        InboxError: the tables have the names that they had before the first release.
+    """
+    found = inspect(connection)
+    if found.has_table(_EARLIER) and not found.has_table(STREAMS.name):
+        raise InboxError(
+            f"the database has the tables of an earlier version's inboxes, {_EARLIER} and others: "
+            "let that version deliver what is in them, and drop them, or rename each to "
+            "sequitur_inbox_…, and its column cursor to inbox"
+        )
     missing = create_missing(connection, _METADATA, AdvisoryLock.INBOX)
     if connection.dialect.name != "postgresql":
         return

@@ -10,7 +10,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    inspect,
     select,
+    text,
 )
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
@@ -29,7 +31,7 @@ CLAIMS = Table(
     Column("name", Text, primary_key=True),
     Column("owner", Text, nullable=False),
     Column("until", BigInteger, nullable=False),
-    Column("side", Text, nullable=False),
+    Column("shadow", Text, nullable=False),
 )
 
 
@@ -51,6 +53,9 @@ class SqlClaimStore:
         with self._transaction() as connection:
             lock_until_commit(connection, AdvisoryLock.CLAIMS)
             connection.execute(CreateTable(CLAIMS, if_not_exists=True))
+            if any(each["name"] == "side" for each in inspect(connection).get_columns("_claims")):
+                # As it was called before the first release.
+                connection.execute(text("ALTER TABLE _claims RENAME COLUMN side TO shadow"))
             now = connection.execute(select(Now())).scalar_one()
             asked = CLAIMS.c.name.in_(names)
             found = connection.execute(select(CLAIMS).where(asked)).all()
@@ -58,7 +63,8 @@ class SqlClaimStore:
             connection.execute(CLAIMS.delete().where(asked))
             until = now + round(seconds * 1000)
             rows = [
-                {"name": n, "owner": owner, "until": until, "side": left.get(n, "")} for n in names
+                {"name": n, "owner": owner, "until": until, "shadow": left.get(n, "")}
+                for n in names
             ]
             connection.execute(CLAIMS.insert(), rows)
         return left
@@ -72,7 +78,7 @@ class SqlClaimStore:
     def note(self, names: Sequence[str], owner: str, shadow: str) -> None:
         """See `ClaimStore.note`."""
         with self._transaction() as connection:
-            _set(connection, names, owner, side=shadow)
+            _set(connection, names, owner, shadow=shadow)
 
     def release(self, names: Sequence[str], owner: str) -> None:
         """See `ClaimStore.release`."""

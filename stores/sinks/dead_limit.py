@@ -13,7 +13,7 @@ from typing import NamedTuple
 from stores.sinks.errors import StoreError
 from topology.model.printable import printable
 
-ROWS, DAYS = "SEQUITUR_DEAD_ROWS", "SEQUITUR_DEAD_DAYS"
+ROWS, DAYS = "SEQUITUR_DEAD_RECORDS", "SEQUITUR_DEAD_DAYS"
 DEFAULT_ROWS = 10_000
 DAY = 86_400
 """Seconds of a day."""

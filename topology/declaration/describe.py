@@ -1,10 +1,11 @@
-"""A topology as data, as text, and as a Mermaid diagram."""
+"""A topology as data, and as text."""
 
 import re
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from topology.declaration.graph import Graph
+from topology.declaration.mermaid import flowchart
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,41 +116,7 @@ class Description:
 
     def mermaid(self) -> str:
         """A Mermaid flowchart, for a page or a pull request."""
-        lines, _id = ["flowchart LR"], _Ids()
-        for source in self.sources:
-            inspected = _id("by", source.by_stream)
-            for topic in source.topics:
-                lines.append(f'  {_id("t", topic)}[/"{topic}"/]')
-            if not source.keyed:
-                lines.append(f'  {inspected}[/"{source.by_stream}"/]')
-                for topic in source.topics:
-                    lines.append(f"  {_id('t', topic)} -- inspect --> {inspected}")
-            else:
-                inspected = _id("t", source.topics[0])
-            for view in self.views:
-                if view.source == source.name:
-                    node, output = _id("v", view.name), _id("o", view.output)
-                    lines.append(f'  {node}["{view.name}<br/>buffer {view.buffer}, {view.gap}"]')
-                    lines.append(f'  {output}[/"{view.output}"/]')
-                    if view.work:
-                        arrivals, turn = _id("t", f"{view.output}.arrivals"), _id("w", view.name)
-                        lines.append(f'  {arrivals}[/"{view.output}.arrivals"/]')
-                        lines.append(f'  {turn}["{view.work}"]')
-                        lines.append(f"  {inspected} --> {node} --> {arrivals} --> {turn}")
-                        node = turn
-                        lines.append(f"  {node} --> {output}")
-                    else:
-                        lines.append(f"  {inspected} --> {node} --> {output}")
-                    for table in view.tables:
-                        lines.append(f'  {output} --> {_id("r", table)}[("{table}")]')
-        for stage in self.stages:
-            if not stage.after_view:
-                topic, turn, output = _id("t", stage.topic), _id("w", stage.view), stage.output
-                lines.append(f'  {topic}[/"{stage.topic}"/]')
-                lines.append(f'  {turn}["{stage.view}<br/>{stage.work}"]')
-                lines.append(f'  {_id("o", output)}[/"{output}"/]')
-                lines.append(f"  {topic} --> {turn} --> {_id('o', output)}")
-        return "\n".join(dict.fromkeys(lines))
+        return flowchart(self)
 
 
 def describe(topology: Graph) -> Description:
@@ -230,18 +197,3 @@ def _value(value: Any) -> str:
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     return getattr(value, "__name__", None) or repr(value)
-
-
-class _Ids:
-    """Ids that Mermaid takes; names that differ have ids that differ."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-
-    def __call__(self, prefix: str, name: str) -> str:
-        found = first = f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', name)}"
-        count = 1
-        while self._names.setdefault(found, name) != name:
-            count += 1
-            found = f"{first}_{count}"
-        return found

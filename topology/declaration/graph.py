@@ -94,7 +94,7 @@ class Graph(SideTopics):
         for source in self._sources.values():
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
-        for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-rows"):
+        for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-records"):
             if name == alike(side):
                 return f"the topic {side!r}"
         for view in (*self._views, *self._parallel, *new):

@@ -23,6 +23,21 @@ ARRIVED = "sequitur-arrived"
 """Header: when an event was taken in (ms), as it is in the arrivals topic."""
 
 
+RELEASE = "sequitur-release"
+"""Header: a record of the arrivals topic that lets a parked stream go on; see `Release`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """An operator lets a parked stream go on, at this place of its order.
+
+    without_first: the failed event goes to the dead topic; else it is handled again.
+    """
+
+    stream: str
+    without_first: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedStage:
     """The second stage of a view with workers, or the only one of `Topology.parallel`.
@@ -46,7 +61,7 @@ class OrderedStage:
         """The name of its table."""
         return f"{self.view.name}.arrivals" if self.arrivals else self.view.name
 
-    def event(self, record: Message) -> Event | None:
+    def event(self, record: Message) -> Event | Release | None:
         """The event of a record, None where the inspector knows none.
 
         Raises:
@@ -56,6 +71,9 @@ class OrderedStage:
             raise Malformed(record.reason)
         message, arrived = record, record.timestamp
         if self.arrivals:
+            if record.headers and record.headers[-1][0] == RELEASE:
+                stream = (record.value or b"").decode("utf-8", "replace")
+                return Release(stream, record.headers[-1][1] == b"unpark")
             message = original(record)
             *headers, last = message.headers or [("", b"")]
             if isinstance(message, Record) and last[0] == ARRIVED and last[1].isdigit():

@@ -1,6 +1,6 @@
 """Whether what is given to `Topology.source` is right."""
 
-from topology.declaration.orders import Followed, Order, StreamOrder, contiguous
+from topology.declaration.orders import Order, OwnOrder, StreamOrder, contiguous
 from topology.model.errors import DeclarationError
 
 PARTITIONS = 100_000
@@ -34,4 +34,4 @@ def checked_sequence(name: str, sequence: StreamOrder | Order | None) -> StreamO
             f"source {name!r}: sequence={sequence!r}; use contiguous(…), linked(…), "
             "monotonic(…), or an object with a method follows(event, last) of yours"
         )
-    return Followed(sequence)
+    return OwnOrder(sequence)

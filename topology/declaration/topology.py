@@ -27,6 +27,8 @@ from topology.declaration.policies import (
     OnError,
     OnLate,
     OnUnknown,
+    Park,
+    Retry,
     Spill,
     Wait,
 )
@@ -342,6 +344,11 @@ class Topology(Graph):
         self._check_output(name)
         check_partitions(name, (topic,), True, partitions)
         gap, full, late, on_error = checked_policies(name, Wait(), Spill(), LateTopic(), error)
+        if isinstance(on_error, Park) or (isinstance(on_error, Retry) and on_error.then == Park()):
+            raise DeclarationError(
+                f"{what}: error={on_error!r}: a plain topic has no commands, so nothing could "
+                "redrive what is parked; use advance(), retry(…) or halt(), or a view with workers"
+            )
         declared = checked_tables(name, tables)
         emitting = checked_emitting(name, emits, topics, lambda to: self._own_use(to, (name,)))
         self._check_tables(name, declared)

@@ -13,10 +13,17 @@ import orjson
 from topology.declaration.ordered_stage import OrderedStage
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
-from topology.engine.state.rows import buffer_key, decode_progress, encode_message, encode_progress
+from topology.engine.state.rows import (
+    buffer_key,
+    buffer_range,
+    decode_message,
+    decode_progress,
+    encode_message,
+    encode_progress,
+)
 from topology.engine.state.rows import progress_key as state_key
 from topology.model.changes import Delete, Emit, Upsert
-from topology.model.event import Event
+from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.ordered_commit import Grant, Key, Touched
 
@@ -26,14 +33,14 @@ class Staged:
     """The effects of one attempt.
 
     state: what the event leaves of its stream's dictionary, None where it leaves it as it was.
-    parks: whether the event is set aside, with all that follows in its stream.
+    parks: whether the stream is parked from here on, or goes on again; None: as before.
     """
 
     event: Event
     unit: CommitUnit
     state: bytes | None = None
     rows: list[Row] = field(default_factory=list)
-    parks: bool = False
+    parks: bool | None = None
 
     @property
     def size(self) -> int:
@@ -76,15 +83,27 @@ class StagedEffects:
 
     def parked(self, stream: str) -> bool:
         """Whether a stream's events are set aside, since one of it was."""
-        staged = self._by_stream.get(stream)
-        return stream in self._parked or (
-            staged is not None and any(each.parks for each in staged.values())
-        )
+        for staged in reversed(self._by_stream.get(stream, {}).values()):
+            if staged.parks is not None:
+                return staged.parks
+        return stream in self._parked
 
-    def write(
-        self, grant: Grant, event: Event, items: Iterable[Any], state: dict[str, Any], now: int
-    ) -> int:
-        """Stage what a handler yielded. Returns its bytes; raises HandlerError."""
+    def parked_events(self, stream: str) -> list[Event]:
+        """What is set aside of a stream, in its order."""
+        rows: dict[bytes, bytes | None] = dict(self._table.scan(*buffer_range(stream)))
+        for staged in self._by_stream.get(stream, {}).values():
+            rows.update(staged.rows)
+        found: list[Event] = []
+        for key in sorted(rows):
+            if (row := rows[key]) is not None:
+                message, arrived = decode_message(row)
+                inspected = self._view.of.inspect_whole(message)
+                assert inspected is not None
+                found.append(event_of(*inspected, message, arrived))
+        return found
+
+    def made(self, event: Event, items: Iterable[Any], state: dict[str, Any], now: int) -> Staged:
+        """What a handler yielded, as effects. Raises HandlerError."""
         unit = CommitUnit(self._stage.topic, 0, now=now)
         # One handling serves all: a new one for each event would cost more than what it does.
         handling = self._handling
@@ -92,7 +111,7 @@ class StagedEffects:
         handling.live, handling.states = state, {}
         handling.write(event, items)
         handling.finish()
-        return self.stage(grant, Staged(event, unit, handling.states.get(event.stream)))
+        return Staged(event, unit, handling.states.get(event.stream))
 
     def park(self, grant: Grant, staged: Staged) -> int:
         """Set an event aside, in the order of its stream."""
@@ -126,14 +145,8 @@ class StagedEffects:
         rows: dict[bytes, bytes | None] = {}
         for grant in turns:
             staged = self._staged[grant.number]
-            made, event = staged.unit, staged.event
-            for topic, records in made.colocated.items():
-                (unit.colocated if self._colocated else unit.keyed)[topic] += records
-            for topic, records in made.keyed.items():
-                unit.keyed[topic] += records
-            unit.sent += made.sent
-            unit.reports += made.reports
-            unit.malformed += made.malformed
+            event = staged.event
+            self.merge(staged.unit, unit)
             rows.update(staged.rows)
             if staged.state is not None:
                 empty = staged.state == b"{}"
@@ -142,13 +155,23 @@ class StagedEffects:
         if rows:
             unit.rows.setdefault(self._stage.name, []).extend(rows.items())
 
+    def merge(self, made: CommitUnit, unit: CommitUnit) -> None:
+        """Put what one event puts out into the unit that has it at its turn."""
+        for topic, records in made.colocated.items():
+            (unit.colocated if self._colocated else unit.keyed)[topic] += records
+        for topic, records in made.keyed.items():
+            unit.keyed[topic] += records
+        unit.sent += made.sent
+        unit.reports += made.reports
+        unit.malformed += made.malformed
+
     def committed(self, turns: Sequence[Grant]) -> None:
         """The unit of these attempts is durable, and their rows are in the table."""
         for grant in turns:
             staged = self._staged.pop(grant.number)
             self._let_go(grant, staged)
-            if staged.parks:
-                self._parked.add(staged.event.stream)
+            if staged.parks is not None:
+                (self._parked.add if staged.parks else self._parked.discard)(staged.event.stream)
 
 
 def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touched:

@@ -1,17 +1,17 @@
 """Run a topology with Faust: live, on Kafka, with durable tables and exactly-once commit units."""
 
-from topology.diagnostics.explain import account_text, ledger_text, tally_text
+from topology.diagnostics.explain import account_text, gaps_text, tally_text
 from topology.faust.app import App, compile
 from topology.faust.inspection import (
     CannotAnswer,
-    Tallies,
-    Timeouts,
+    SuggestedTimeouts,
     TopicMissing,
+    ViewCounts,
     commands,
     explain,
     gaps,
     parked,
-    timeouts,
+    suggest_timeouts,
     views,
 )
 from topology.faust.inspection.auditing import audit
@@ -27,9 +27,9 @@ __all__ = [
     "Guarantee",
     "Settings",
     "StreamSelection",
-    "Tallies",
-    "Timeouts",
+    "SuggestedTimeouts",
     "TopicMissing",
+    "ViewCounts",
     "account_text",
     "audit",
     "cancel",
@@ -38,16 +38,16 @@ __all__ = [
     "drop",
     "explain",
     "gaps",
+    "gaps_text",
     "halt",
-    "ledger_text",
     "operate_many",
     "parked",
     "redrive",
     "redrive_dead",
     "resume",
     "skip",
+    "suggest_timeouts",
     "tally_text",
-    "timeouts",
     "topics",
     "unpark",
     "views",

@@ -146,14 +146,13 @@ class OrderedCommit:
         return not self._paused
 
     def _measure(self) -> None:
-        most = 0.75 if self._paused else 1.0
-        events, size = len(self._progress.open), self._bytes + self._attempts.staged
-        over = (events, size) > (0, 0) and (
-            events >= most * self.rules.max_events or size >= most * self.rules.max_bytes
-        )
-        if over and not self._paused:
+        rules, events = self.rules, len(self._progress.open)
+        size = self._bytes + self._attempts.staged
+        if self._paused:
+            self._paused = events > 0.75 * rules.max_events or size > 0.75 * rules.max_bytes
+        elif events >= rules.max_events or size >= rules.max_bytes:
+            self._paused = True
             self.counts.paused += 1
-        self._paused = over
 
     def reached(self, position: int) -> None:
         """The reader is at `position`: what lies before it and did not arrive is no event."""

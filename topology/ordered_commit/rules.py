@@ -19,12 +19,12 @@ Critical = Callable[[OpenEvent, OpenEvent], bool]
 """Whether the later event (second) must not be committed before the older one (first)."""
 
 
-def _seconds(name: str, value: object) -> None:
+def _seconds(name: str, value: object, *, zero: bool = True) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and 0 <= value <= LONGEST):  # type: ignore[operator]
-        raise DeclarationError(
-            f"{name}={value!r}: must be a number of seconds from 0 to {LONGEST:.0f}"
-        )
+    if not (number and 0 <= value <= LONGEST and (zero or value)):  # type: ignore[operator]
+        least = "from 0" if zero else "above 0"
+        given = f"{name}={value!r}" + ")" * name.count("(")
+        raise DeclarationError(f"{given}: must be a number of seconds {least} to {LONGEST:.0f}")
 
 
 def _count(name: str, value: object, least: int, most: int) -> None:
@@ -142,8 +142,13 @@ class CommitRules:
                 raise DeclarationError(f"{name}={value!r}: use {' or '.join(map(repr, choices))}")
         if not callable(self.start) and self.start not in ("arrival", "any"):
             raise DeclarationError(f"start={self.start!r}: use 'arrival', 'any' or a function")
+        if not isinstance(self.when_older_is_open, WaitAndRollBack | WaitAndCommit):
+            raise DeclarationError(
+                f"when_older_is_open={self.when_older_is_open!r}: use wait_and_roll_back(…) or "
+                "wait_and_commit(…)"
+            )
         if self.time_limit is not None:
-            _seconds("time_limit", self.time_limit)
+            _seconds("time_limit", self.time_limit, zero=False)
         for name, seconds in (
             ("backoff", self.backoff),
             ("backoff_limit", self.backoff_limit),

@@ -6,6 +6,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from topology.declaration.topology import Topology
+from topology.model.counted import counted
 from topology.model.large import TOPIC_BYTES
 from topology.model.topic_retention import retention
 from topology.spark.settings import CannotRun
@@ -45,8 +46,8 @@ class Topics:
                     )
                 if source.keyed and there[topic] != source.partitions:
                     raise CannotRun(
-                        f"topic {topic!r} has {there[topic]} partitions, but the topology says "
-                        f"{source.partitions}; set source(partitions={there[topic]})"
+                        f"topic {topic!r} has {counted(there[topic], 'partition')}, but the "
+                        f"topology says {source.partitions}; set source(partitions={there[topic]})"
                     )
         new = {topic: count for topic, count in wanted(topology).items() if topic not in there}
         await self._make(new)

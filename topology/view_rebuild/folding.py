@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from topology.model.change_json import ROW_OPTIONS, as_text
 from topology.model.changes import Delete, Upsert
-from topology.model.column_types import ROW_OPTIONS, as_text
 
 _SORTED = ROW_OPTIONS | orjson.OPT_SORT_KEYS
 

@@ -64,7 +64,7 @@ def outputs_of(place: str, dead_topic: str | None) -> Outputs:
     views = topology.views.values()
     if not views:
         raise OptionError(f"topology {place!r} has no views, so no output topics")
-    dead = f"{topology.name}.dead-rows" if dead_topic is None else dead_topic or None
+    dead = f"{topology.name}.dead-records" if dead_topic is None else dead_topic or None
     tables = [table for view in views for table in view.tables]
     return Outputs([view.output for view in views], tables, dead)
 

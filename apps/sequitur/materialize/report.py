@@ -127,7 +127,7 @@ class Report:
             "lag_age": None if behind is None else round(age, 1),
             "records_per_second": None if self.rate is None else round(self.rate, 1),
             **_batches(done),
-            "dead_rows": None if self.dead is None else self.dead + done.total.dead,
+            "dead_records": None if self.dead is None else self.dead + done.total.dead,
             "partitions": _partitions(source),
             "missing_topics": sorted(self.missing),
             "problem": self.problem,

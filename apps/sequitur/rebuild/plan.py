@@ -85,7 +85,7 @@ class WorkFolder:
         return Plan(
             Request(**asked),
             snapshot_from(kept["snapshot"]),
-            kept["side"],
+            kept.get("shadow") or kept["side"],  # "side" in one of an earlier version
             kept["stage"],
             kept["fold"],
             kept.get("dead", 0),
@@ -97,7 +97,7 @@ class WorkFolder:
         kept: dict[str, Any] = {
             "request": asdict(plan.request),
             "snapshot": plan.snapshot.as_dict(),
-            "side": plan.shadow,
+            "shadow": plan.shadow,
             "stage": plan.stage,
             "fold": plan.fold,
             "dead": plan.dead,

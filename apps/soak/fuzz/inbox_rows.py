@@ -41,8 +41,8 @@ class InboxRows:
         )
         with inbox.engine.begin() as connection:
             for stream, at, column, value in changes:
-                of = "(SELECT id FROM sequitur_cursor_streams WHERE stream = :stream)"
-                sql = f"UPDATE OR IGNORE sequitur_cursor_messages SET {column} = :value"
+                of = "(SELECT id FROM sequitur_inbox_streams WHERE stream = :stream)"
+                sql = f"UPDATE OR IGNORE sequitur_inbox_messages SET {column} = :value"
                 values = {"value": value, "stream": stream, "at": at}
                 connection.execute(text(f"{sql} WHERE stream_id = {of} AND sequence = :at"), values)
         came = _deliver(inbox, batch)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from stores.sinks import OutputRecord
 from stores.sinks.contract.example_records import TOPIC
+from topology.model.change_json import encoded
 from topology.model.changes import Delete, Upsert
-from topology.model.column_types import decimal, encoded
+from topology.model.column_types import decimal
 from topology.model.table import Table
 
 MONEY = decimal(12, 2)

@@ -115,7 +115,7 @@ class JournalEntry:
                 "before": _encoded(self.before),
                 "after": _encoded(self.after),
                 "switch": None if self.switch is None else _encoded_switch(self.switch),
-                "amended": [
+                "replacing": [
                     (*at, None if value is None else value.decode("latin-1"))
                     for *at, value in self.replacing
                 ],
@@ -124,7 +124,11 @@ class JournalEntry:
 
 
 def decoded(kept: bytes) -> JournalEntry:
-    """An entry as it was kept. Raises ValueError, KeyError or TypeError for anything else."""
+    """An entry as it was kept, with `amended` and `side` as keys, too, as before the first release.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is anything else.
+    """
     entry = orjson.loads(kept)
     return JournalEntry(
         entry["version"],
@@ -134,17 +138,17 @@ def decoded(kept: bytes) -> JournalEntry:
         None if entry["switch"] is None else _decoded_switch(entry["switch"]),
         tuple(
             (topic, partition, offset, None if value is None else value.encode("latin-1"))
-            for topic, partition, offset, value in entry.get("amended", ())
+            for topic, partition, offset, value in entry.get("replacing", entry.get("amended", ()))
         ),
     )
 
 
 def _encoded_switch(switch: Switch) -> dict[str, Any]:
-    return {"side": switch.shadow, "topics": switch.topics, "tables": switch.tables}
+    return {"shadow": switch.shadow, "topics": switch.topics, "tables": switch.tables}
 
 
 def _decoded_switch(kept: Mapping[str, Any]) -> Switch:
-    return Switch(kept["side"], kept["topics"], kept["tables"])
+    return Switch(kept.get("shadow") or kept["side"], kept["topics"], kept["tables"])
 
 
 def _encoded(state: StoreState) -> dict[str, Any]:

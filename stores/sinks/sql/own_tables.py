@@ -6,13 +6,13 @@ from stores.sinks.errors import StoreError
 from stores.sinks.shadows import shadow_name
 from stores.sinks.sql.database import Database, quoted
 
-LAYOUT = 3
-"""Of these tables; 1 had no epochs and no shadows, 2 kept all dead records."""
+LAYOUT = 4
+"""Of these tables; 1 had no epochs and no shadows, 2 kept all dead records, 3 had `_sides`."""
 
-SHADOWS = "_sides"
+SHADOWS = "_shadows"
 """The shadow tables: a line for each, and one without a table for each shadow that is written."""
 
-_PER_SIDE = {
+_PER_SHADOW = {
     "_positions": """
         topic TEXT, "partition" {integer}, next_offset {integer} NOT NULL,
         applied {integer} NOT NULL, duplicates {integer} NOT NULL, dead {integer} NOT NULL,
@@ -46,9 +46,12 @@ def make_all(database: Database) -> None:
         database.run("ALTER TABLE _progress ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
     if layout is None or layout == 1:
         database.run(
-            f'CREATE TABLE {SHADOWS} (side TEXT, "table" TEXT, PRIMARY KEY (side, "table"))'
+            f'CREATE TABLE {SHADOWS} (shadow TEXT, "table" TEXT, PRIMARY KEY (shadow, "table"))'
         )
-    if layout is not None and layout < LAYOUT:
+    elif layout < LAYOUT:
+        database.run(f"ALTER TABLE _sides RENAME TO {SHADOWS}")
+        database.run(f"ALTER TABLE {SHADOWS} RENAME COLUMN side TO shadow")
+    if layout is not None and layout < 3:
         _bound_dead(database)
     if layout != LAYOUT:
         database.set_layout(LAYOUT)
@@ -56,7 +59,7 @@ def make_all(database: Database) -> None:
 
 def _bound_dead(database: Database) -> None:
     """Let every shadow note when a record became dead, and how many are kept no more."""
-    shadows = database.query(f"""SELECT side FROM {SHADOWS} WHERE "table" = ''""")
+    shadows = database.query(f"""SELECT shadow FROM {SHADOWS} WHERE "table" = ''""")
     for shadow in (None, *(shadow for (shadow,) in shadows)):
         name = quoted(shadow_name("_dead", shadow))
         database.run(f"ALTER TABLE {name} ADD COLUMN at {database.integer}")
@@ -66,17 +69,17 @@ def _bound_dead(database: Database) -> None:
 
 def make_own(database: Database, shadow: str | None) -> None:
     """Make the own tables of a shadow."""
-    for name in _PER_SIDE:
+    for name in _PER_SHADOW:
         _make(database, name, shadow)
 
 
 def _make(database: Database, name: str, shadow: str | None) -> None:
-    columns = _PER_SIDE[name].format(integer=database.integer, blob=database.blob)
+    columns = _PER_SHADOW[name].format(integer=database.integer, blob=database.blob)
     end = "" if name == "_dead" else database.table_end
     database.run(f"CREATE TABLE {quoted(shadow_name(name, shadow))} ({columns}){end}")
 
 
 def drop_own(database: Database, shadow: str) -> None:
     """Drop the own tables of a shadow, if they are there."""
-    for name in _PER_SIDE:
+    for name in _PER_SHADOW:
         database.run(f"DROP TABLE IF EXISTS {quoted(shadow_name(name, shadow))}")

@@ -12,26 +12,27 @@ from stores.sinks.sql.own_tables import SHADOWS, drop_own
 
 def names(database: Database) -> set[str]:
     """The names in the database of all tables of all shadows."""
-    found = database.query(f'SELECT side, "table" FROM {SHADOWS}')
+    found = database.query(f'SELECT shadow, "table" FROM {SHADOWS}')
     return {shadow_name(table, shadow) for shadow, table in found}
 
 
 def tables(database: Database, shadow: str) -> list[str]:
     """The tables of a shadow, by the names that views give them."""
-    sql = f'SELECT "table" FROM {SHADOWS} WHERE side = ? ORDER BY "table"'
+    sql = f'SELECT "table" FROM {SHADOWS} WHERE shadow = ? ORDER BY "table"'
     return [table for (table,) in database.query(sql, [shadow]) if table]
 
 
 def written(database: Database) -> set[str]:
     """The shadows that have been opened for writing."""
     return {
-        shadow for (shadow,) in database.query(f"""SELECT side FROM {SHADOWS} WHERE "table" = ''""")
+        shadow
+        for (shadow,) in database.query(f"""SELECT shadow FROM {SHADOWS} WHERE "table" = ''""")
     }
 
 
 def add(database: Database, shadow: str, table: str) -> None:
     """Note a table of a shadow."""
-    database.upsert(SHADOWS, ("side", "table"), (), [(shadow, table)])
+    database.upsert(SHADOWS, ("shadow", "table"), (), [(shadow, table)])
 
 
 def drop(database: Database, shadow: str) -> None:
@@ -40,7 +41,7 @@ def drop(database: Database, shadow: str) -> None:
         database.run(f"DROP TABLE IF EXISTS {quoted(shadow_name(table, shadow))}")
     if shadow in written(database):
         drop_own(database, shadow)
-    database.query(f"DELETE FROM {SHADOWS} WHERE side = ?", [shadow])
+    database.query(f"DELETE FROM {SHADOWS} WHERE shadow = ?", [shadow])
 
 
 def switch(database: Database, shadow: str, topics: Sequence[str]) -> None:
@@ -67,7 +68,7 @@ def switch(database: Database, shadow: str, topics: Sequence[str]) -> None:
     for topic in topics:
         _take_over(database, shadow, topic)
     drop_own(database, shadow)
-    database.query(f"DELETE FROM {SHADOWS} WHERE side = ?", [shadow])
+    database.query(f"DELETE FROM {SHADOWS} WHERE shadow = ?", [shadow])
 
 
 def _positions(database: Database, shadow: str | None) -> list[Position]:

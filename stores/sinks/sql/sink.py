@@ -171,7 +171,7 @@ class SqlSink:
     def shadows(self) -> list[str]:
         """See `Sink.shadows`."""
         with self.database.errors():
-            found = self.database.query(f"SELECT DISTINCT side FROM {SHADOWS} ORDER BY side")
+            found = self.database.query(f"SELECT DISTINCT shadow FROM {SHADOWS} ORDER BY shadow")
         return [shadow for (shadow,) in found]
 
     def switch(self, shadow: str, topics: Iterable[str]) -> None:

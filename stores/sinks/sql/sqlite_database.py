@@ -27,7 +27,8 @@ from stores.sinks.sql.sqlite_values import (
     plain_text,
     yielded,
 )
-from topology.model.column_types import Digits, as_text
+from topology.model.change_json import as_text
+from topology.model.column_types import Digits
 
 BUSY_SECONDS = 30.0
 """How long to wait for another writer."""

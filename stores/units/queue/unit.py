@@ -49,6 +49,9 @@ class Unit:
 
     def append(self, message: UnitMessage) -> None:
         """A message joins the end."""
+        if not self.waiting:
+            self.waiting = [message]  # exactly as large as most ever are
+            return
         if len(self.waiting) == LONG:
             self.waiting = deque(self.waiting)
         self.waiting.append(message)

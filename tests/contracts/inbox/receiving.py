@@ -88,7 +88,7 @@ class Receiving:
         assert [(gap.first, gap.last) for gap in gaps(inbox)] == [(1, highest - 2)]
         assert len(consume(inbox)) == 1
 
-    def test_streams_cursors_and_topics_are_apart(self, engine: Engine) -> None:
+    def test_streams_inboxes_and_topics_are_apart(self, engine: Engine) -> None:
         make_table(engine)
         one, two = Inbox(engine, "one"), Inbox(engine, "two")
         messages = [message(1, "b"), message(1, "a", "orders"), message(1, "a", "returns")]
@@ -208,7 +208,7 @@ class Receiving:
     def test_the_dead_do_not_grow_for_ever_and_stay_counted(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "3")
+        monkeypatch.setenv("SEQUITUR_DEAD_RECORDS", "3")
         one, other = Inbox(engine, "one"), Inbox(engine, "other")
         other.receive([], malformed=[("of the other", b"x")])
         for number in range(5):
@@ -216,7 +216,7 @@ class Receiving:
         assert (counts(one).dead, counts(one).dead_removed) == (10, 7)
         assert (counts(other).dead, counts(other).dead_removed) == (1, 0)
         with engine.connect() as connection:
-            kept = select(DEAD.c.cursor, DEAD.c.reason).order_by(DEAD.c.id)
+            kept = select(DEAD.c.inbox, DEAD.c.reason).order_by(DEAD.c.id)
             assert [tuple(row) for row in connection.execute(kept)] == [
                 ("other", "of the other"), ("one", "3 b"), ("one", "4 a"), ("one", "4 b"),
             ]  # fmt: skip

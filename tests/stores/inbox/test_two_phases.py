@@ -11,8 +11,9 @@ from stores.db.engines import open_engine
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Inbox, InboxError
 from stores.inbox.two_phases import two_phase_delivery
-from stores.two_phase.coordinator import Coordinator, RunningTransaction
+from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.prepared import prepare
+from stores.two_phase.running_transaction import RunningTransaction
 from tests.contracts.inbox.parts import done, make_table, message, write
 
 pytestmark = pytest.mark.integration

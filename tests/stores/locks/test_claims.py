@@ -55,6 +55,15 @@ def test_what_a_dead_one_left_is_known_when_it_is_taken_over(url: str) -> None:
         assert fourth.left == {}
 
 
+def test_a_claim_of_an_earlier_version_is_known(url: str, tmp_path: Path) -> None:
+    with Claim(url, ["view a"]) as first:
+        first.note("rebuild_x")
+    with closing(sqlite3.connect(tmp_path / "read.db")) as connection, connection:
+        connection.execute("ALTER TABLE _claims RENAME COLUMN shadow TO side")
+    with Claim(url, ["view a"]) as second:
+        assert second.left == {"view a": "rebuild_x"}
+
+
 def set_back(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "read.db")) as connection, connection:
         connection.execute("UPDATE _claims SET until = until + 3600 * 1000")

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, text
 
 from soak_capture.producer import engine_of
 from stores.two_phase.coordinator import Coordinator as _Coordinator
-from stores.two_phase.coordinator import RunningTransaction
+from stores.two_phase.running_transaction import RunningTransaction
 
 made: list[_Coordinator] = []
 

@@ -148,7 +148,9 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.away())
     @rule(
-        actions=st.dictionaries(st.sampled_from(STEPS), st.sampled_from(ACTIONS), max_size=3),
+        actions=st.dictionaries(
+            st.sampled_from(STEPS), st.sampled_from(ACTIONS), min_size=1, max_size=4
+        ),
         fails=st.sampled_from([False, False, True]),
     )
     def transaction(self, actions: dict[str, str], fails: bool) -> None:

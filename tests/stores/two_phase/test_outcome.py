@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from stores.two_phase.coordinator import OutcomeUnknown, RunningTransaction
 from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import prepared
 from stores.two_phase.recovery import recover
+from stores.two_phase.running_transaction import OutcomeUnknown, RunningTransaction
 from tests.stores.two_phase.parts import (
     CUT,
     At,

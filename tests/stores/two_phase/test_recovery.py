@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from stores.two_phase.coordinator import RunningTransaction
 from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import gid, prepared
 from stores.two_phase.recovery import recover
+from stores.two_phase.running_transaction import RunningTransaction
 from tests.stores.two_phase.parts import (
     CUT,
     At,

@@ -10,8 +10,8 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START
 from stores.outbox.notifier import Notifier
-from stores.two_phase.coordinator import RunningTransaction
 from stores.two_phase.prepared import prepare
+from stores.two_phase.running_transaction import RunningTransaction
 from tests.stores.two_phase.parts import (
     At,
     Coordinator,

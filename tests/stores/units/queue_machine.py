@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stores.units.errors import UnitError, UnitHeld
 from stores.units.queue import (
@@ -71,6 +71,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     # The log.
 
+    @initialize()
+    def open_some(self) -> None:
+        self.open_session("one", EVERY, 2)
+        self.open_session("two", EVERY, 1)
+
     @rule(
         unit=st.sampled_from(UNITS),
         sort=st.sampled_from((0.0, 0.0, -1.0, 5.0)),
@@ -79,6 +84,7 @@ class QueueMachine(RuleBasedStateMachine):
         red=st.booleans(),
         committed=st.sampled_from((True, True, True, False)),
         gap=st.sampled_from((0, 0, 1)),
+        times=st.integers(1, 3),
     )
     def send(
         self,
@@ -89,22 +95,24 @@ class QueueMachine(RuleBasedStateMachine):
         red: bool,
         committed: bool,
         gap: int,
+        times: int,
     ) -> None:
-        message = UnitMessage(
-            self.end + gap,
-            unit,
-            sort,
-            self.now + later if later else 0.0,
-            None if lives is None else self.now + lives,
-            committed,
-            {"colour": "red" if red else "blue"},
-            size=1,
-        )
-        self.end += gap + 1
-        self.log.append(message)
-        if not committed:
-            self.open[message.offset] = None
-        self.queue.arrive(message, self.now)
+        for _ in range(times):
+            message = UnitMessage(
+                self.end + gap,
+                unit,
+                sort,
+                self.now + later if later else 0.0,
+                None if lives is None else self.now + lives,
+                committed,
+                {"colour": "red" if red else "blue"},
+                size=1,
+            )
+            self.end += gap + 1
+            self.log.append(message)
+            if not committed:
+                self.open[message.offset] = None
+            self.queue.arrive(message, self.now)
 
     @precondition(lambda self: None in self.open.values())
     @rule(data=st.data(), commits=st.booleans())
@@ -187,10 +195,17 @@ class QueueMachine(RuleBasedStateMachine):
             status = self.queue.status(unit)
             assert status.state != "ready", f"{unit} is held back: {status}"
             if unit.__class__ is int and not status.held:
-                assert status.state in {"parked", "paused", "delayed", "uncommitted", "rejoining"}
+                blocked = {"parked", "paused", "delayed", "uncommitted", "rejoining"}
+                assert status.state in blocked or self.queue.former
 
     def holders(self) -> list[str]:
         return [name for name in self.joined() if self.consumers[name].held]
+
+    @precondition(lambda self: self.joined())
+    @rule()
+    def all_take(self) -> None:
+        for name in self.joined():
+            self.fetch(name)
 
     @precondition(lambda self: self.holders())
     @rule(data=st.data())

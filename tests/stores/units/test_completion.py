@@ -264,3 +264,35 @@ def test_a_clock_that_is_set_back_stands_still() -> None:
     desk.wait(10)
     desk.open("one")
     assert [each.message.offset for each in desk.queue.next("one", 5.0)] == [0]
+
+
+@pytest.mark.parametrize("how", ["close_session", "lose_session"])
+def test_a_session_that_ends_does_not_free_its_unit_before_its_completion_is_durable(
+    how: str,
+) -> None:
+    desk = Desk()
+    desk.send("a", "a", "a")
+    desk.open("one", prefetch=2)
+    desk.open("two")
+    first, _ = desk.next("one")
+    desk.queue.complete("one", [first.number], desk.now)
+    getattr(desk.queue, how)("one", desk.now)
+    assert desk.offsets("two") == []
+    desk.commit()
+    assert desk.offsets("two") == [1]
+
+
+def test_what_expired_behind_a_held_message_is_durable_before_what_follows_is_delivered() -> None:
+    desk = Desk()
+    desk.send("a")
+    desk.send("a", expires=desk.now + 5)
+    desk.send("a")
+    desk.open("one", prefetch=2)
+    first, _ = desk.next("one")
+    desk.roll_back("one", first)
+    desk.queue.pause("a", desk.now, by="me")
+    desk.wait(5)
+    desk.queue.resume("a", desk.now, by="me")
+    assert desk.offsets("one") == [0]
+    desk.commit()
+    assert desk.offsets("one") == [2]

@@ -12,7 +12,9 @@ from topology import (
     Topology,
     Upsert,
     key,
+    park,
     rebuild_stream,
+    retry,
 )
 from topology.declaration.source import Source
 from topology.testing import TopologyTestDriver
@@ -72,6 +74,13 @@ def test_a_topic_is_read_by_a_source_or_by_parallel_and_its_outputs_by_neither()
     for topic in ("other", "shop.copy"):
         with pytest.raises(DeclarationError, match=f"'{topic}'"):
             topology.source(topic, inspector=Inspector(stream=key(), sequence="seq"))
+
+
+def test_a_plain_topic_parks_nothing_since_nobody_could_redrive_it() -> None:
+    topology, _ = declared()
+    for error in (park(), retry(3, 1, park())):
+        with pytest.raises(DeclarationError, match="a plain topic has no commands"):
+            topology.parallel("copy", topic="other", workers=4, handler=charge, error=error)
 
 
 def test_a_view_with_workers_cannot_send_to_the_topic_of_its_arrivals() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stores.sinks.columns import fit, kind_of, read
 from stores.sinks.contract.values import COLUMNS, EDGES, STRATEGIES
 from topology import DeclarationError, Delete, Table, Upsert, decimal
-from topology.model.column_types import encoded
+from topology.model.change_json import encoded
 from topology.model.errors import RefusedValue
 
 NAN, INFINITY = float("nan"), float("inf")

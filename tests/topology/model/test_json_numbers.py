@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from topology.model.column_types import OPTIONS
+from topology.model.change_json import OPTIONS
 from topology.model.json_numbers import finite, unfinite
 from topology.model.unwritable import unwritable
 

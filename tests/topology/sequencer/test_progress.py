@@ -1,5 +1,8 @@
 """Progress: a number where there is no more to say, and what was skipped where there is."""
 
+from dataclasses import fields
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +57,14 @@ def test_skipped_sequences_are_struck_off_one_by_one(
         left.discard(sequence)
     remembered = [n for a, b in progress.skipped for n in range(a, b + 1, step)]
     assert remembered == sorted(left)
+
+
+def test_a_copy_has_all_that_the_progress_has() -> None:
+    values: dict[str, Any] = {field.name: object() for field in fields(Progress)}
+    progress = Progress(**{**values, "ring": None})
+    copy = progress.copy()
+    assert copy == progress
+    assert copy is not progress
 
 
 def test_a_copy_shares_no_ring() -> None:

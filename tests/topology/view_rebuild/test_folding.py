@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.topology.view_rebuild.rows import ReadStore
 from topology import Delete, Upsert
-from topology.model.column_types import encoded
+from topology.model.change_json import encoded
 from topology.view_rebuild.folding import Folding
 
 KEYS = st.sampled_from([{"a": 1}, {"a": True}, {"a": 1, "b": "x"}, {"b": "x", "a": 1}])

@@ -3,15 +3,15 @@
 from topology.declaration.orders.contiguous_order import Contiguous, contiguous
 from topology.declaration.orders.linked_order import Linked, linked
 from topology.declaration.orders.monotonic_order import Monotonic, monotonic
-from topology.declaration.orders.own_order import Followed, Order
+from topology.declaration.orders.own_order import Order, OwnOrder
 from topology.declaration.orders.stream_order import StreamOrder
 
 __all__ = [
     "Contiguous",
-    "Followed",
     "Linked",
     "Monotonic",
     "Order",
+    "OwnOrder",
     "StreamOrder",
     "contiguous",
     "linked",

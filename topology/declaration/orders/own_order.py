@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from topology.declaration.orders.stream_order import StreamOrder
 from topology.model.event import Event
-from topology.sequencer.followed import FollowedOrdering
+from topology.sequencer.own_order import OwnOrdering
 
 
 @runtime_checkable
@@ -36,13 +36,13 @@ class Order(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed(StreamOrder):
+class OwnOrder(StreamOrder):
     """The user's own order."""
 
     order: Order
 
-    def ordering(self, **policies: Any) -> FollowedOrdering:
-        return FollowedOrdering(follows=self.follows, **policies)
+    def ordering(self, **policies: Any) -> OwnOrdering:
+        return OwnOrdering(follows=self.follows, **policies)
 
     def follows(self, event: Event, last: int | None) -> bool:
         """What the order says; it is asked for each event, and a mistake in it stops no view."""

@@ -15,7 +15,6 @@ from topology.diagnostics.explain.fold import (
 )
 from topology.diagnostics.explain.forecast import NextAction
 from topology.diagnostics.explain.gaps import Ledger, OpenGap, open_gaps
-from topology.diagnostics.explain.ledger_text import ledger_text, tally_text
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.remedies import Remedy
 from topology.diagnostics.explain.source_totals import SourceTotals, source_totals
@@ -26,6 +25,7 @@ from topology.diagnostics.explain.stream_context import (
     StreamContext,
 )
 from topology.diagnostics.explain.stream_place import StreamPlace
+from topology.diagnostics.explain.tables_text import gaps_text, tally_text
 from topology.diagnostics.explain.tally import (
     PartitionTally,
     ViewTally,
@@ -54,7 +54,7 @@ __all__ = [
     "account_text",
     "came_apart",
     "came_since",
-    "ledger_text",
+    "gaps_text",
     "missing",
     "of_counts",
     "of_lanes",

@@ -25,6 +25,7 @@ from topology.engine.commands.stream_commands import (
     moved,
     redrive,
     redrive_dry_run,
+    release_in_order,
     released,
     skip,
     unpark,
@@ -93,6 +94,8 @@ def _done(
         raise CommandRefused(f"there is no command {printable(repr(name))}; there are {known}")
     if not command.stream and do not in (halt, resume):
         raise CommandRefused(f"{name} needs a stream")
+    if do in (redrive, unpark) and task.view.work is not None:
+        return release_in_order(task, command, unit)
     if not command.dry_run:
         return do(task, command, unit)
     if do is redrive:

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from topology.declaration.ordered_stage import RELEASE
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
@@ -130,6 +131,25 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
         f"{task.view.dead_topic}" + _but_halted(task),
         {"dead": 1, "last": failed.sequence, "released": progress.waiting},
     )
+
+
+def release_in_order(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
+    """Redrive or unpark a stream of a view with workers: of the stage that has it parked.
+
+    Where that is the second, the command takes its place among the stream's events.
+    """
+    stream, progress = _stream(task, command)
+    if isinstance(progress, Progress) and progress.held:
+        return (redrive if command.name == "redrive" else unpark)(task, command, unit)
+    where, view = _of(task, stream), task.view
+    if command.dry_run:
+        raise CommandRefused(f"{where}: {command.name} has no dry run in a view with workers")
+    alone = view.work is not None and view.work.scope != "partition"
+    key = None if alone else stream.encode()
+    record = (key, stream.encode(), unit.now, [(RELEASE, command.name.encode())])
+    (unit.keyed if alone else unit.colocated)[view.arrivals_topic].append(record)
+    told = f"{where} is released behind what has arrived, if it is parked there"
+    return CommandResult(True, told, {})
 
 
 def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:

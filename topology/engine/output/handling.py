@@ -16,6 +16,7 @@ from topology.engine.output.record_formatter import (
     own_stream,
     too_large,
 )
+from topology.model.change_json import OPTIONS, TEXT_KEYS, alike_keys
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -29,7 +30,6 @@ from topology.model.changes import (
     each_of,
     text_bytes,
 )
-from topology.model.column_types import OPTIONS, TEXT_KEYS, alike_keys
 from topology.model.errors import HandlerError
 from topology.model.event import Event
 from topology.model.unwritable import unwritable

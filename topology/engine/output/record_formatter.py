@@ -7,8 +7,8 @@ import orjson
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import Out
+from topology.model.change_json import encoded
 from topology.model.changes import Delete, Upsert
-from topology.model.column_types import encoded
 from topology.model.errors import HandlerError
 from topology.model.event import Event
 

@@ -52,6 +52,11 @@ def buffer_key(stream: str, sequence: int) -> bytes:
     return b"b" + stream.encode() + b"\0" + _SEQUENCE.pack(sequence + _BIAS)
 
 
+def buffer_range(stream: str) -> tuple[bytes, bytes]:
+    """The key range of the events of a stream that wait."""
+    return b"b" + stream.encode() + b"\0", b"b" + stream.encode() + b"\1"
+
+
 def late_key(stream: str, sequence: int) -> bytes:
     """Return the key of a late event whose stream is to be rebuilt."""
     return b"r" + buffer_key(stream, sequence)[1:]

@@ -256,7 +256,7 @@ class ViewState(Unloads):
 
     def _note(self, stream: str, progress: Progress) -> None:
         if self.budget is not None:
-            self.budget.note(self, stream, progress.ring.bytes if progress.ring else 0)
+            self.budget.note(self, stream, 0 if progress.ring is None else progress.ring.bytes)
 
     def release(self, stream: str, *, anew: bool = False) -> bool:
         """Let a suspended stream go on in the next step. Returns whether it was suspended.

@@ -8,7 +8,7 @@ from typing import Any
 from click import Choice, FloatRange
 from faust.cli import argument, option
 
-from topology.diagnostics.explain import account_text, ledger_text, tally_text
+from topology.diagnostics.explain import account_text, gaps_text, tally_text
 from topology.diagnostics.explain.bad_news import (
     HALTED,
     MALFORMED,
@@ -26,7 +26,7 @@ from topology.faust.inspection import commands as found_commands
 from topology.faust.inspection import explain as found_accounts
 from topology.faust.inspection import gaps as found_gaps
 from topology.faust.inspection import parked as found_parked
-from topology.faust.inspection import timeouts as found_timeouts
+from topology.faust.inspection import suggest_timeouts as found_timeouts
 from topology.faust.inspection import views as found_views
 from topology.faust.inspection.command_log import LIMIT as COMMANDS
 from topology.faust.inspection.gap_ledger import LIMIT as GAPS
@@ -81,7 +81,7 @@ def register(app: Any) -> None:
         """
         ledger = await found_gaps(self.app, view=view, limit=limit, scan=scan)
         bad = bool(ledger.streams) or _bad(ledger.troubles, allow)
-        self.answer(ledger_text(ledger), ledger, bad=bad)
+        self.answer(gaps_text(ledger), ledger, bad=bad)
 
     @app.command(_SHARE, _ALLOW, JSON, base=AnsweringCommand)  # type: ignore[untyped-decorator]
     async def views(self: AnsweringCommand, malformed: float, allow: tuple[str, ...]) -> None:

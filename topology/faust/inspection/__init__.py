@@ -6,18 +6,18 @@ from topology.faust.inspection.command_log import commands
 from topology.faust.inspection.durable import TopicMissing
 from topology.faust.inspection.gap_ledger import gaps
 from topology.faust.inspection.parked_streams import parked
-from topology.faust.inspection.suggested_timeouts import Timeouts, timeouts
-from topology.faust.inspection.tallies import Tallies, views
+from topology.faust.inspection.suggested_timeouts import SuggestedTimeouts, suggest_timeouts
+from topology.faust.inspection.tallies import ViewCounts, views
 
 __all__ = [
     "CannotAnswer",
-    "Tallies",
-    "Timeouts",
+    "SuggestedTimeouts",
     "TopicMissing",
+    "ViewCounts",
     "commands",
     "explain",
     "gaps",
     "parked",
-    "timeouts",
+    "suggest_timeouts",
     "views",
 ]

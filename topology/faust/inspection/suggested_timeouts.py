@@ -20,7 +20,7 @@ LIMIT = 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class SuggestedTimeouts:
     """What is suggested for the views of a source.
 
     Attributes:
@@ -62,14 +62,14 @@ class Timeouts:
         return "\n".join([*lines, self.times])
 
 
-async def timeouts(
+async def suggest_timeouts(
     app: Any,
     source: str = "",
     *,
     limit: int = LIMIT,
     rates: Sequence[float] = RATES,
     candidates: Sequence[float] = (),
-) -> Timeouts:
+) -> SuggestedTimeouts:
     """Try times to hold gaps for on the last recorded messages of a source.
 
     How far it is goes to standard error.
@@ -118,7 +118,7 @@ async def timeouts(
     found = {name: runs[str(each)] for name, each in alike.items()}
     first = next(iter(found.values()), Suggested([], (0.0, 0.0)))
     spans = [part.span for part in parts if part.span is not None]
-    return Timeouts(
+    return SuggestedTimeouts(
         declared.name,
         looked,
         max(last for _, last in spans) - min(begun for begun, _ in spans) if spans else 0,

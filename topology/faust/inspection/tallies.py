@@ -28,7 +28,7 @@ SAMPLED = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Tallies:
+class ViewCounts:
     """What the sources brought, and the views' sums.
 
     Attributes:
@@ -69,7 +69,7 @@ class Tallies:
         }
 
 
-async def views(app: Any) -> Tallies:
+async def views(app: Any) -> ViewCounts:
     """Count what came and what became of it, in all views.
 
     Args:
@@ -110,7 +110,7 @@ async def views(app: Any) -> Tallies:
                 for each in parts[view.name]
             ]
             found.append(tally(view.name, view.of.name, partitions, unkeyed))
-        return Tallies(sources, found)
+        return ViewCounts(sources, found)
 
 
 async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:

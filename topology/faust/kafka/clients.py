@@ -14,6 +14,7 @@ from mode import get_logger
 from topology.faust.kafka import reconnect
 from topology.faust.kafka.records import raw
 from topology.faust.kafka.topics import Topic
+from topology.model.counted import counted
 
 logger = get_logger(__name__)
 
@@ -99,8 +100,8 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
             partitions, wants = len(found["partitions"]), topics[found["topic"]].partitions
             if partitions != wants:
                 raise RuntimeError(
-                    f"topic {found['topic']!r} has {partitions} partitions, but the topology says "
-                    f"{wants}; set source(partitions={partitions}), or use a new "
+                    f"topic {found['topic']!r} has {counted(partitions, 'partition')}, but the "
+                    f"topology says {wants}; set source(partitions={partitions}), or use a new "
                     "topology name or group for topics of its own"
                 )
 

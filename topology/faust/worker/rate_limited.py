@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from typing import Any
+from typing import Any, NoReturn
 
 import faust
 
@@ -87,3 +87,10 @@ class Worker(faust.Worker):
         super().__init__(*args, **kwargs)
         if self.spinner is not None and not self.spinner.file.isatty():
             self.spinner = None
+
+    def execute_from_commandline(self) -> NoReturn:
+        """Run until it is told to stop; status 2, not Faust's 1, where that fails."""
+        try:
+            super().execute_from_commandline()
+        except SystemExit as ended:
+            raise SystemExit(2 if ended.code else 0) from None

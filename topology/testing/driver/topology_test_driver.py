@@ -45,7 +45,7 @@ class TopologyTestDriver:
             that all of them take.
         strict: whether a call raises `DeadRow` for a row that the store would refuse, and
             `ChangedContent` for a handler that changes `event.content`, both AssertionErrors, once
-            its work is done. If False, refused rows are in `dead_rows`.
+            its work is done. If False, refused rows are in `dead_records`.
 
     Raises:
         TypeError: `topology` is no Topology.
@@ -253,7 +253,7 @@ class TopologyTestDriver:
         return {key: dict(row) for key, row in rows.items()}
 
     @property
-    def dead_rows(self) -> list[DeadRecord]:
+    def dead_records(self) -> list[DeadRecord]:
         """The records of output topics that the read store would have put aside, with reasons."""
         return list(self._storage.read_store.dead)
 
@@ -270,7 +270,7 @@ class TopologyTestDriver:
             more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
             raise DeadRow(
                 f"{new[0]}{more}. No such row comes to a read store; to test that, make the driver "
-                "with strict=False and look at dead_rows"
+                "with strict=False and look at dead_records"
             )
 
     def last(self, view: str, stream: str) -> int:

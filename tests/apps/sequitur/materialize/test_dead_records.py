@@ -57,15 +57,15 @@ def test_a_store_that_cannot_be_looked_at_is_told_in_one_line(
 
 def test_how_many_are_kept_is_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert keep_from({}) == DeadLimit(10_000, None)
-    monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "2")
+    monkeypatch.setenv("SEQUITUR_DEAD_RECORDS", "2")
     monkeypatch.setenv("SEQUITUR_DEAD_DAYS", "0.5")
     with open_sink(url) as sink:
         assert sink.keep_dead == DeadLimit(2, 0.5)
         sink.apply([("shop.other", 1, 8, b"x")])
         assert sum(each.kept for each in sink.dead_counts()) == 2
         assert sum(each.removed for each in sink.dead_counts()) == 3
-    for name, value in (("ROWS", "0"), ("ROWS", "many"), ("DAYS", "-1"), ("DAYS", "nan")):
-        monkeypatch.setenv("SEQUITUR_DEAD_ROWS", "5")
+    for name, value in (("RECORDS", "0"), ("RECORDS", "many"), ("DAYS", "-1"), ("DAYS", "nan")):
+        monkeypatch.setenv("SEQUITUR_DEAD_RECORDS", "5")
         monkeypatch.setenv(f"SEQUITUR_DEAD_{name}", value)
         with pytest.raises(StoreError, match="above zero"):
             open_sink(url)

@@ -237,7 +237,7 @@ def _select(file: Path, sql: str) -> list[Any]:
 
 
 def _first_record(broker: str, topic: str) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
-    consumer = Consumer({"bootstrap.servers": broker, "group.id": "test-dead-rows"})
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "test-dead-records"})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     try:
         (message,) = consumer.consume(1, 60)

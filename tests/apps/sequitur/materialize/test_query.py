@@ -158,7 +158,7 @@ def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [(None, "flights.dead-rows"), ("", None), ("mine", "mine")]
+    ("given", "expected"), [(None, "flights.dead-records"), ("", None), ("mine", "mine")]
 )
 def test_where_bad_records_go(given: str | None, expected: str | None) -> None:
     assert outputs_of("sequitur.flights:topology", given).dead_topic == expected

@@ -18,7 +18,7 @@ from stores.sinks import Sink, StoreError, open_sink
 from topology import DeclarationError, Table
 
 BOARD = Table("board", key={"id": str}, columns={"total": int})
-FIRST = Outputs(["shop.board"], [BOARD], "shop.dead-rows")
+FIRST = Outputs(["shop.board"], [BOARD], "shop.dead-records")
 MORE = FIRST._replace(topics=["shop.board", "shop.more"])
 REFUSED = FIRST._replace(tables=[replace(BOARD, columns={"total": str})])
 

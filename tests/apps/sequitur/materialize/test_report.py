@@ -79,7 +79,7 @@ def test_no_figure_is_there_before_it_is_measured(tmp_path: Path) -> None:
     report.status_at -= 2
     report.look(_query(None))
     status = json.loads(file.read_text())
-    for name in ("lag", "lag_age", "records_per_second", "dead_rows", "batch", "problem"):
+    for name in ("lag", "lag_age", "records_per_second", "dead_records", "batch", "problem"):
         assert status[name] is None
 
 
@@ -135,7 +135,7 @@ def test_the_status_file_says_how_far_it_is(tmp_path: Path) -> None:
             "duplicates": 1,
             "dead": 1,
         },
-        "dead_rows": 3,
+        "dead_records": 3,
         "problem": None,
         "partitions": [
             {"topic": "a", "partition": 0, "next_offset": 8, "end": 10},

@@ -159,7 +159,7 @@ class Living(Worker):
             "ledger",
         ]
         command += ["--read-store", self.url, "--work", str(self.folder / "work"), "--cores", "1"]
-        command += ["--slices", "4", *words]
+        command += ["--slices", "2", *words]
         with self.log(log).open("ab") as output:
             process = subprocess.Popen(
                 command,

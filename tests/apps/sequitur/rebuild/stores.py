@@ -45,7 +45,7 @@ class SqliteStore:
         return []
 
     def shadows(self) -> set[str]:
-        return {shadow for (shadow,) in self.select("SELECT side FROM _sides")}
+        return {shadow for (shadow,) in self.select("SELECT shadow FROM _shadows")}
 
     def forget_claims(self) -> None:
         with closing(sqlite3.connect(self._file, timeout=30)) as connection, connection:
@@ -62,7 +62,7 @@ class PostgresStore:
         return []
 
     def shadows(self) -> set[str]:
-        return {shadow for (shadow,) in self.select("SELECT side FROM _sides")}
+        return {shadow for (shadow,) in self.select("SELECT shadow FROM _shadows")}
 
     def forget_claims(self) -> None:
         with psycopg.connect(self.url) as connection:

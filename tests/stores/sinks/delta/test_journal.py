@@ -53,7 +53,10 @@ def test_an_entry_is_read_as_it_was_written() -> None:
     for switch in (None, Switch("next", ["t"], ["a"])):
         replacing = () if switch else (("t", -1, 0, b'{"\xc3\xa9": 1}'), ("t", -1, 1, None))
         entry = JournalEntry(3, ["a"], StoreState(), after, switch, replacing)
-        assert decoded(entry.encoded()) == entry
+        kept = entry.encoded()
+        assert decoded(kept) == entry
+        once = kept.replace(b'"replacing":', b'"amended":').replace(b'"shadow":', b'"side":')
+        assert decoded(once) == entry
 
 
 @pytest.mark.parametrize("kept", [b"", b"{", b"[]", b"{}", b'{"version": 1}'])

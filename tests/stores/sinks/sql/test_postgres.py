@@ -170,6 +170,8 @@ class TestPostgresSink(SinkContract, ComparedContract):
         self.apply((TOPIC, 0, 0, b"old"))
         self.run("ALTER TABLE _dead DROP COLUMN at")
         self.run("DROP TABLE _dead_removed")
+        self.run("ALTER TABLE _shadows RENAME TO _sides")
+        self.run("ALTER TABLE _sides RENAME COLUMN shadow TO side")
         self.run("UPDATE _layout SET number = 2")
         self.apply((TOPIC, 0, 1, b"new"))
         with self.open([ORDERS]) as sink:

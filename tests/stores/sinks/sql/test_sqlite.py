@@ -25,6 +25,12 @@ from tests.stores.sinks.compared import ComparedContract
 from topology.model.table import Table
 
 
+def sides(connection: sqlite3.Connection) -> None:
+    """Call shadow tables as layouts before the fourth did."""
+    connection.execute("ALTER TABLE _shadows RENAME TO _sides")
+    connection.execute("ALTER TABLE _sides RENAME COLUMN shadow TO side")
+
+
 class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
     stepping = SqlTransaction
     steps = (
@@ -151,7 +157,7 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
         self.apply(order(0, 1, state="new"))
         with closing(sqlite3.connect(self.path)) as connection:
             connection.execute("ALTER TABLE _progress DROP COLUMN epoch")
-            connection.execute("DROP TABLE _sides")
+            connection.execute("DROP TABLE _shadows")
             connection.execute("ALTER TABLE _dead DROP COLUMN at")
             connection.execute("DROP TABLE _dead_removed")
             connection.execute("PRAGMA user_version = 1")
@@ -167,6 +173,7 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
             for end in ("", "__next"):
                 connection.execute(f"ALTER TABLE _dead{end} DROP COLUMN at")
                 connection.execute(f"DROP TABLE _dead_removed{end}")
+            sides(connection)
             connection.execute("PRAGMA user_version = 2")
         self.apply((TOPIC, 0, 2, b"new"))
         for name, values in ((None, [b"new", b"old"]), ("next", [b"shadow"])):
@@ -176,6 +183,17 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
                 assert all(each.at for each in found)
                 assert sink.remove_dead() == len(values)
                 assert sink.dead_counts()[0].removed == len(values)
+
+    def test_a_file_whose_shadow_tables_were_called_sides_goes_on(self) -> None:
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
+        with closing(sqlite3.connect(self.path)) as connection:
+            sides(connection)
+            connection.execute("PRAGMA user_version = 3")
+        with self.open([ORDERS]) as live:
+            assert live.shadows() == ["next"]
+            live.switch("next", [TOPIC])
+        assert self.rows("orders") == {(1,): {"state": "shadow"}}
 
     def test_what_others_made_of_the_tables_goes_on_reading_the_live_ones(self) -> None:
         self.apply(order(0, 1, state="live"))

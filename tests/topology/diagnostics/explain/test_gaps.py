@@ -12,7 +12,7 @@ from topology.diagnostics.explain import (
     Ledger,
     Missing,
     OpenGap,
-    ledger_text,
+    gaps_text,
     of_waiting,
     open_gaps,
 )
@@ -103,7 +103,7 @@ def test_the_oldest_come_first_and_the_rest_is_counted() -> None:
         ledger.enter(entry(stream, since))
     assert [gap.stream for gap in ledger.gaps] == ["a", "b"]
     assert (ledger.streams, ledger.sequences) == (4, 8)
-    head, first, second, total = ledger_text(ledger).splitlines()
+    head, first, second, total = gaps_text(ledger).splitlines()
     assert head.split()[:3] == ["age", "view", "stream"]
     assert "1 min 30 s" in first
     assert "2 to 3" in first
@@ -113,7 +113,7 @@ def test_the_oldest_come_first_and_the_rest_is_counted() -> None:
 
 
 def test_no_gaps() -> None:
-    assert ledger_text(Ledger(0, 10)).startswith("no gaps")
+    assert gaps_text(Ledger(0, 10)).startswith("no gaps")
 
 
 def test_no_gaps_is_not_said_over_anything_that_is_not_well() -> None:
@@ -125,10 +125,10 @@ def test_no_gaps_is_not_said_over_anything_that_is_not_well() -> None:
         Ledger(0, 10, unread=51),
         Ledger(0, 10, unseen=["only the last 9 offsets of shop.dead were read"]),
     ):
-        text = ledger_text(bad)
+        text = gaps_text(bad)
         assert "no gaps" not in text
         assert text.startswith("nothing waits for something that is missing, but:\n")
-    text = ledger_text(Ledger(0, 10, troubles=troubles("board", counts, {}, [])))
+    text = gaps_text(Ledger(0, 10, troubles=troubles("board", counts, {}, [])))
     assert "view board: 2 events in the dead topic" in text
     assert "view board: 4 sequences skipped" in text
 
@@ -140,7 +140,7 @@ def test_what_is_in_redelivery_waits_too() -> None:
     assert gap.waiting + gap.redelivering == 298
     ledger = Ledger(now=driver.now, limit=2)
     ledger.enter(gap)
-    assert " 298 " in ledger_text(ledger)
+    assert " 298 " in gaps_text(ledger)
 
 
 def test_what_is_dead_is_not_missing_and_a_stream_that_waits_for_it_is_listed() -> None:
@@ -154,7 +154,7 @@ def test_what_is_dead_is_not_missing_and_a_stream_that_waits_for_it_is_listed() 
     assert (gap.count, gap.waiting, gap.dead) == (4, 1, 2)
     ledger = Ledger(now=driver.now, limit=2)
     ledger.enter(gap)
-    assert "dead" in ledger_text(ledger).splitlines()[0]
+    assert "dead" in gaps_text(ledger).splitlines()[0]
     send(driver, 4, 6, 7, 8, 12)
     task = task_of(driver, of_waiting)
     (gap,) = open_gaps(task, 0, {}, {"a": {9, 10, 11}})
@@ -164,7 +164,7 @@ def test_what_is_dead_is_not_missing_and_a_stream_that_waits_for_it_is_listed() 
 def test_a_stream_s_id_is_printable_in_the_ledger() -> None:
     ledger = Ledger(now=100_000, limit=2)
     ledger.enter(entry("\x1b[31m" + "x" * 500, 1))
-    text = ledger_text(ledger)
+    text = gaps_text(ledger)
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) < 250
 

@@ -86,7 +86,7 @@ def test_what_kafka_would_refuse_is_refused_by_name(emit: Emit, reason: str) -> 
         "shop.parked",
         "shop.dead",
         "shop.audit",
-        "shop.dead-rows",
+        "shop.dead-records",
         "shop-board-changelog",
         "other-group-board-changelog",
         "shop_board",
@@ -105,7 +105,7 @@ def test_no_message_is_sent_to_a_topic_of_kafkas_own(topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "topic", ["shop.board", "shop_board", "shop.board.redeliver", "shop.late", "shop.dead-rows"]
+    "topic", ["shop.board", "shop_board", "shop.board.redeliver", "shop.late", "shop.dead-records"]
 )
 def test_a_view_cannot_declare_that_it_sends_to_the_topologys_own_topics(topic: str) -> None:
     with pytest.raises(DeclarationError, match=r"of the topology itself.*; name another topic"):

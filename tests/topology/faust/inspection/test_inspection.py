@@ -14,7 +14,14 @@ from confluent_kafka.admin import AdminClient
 from tests.topology.faust.worker_process import Worker
 from topology.diagnostics.explain import Account, Ledger, Missing
 from topology.engine.intake import IntakeCounts
-from topology.faust.inspection import Tallies, Timeouts, explain, gaps, timeouts, views
+from topology.faust.inspection import (
+    SuggestedTimeouts,
+    ViewCounts,
+    explain,
+    gaps,
+    suggest_timeouts,
+    views,
+)
 
 T = TypeVar("T")
 
@@ -83,11 +90,11 @@ class Looks:
     def gaps(self, **limits: int) -> Ledger:
         return self._run(gaps, **limits)
 
-    def views(self) -> Tallies:
+    def views(self) -> ViewCounts:
         return self._run(views)
 
-    def timeouts(self, *candidates: float, limit: int = 1000) -> Timeouts:
-        return self._run(timeouts, "in", limit=limit, candidates=candidates)
+    def suggest_timeouts(self, *candidates: float, limit: int = 1000) -> SuggestedTimeouts:
+        return self._run(suggest_timeouts, "in", limit=limit, candidates=candidates)
 
 
 def corrupted(worker: Worker, view: str, counts: dict[str, int]) -> None:
@@ -285,7 +292,7 @@ def test_timeouts_are_suggested_from_what_is_recorded(
             producer.produce(f"{worker.prefix}.in", value, key, timestamp=start + at)
     producer.flush()
     worker.wait("patient-out", 60)
-    found = looks.timeouts(1.0, 60.0)
+    found = looks.suggest_timeouts(1.0, 60.0)
     assert (found.looked, found.lasted, found.whole) == (60, 1600, True)
     short, least, *_, long = found.suggestions
     assert (short.after, short.wrong) == (1.0, 20)
@@ -295,7 +302,7 @@ def test_timeouts_are_suggested_from_what_is_recorded(
     assert "message.timestamp.type of" in found.times
     assert "is CreateTime" in found.times
     assert any("redeliver" in note for note in found.notes["careful"])
-    part = looks.timeouts(limit=20)
+    part = looks.suggest_timeouts(limit=20)
     assert not part.whole
     assert part.looked <= 20
     assert worker.end(signal.SIGTERM) == 0

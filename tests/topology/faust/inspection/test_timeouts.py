@@ -22,7 +22,7 @@ from topology.diagnostics.trial_limits import untried
 from topology.faust.inspection import recorded
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.recorded import STAMP, Reading
-from topology.faust.inspection.suggested_timeouts import Timeouts
+from topology.faust.inspection.suggested_timeouts import SuggestedTimeouts
 from topology.model.event import Message, Record
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 
@@ -121,7 +121,7 @@ def test_the_last_line_says_whose_times_these_are(
     times = asyncio.run(reading.stamped(None))
     assert words in times
     for suggestions in ([], [Any]):
-        found = Timeouts("in", 2, 9, True, suggestions, 1.0, times=times)  # type: ignore[arg-type]
+        found = SuggestedTimeouts("in", 2, 9, True, suggestions, 1.0, times=times)  # type: ignore[arg-type]
         assert str(found).splitlines()[-1] == times
 
 
@@ -145,7 +145,9 @@ def test_what_of_a_view_is_not_tried_is_said(policies: dict[str, Any], word: str
     assert untried(plain, True) == []
     notes = untried(board, False)
     assert len(notes) == (word is not None)
-    found = Timeouts("in", 1, 0, True, [], 1.0, {"board": []}, {"board": notes}, "times: x")
+    found = SuggestedTimeouts(
+        "in", 1, 0, True, [], 1.0, {"board": []}, {"board": notes}, "times: x"
+    )
     for note in notes:
         assert word is not None
         assert word in note

@@ -23,7 +23,8 @@ from topology.faust import compile
 prefix = os.environ["PREFIX"]
 topology = Topology(prefix)
 source = topology.source(
-    prefix + ".in", inspector=Inspector("id", "n"), keyed=True, partitions=1
+    prefix + ".in", inspector=Inspector("id", "n"), keyed=True,
+    partitions=int(os.environ.get("WANTED", "1")),
 )
 
 @topology.view("board", of=source)
@@ -114,6 +115,14 @@ def test_a_worker_waits_for_its_broker_or_for_sigterm(worker: Worker) -> None:
         assert worker.end(signal.SIGTERM) == 0
     finally:
         door.close()
+
+
+@pytest.mark.integration
+def test_a_worker_that_cannot_work_ends_with_status_2_and_says_why(worker: Worker) -> None:
+    worker.start(WANTED="2")
+    assert worker.process is not None
+    assert worker.process.wait(60) == 2
+    assert "has 1 partition, but the topology says 2; set" in (worker.folder / "log").read_text()
 
 
 def test_an_audit_without_a_broker_is_one_line_and_no_violation(worker: Worker) -> None:

@@ -27,7 +27,8 @@ source = topology.source(
     prefix + ".in", inspector=Inspector(stream=key(), sequence="seq", kind="kind"), keyed=True,
     partitions=2,
 )
-work = dict(workers=16, commit=os.environ.get("COMMIT", "stream"))
+commit, scope = os.environ.get("COMMIT", "stream"), os.environ.get("SCOPE", "partition")
+work = dict(workers=16, commit=commit, scope=scope)
 
 
 def note(event):
@@ -73,7 +74,8 @@ def event(stream: str, seq: int, kind: str = "Ok", ms: int = 0) -> tuple[bytes, 
 
 def place(record: Message) -> tuple[str, int]:
     body = orjson.loads(record.value() or b"")
-    return (record.key() or b"").decode(), body.get("seq") or body["sequence"]
+    key = record.key() or dict(record.headers() or ()).get("sequitur-key") or b""
+    return key.decode() if isinstance(key, bytes) else key, body.get("seq") or body["sequence"]
 
 
 def by_partition(records: list[Message]) -> dict[int, list[tuple[str, int]]]:
@@ -223,3 +225,28 @@ def test_plain_code_from_a_topic_to_a_topic_keeps_each_keys_order(worker: Worker
 def exists(worker: Worker, topic: str) -> bool:
     admin = AdminClient({"bootstrap.servers": worker.broker})
     return f"{worker.prefix}.{topic}" in admin.list_topics().topics
+
+
+def test_one_order_over_all_partitions_of_a_view(worker: Worker) -> None:
+    worker.start(COMMIT="arrival", SCOPE="global")
+    worker.send(*mixed(20, 10, 10, seed=6))
+    worker.wait("out", 200)
+    arrived = [place(record) for record in worker.records("board.arrivals")]
+    assert {record.partition() for record in worker.records("board.arrivals")} == {0}
+    assert {record.partition() for record in worker.records("in")} == {0, 1}
+    # Each partition of the outputs has its part of that order.
+    for partition, found in by_partition(worker.records("out")).items():
+        of_it = set(found)
+        assert found == [each for each in arrived if each in of_it], partition
+    assert all(seq == count for seq, count in seen(worker.wait("board", 200)))
+
+
+def test_at_least_once_commits_in_order_too_and_the_commands_find_nothing_wrong(
+    worker: Worker,
+) -> None:
+    worker.start(COMMIT="arrival", SEQUITUR_GUARANTEE="at_least_once")
+    worker.send(*mixed(10, 10, 5, seed=7))
+    assert by_partition(worker.wait("out", 100)) == by_partition(worker.records("board.arrivals"))
+    for command in ("views", "audit"):
+        told = worker.run(command, SEQUITUR_GUARANTEE="at_least_once")
+        assert told.returncode == 0, told.stdout + told.stderr

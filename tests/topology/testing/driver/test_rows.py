@@ -100,7 +100,7 @@ def test_without_strict_it_is_set_aside_as_a_sink_does(change: Any, reason: str)
     driver = driver_of(upsert(n=1), change, strict=False)
     driver.pipe("orders", ORDER)
     assert driver.table("t") == {}
-    if dead := driver.dead_rows:  # the others are failures of the handler
+    if dead := driver.dead_records:  # the others are failures of the handler
         ((topic, partition, offset, why, value),) = dead
         assert (topic, partition, offset) == ("shop.board", 0, 0)
         assert reason in why
@@ -121,7 +121,7 @@ def test_the_table_has_the_values_of_the_declared_types() -> None:
     assert driver.table("t") == {
         (1, "a"): {**KEY, **values, "n": 5, "text": "7", "later": '{"b":2}'}
     }
-    assert driver.dead_rows == []
+    assert driver.dead_records == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_the_rules_are_those_of_the_store_that_is_named(store: Any, dead: int) -
     driver = TopologyTestDriver(topology, store=store, strict=False)
     for sequence in (1, 2, 3):
         driver.pipe("orders", {**ORDER, "sequence": sequence})
-    assert len(driver.dead_rows) == dead
+    assert len(driver.dead_records) == dead
     with pytest.raises(ValueError, match="sqlite, postgresql, delta"):
         TopologyTestDriver(topology, store="mysql")  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ def test_it_is_told_once_and_also_of_what_time_brings() -> None:
     with pytest.raises(DeadRow, match=r"shop.board offset 0: .*no int.*\(and 1 more\)"):
         driver.advance(5)
     driver.advance(5)
-    assert [dead.offset for dead in driver.dead_rows] == [0, 1]
+    assert [dead.offset for dead in driver.dead_records] == [0, 1]
 
 
 def test_a_row_of_a_copy_of_a_record_is_not_applied_again() -> None:

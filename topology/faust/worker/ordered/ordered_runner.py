@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from aiokafka import TopicPartition
 from mode import get_logger
 
-from topology.declaration.ordered_stage import OrderedStage
+from topology.declaration.ordered_stage import OrderedStage, Release
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import Step
 from topology.engine.staged_effects import StagedEffects
@@ -31,6 +31,8 @@ TICK = 0.05
 """The most seconds between two looks at what is due."""
 SOON = 0.002
 """The least."""
+LINGER = 0.005
+"""Seconds from one unit to the next while there is work."""
 
 
 class OrderedStep(Step):
@@ -70,7 +72,7 @@ class OrderedRunner(Runner):
         self.core = core
         self.effects = effects
         self.workers = Workers(self)
-        self.events: dict[int, Event | Malformed] = {}
+        self.events: dict[int, Event | Release | Malformed] = {}
         """What is in hand, by its offset in the partition."""
         self.records: dict[int, Message] = {}
         self.asides = CommitUnit(*source)
@@ -126,17 +128,19 @@ class OrderedRunner(Runner):
         stream: str | None = None
         touches: Touched | None = None
         try:
-            event: Event | Malformed | None = stage.event(record)
+            event: Event | Release | Malformed | None = stage.event(record)
             if event is None:
                 return
-            assert isinstance(event, Event)
-            stream, kind = stage.stream(event), event.kind or ""
-            touches = self._touches(event)
+            if isinstance(event, Release):
+                stream, kind = event.stream, ""
+            elif isinstance(event, Event):
+                stream, kind = stage.stream(event), event.kind or ""
+                touches = self._touches(event)
         except Malformed as error:
             event, kind = error, ""
         if core.arrive(record.offset, stream, kind, size_of_message(record), now, touches):
             self.events[record.offset] = event
-            if isinstance(event, Malformed):
+            if not isinstance(event, Event):
                 self.records[record.offset] = record
 
     def _touches(self, event: Event) -> Touched | None:
@@ -230,6 +234,9 @@ class OrderedRunner(Runner):
             if core.room:
                 self._room.set()
             self.workers.wake()
+            if core.in_hand:
+                # A unit of more events costs the others less than several of few.
+                await asyncio.sleep(LINGER)
 
     def _forget(self, turns: Iterable[Grant]) -> None:
         for grant in turns:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from mode import get_logger
 
+from topology.declaration.ordered_stage import Release
 from topology.engine.output.failure import decided, log_failure
+from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
+from topology.engine.state.rows import buffer_key
 from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.model.changes import acollected, collected
@@ -30,7 +33,7 @@ logger = get_logger(__name__)
 class Attempt:
     """An attempt in work. task: the worker's, where it can be cancelled."""
 
-    event: WorkEvent
+    event: WorkEvent | None
     task: "asyncio.Task[Any] | None"
 
 
@@ -77,7 +80,8 @@ class Workers:
 
     def hurry(self, grant: Grant) -> None:
         """Tell an attempt that later events wait for it."""
-        if (attempt := self._attempts.get(grant.number)) is not None:
+        attempt = self._attempts.get(grant.number)
+        if attempt is not None and attempt.event is not None:
             attempt.event.hurry.set()
 
     def cancel(self, grant: Grant) -> None:
@@ -113,29 +117,26 @@ class Workers:
         if isinstance(event, Malformed):
             self._pass_malformed(grant, event)
             return
-        if runner.effects.parked(event.stream):
+        if isinstance(event, Event) and runner.effects.parked(event.stream):
             staged = Staged(event, runner.unit())
             runner.finished(grant, None, runner.effects.park(grant, staged))
             return
-        if grant.settle:
+        if grant.settle and isinstance(event, Event):
             times = self._work.rules.rollbacks
             self._settle(grant, event, HandlerError(f"it was rolled back {times} times"))
             return
-        attempt = work_event(event, self._prefix)
-        in_tasks = self._threads is None
-        self._attempts[grant.number] = Attempt(attempt, task if in_tasks else None)
+        in_tasks, touched = self._threads is None, None
+        self._attempts[grant.number] = Attempt(None, task if in_tasks else None)
         try:
-            state = runner.effects.state_of(event.stream) if self._view.stateful else {}
-            arguments = (attempt, state) if self._view.stateful else (attempt,)
-            if in_tasks:
-                result = self._view.handler(*arguments)
-                if hasattr(result, "__aiter__"):
-                    items = await acollected(result)
-                else:
-                    items = collected(await result or ())
+            if isinstance(event, Release):
+                staged = await self._release(grant, event)
             else:
-                items = await self._in_thread(grant, arguments)
-            size = runner.effects.write(grant, event, items, state, wall())
+                state = runner.effects.state_of(event.stream) if self._view.stateful else {}
+                items = await self._handled(grant, event, state)
+                staged = runner.effects.made(event, items, state, wall())
+                if self._learns:
+                    touched = touched_keys(event, items, stateful=self._view.stateful)
+            size = runner.effects.stage(grant, staged)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and task.cancelling():
                 if in_tasks:
@@ -150,9 +151,43 @@ class Workers:
             del self._attempts[grant.number]
         if task.cancelling():
             task.uncancel()
-        stateful = self._view.stateful
-        touched = touched_keys(event, items, stateful=stateful) if self._learns else None
         runner.finished(grant, touched, size)
+
+    async def _handled(self, grant: Grant, event: Event, state: dict[str, Any]) -> list[Any]:
+        """What the handler yields for an event; it may change the state."""
+        attempt = work_event(event, self._prefix)
+        self._attempts[grant.number].event = attempt
+        arguments = (attempt, state) if self._view.stateful else (attempt,)
+        if self._threads is not None:
+            return await self._in_thread(grant, arguments)
+        result = self._view.handler(*arguments)
+        if hasattr(result, "__aiter__"):
+            return await acollected(result)
+        return collected(await result or ())
+
+    async def _release(self, grant: Grant, release: Release) -> Staged:
+        """Handle what is set aside of a stream, until one of it fails again."""
+        effects, stream = self._runner.effects, release.stream
+        waiting = effects.parked_events(stream) if effects.parked(stream) else []
+        unit, state = self._runner.unit(), effects.state_of(stream)
+        nobody = Event(stream, 0, None, None, self._runner.records[grant.offset])
+        whole = Staged(nobody, unit)
+        for event in waiting:
+            if release.without_first and event is waiting[0]:
+                bury(self._view, event, "its stream was unparked without it", unit)
+            else:
+                try:
+                    items = await self._handled(grant, event, state)
+                    made = effects.made(event, items, state, wall())
+                except Exception as error:
+                    log_failure(self._view, event, error, "park", unit)
+                    return whole
+                effects.merge(made.unit, unit)
+                whole.state = made.state
+            whole.event = event
+            whole.rows.append((buffer_key(stream, event.sequence), None))
+        whole.parks = False if waiting else None
+        return whole
 
     async def _in_thread(self, grant: Grant, arguments: tuple[Any, ...]) -> list[Any]:
         """What a plain handler yields. If the worker is cancelled, the thread still ends it."""
@@ -171,7 +206,7 @@ class Workers:
 
     # -- what fails
 
-    def _failed(self, grant: Grant, event: Event, error: BaseException) -> None:
+    def _failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
         outcome = self._core.failed(grant, time.monotonic())
         if outcome is FailureOutcome.UNSETTLED:
             self._settle(grant, event, error)
@@ -182,9 +217,14 @@ class Workers:
         else:
             self._runner.ended(grant)
 
-    def _settle(self, grant: Grant, event: Event, error: BaseException) -> None:
+    def _settle(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
         """Do what the view's error policy says."""
         runner, view = self._runner, self._view
+        if isinstance(event, Release):
+            logger.error("view %s: a stream is not released: %r", view.name, error)
+            nobody = Event(event.stream, 0, None, None, runner.records[grant.offset])
+            runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, runner.unit())))
+            return
         retried = self._retried.pop(grant.offset, 0)
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:

@@ -28,10 +28,13 @@ class Log:
         self.records: list[Record] = []
         self.at = 0
 
-    def append(self, key: str | None, value: Any) -> None:
+    def append(
+        self, key: str | None, value: Any, headers: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
         offset = len(self.records)
         raw = None if key is None else key.encode()
-        self.records.append(Record("in", 0, offset, raw, orjson.dumps(value)))
+        body = value if isinstance(value, bytes) else orjson.dumps(value)
+        self.records.append(Record("in", 0, offset, raw, body, headers))
 
     def seek(self, _: TopicPartition, offset: int) -> None:
         self.at = offset
@@ -109,5 +112,9 @@ class Partition:
 
     def out(self, topic: str) -> list[Any]:
         """The values of all messages that were committed to a topic."""
-        records = (record for unit in self.units for record in unit.keyed.get(topic, ()))
+        records = (
+            record
+            for unit in self.units
+            for record in (*unit.keyed.get(topic, ()), *unit.colocated.get(topic, ()))
+        )
         return [orjson.loads(record[1] or b"null") for record in records]

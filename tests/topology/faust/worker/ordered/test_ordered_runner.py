@@ -13,14 +13,17 @@ from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
 from topology import (
     Emit,
     Event,
+    Inspector,
     Topology,
     Touched,
     halt,
+    key,
     park,
     retry,
     wait_and_commit,
     wait_and_roll_back,
 )
+from topology.declaration.ordered_stage import RELEASE
 
 
 def partition(handler: Any, **options: Any) -> Partition:
@@ -197,24 +200,43 @@ async def test_the_retries_of_the_error_policy_follow_with_a_line_in_the_error_l
     await held.runner.stop(1)
 
 
-async def test_a_parked_streams_later_events_are_set_aside_in_order_and_others_go_on() -> None:
-    async def handler(event: Event) -> AsyncIterator[Emit]:
-        if number(event) == 0:
-            raise ValueError("boom")
-        yield Emit("out", None, number(event))
+async def test_a_parked_streams_later_events_are_set_aside_in_order_and_released_in_order() -> None:
+    fails, keys = {1, 3}, []
 
-    held = partition(handler, error=park())
-    for key, name in (("a", 0), ("b", 1), ("a", 2), ("b", 3)):
-        held.log.append(key, name)
+    async def handler(event: Event, state: dict[str, Any]) -> AsyncIterator[Emit]:
+        if event.stream == "a" and event.sequence in fails:
+            raise ValueError("boom")
+        keys.append(event.idempotency_key)
+        state["n"] = state.get("n", 0) + 1
+        yield Emit("out", event.stream, [event.stream, event.sequence, state["n"]])
+
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
+    topology.view("work", of=source, workers=8, commit="stream", error=park(), handler=handler)
+    held = Partition(topology)
+    for stream, number in (("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("a", 4)):
+        held.log.append(stream, {"n": number})
     held.start()
-    await held.until(lambda: held.out("out") == [1, 3] and held.runner.core.position == 4)
+    await held.until(lambda: held.runner.core.position == 6)
+    assert held.out("out") == [["b", 1, 1], ["b", 2, 2]]
     await held.runner.stop(1)
     held.new_run()
-    held.log.append("a", 4)
+    held.log.append("a", {"n": 5})
+    fails.remove(1)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    held.log.append("a", {"n": 6})
     held.start()
-    await held.until(lambda: held.runner.core.position == 5)
-    assert held.out("out") == [1, 3]
-    assert [row[-1:] for _, row in held.table.scan(b"b", b"c")] == [b"0", b"2", b"4"]
+    await held.until(lambda: held.runner.core.position == 9)
+    # The third failed when it was handled again: it and what follows it stay parked.
+    assert held.out("out")[2:] == [["a", 1, 1], ["a", 2, 2]]
+    held.log.append("a", b"a", [(RELEASE, b"unpark")])
+    held.log.append("a", {"n": 7})
+    await held.until(lambda: held.runner.core.position == 11)
+    assert held.out("out")[4:] == [["a", 4, 3], ["a", 5, 4], ["a", 6, 5], ["a", 7, 6]]
+    assert [each["n"] for each in held.out("t.dead")] == [3]
+    assert [each["sequence"] for each in held.out("t.errors")] == [1, 3]
+    assert not list(held.table.scan(b"b", b"c"))
+    assert len(set(keys)) == len(keys)
     await held.runner.stop(1)
 
 

@@ -8,7 +8,7 @@ from topology.sequencer.linked import ChainOrdering
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedOrdering(ChainOrdering):
+class OwnOrdering(ChainOrdering):
     """As links, but what the predecessor is only the order knows.
 
     follows: whether an event is the next behind a sequence, None where the stream has yet to begin.

@@ -19,8 +19,8 @@ from topology import (
     rebuild_stream,
     skip,
 )
-from topology.declaration.orders import Followed
-from topology.sequencer.followed import FollowedOrdering
+from topology.declaration.orders import OwnOrder
+from topology.sequencer.own_order import OwnOrdering
 from topology.sequencer.sequencer import LOWEST, Gap, Ordering
 from topology.testing import Sent, Simulator
 
@@ -41,8 +41,8 @@ class Faulty:
 
 
 def ordering(order: Any = None, **more: Any) -> Ordering:
-    order = Followed(order or Squares())
-    return FollowedOrdering(follows=order.follows, **more)
+    order = OwnOrder(order or Squares())
+    return OwnOrdering(follows=order.follows, **more)
 
 
 class SquaresMachine(Machine):

@@ -14,7 +14,7 @@ from topology.model.counts import Counts
 from topology.model.printable import printable
 
 
-def ledger_text(ledger: Ledger) -> str:
+def gaps_text(ledger: Ledger) -> str:
     """Write a gap per line, the oldest first, and what else is not well.
 
     Args:
