@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mode import get_logger
 
+from stores.view_state.table import TableError
 from topology.declaration.ordered_stage import Release
 from topology.engine.output.failure import decided, log_failure
 from topology.engine.redelivery.records import bury
@@ -50,6 +51,8 @@ class Workers:
         self._attempts: dict[int, Attempt] = {}
         self._idle: deque[asyncio.Future[Grant]] = deque()
         self._retried: dict[int, int] = {}
+        self._threaded: set[int] = set()
+        """Attempts in threads that go on after their worker was cancelled."""
         older = stage.work.rules.when_older_is_open
         by_keys = isinstance(older, WaitAndCommit) and older.critical is None
         self._learns = by_keys and stage.work.touches is None
@@ -95,21 +98,29 @@ class Workers:
     async def _run(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        core, loop = self._core, asyncio.get_running_loop()
-        stopping = self._runner.loop
         while True:
-            grant = core.next(time.monotonic())
+            grant = self._core.next(time.monotonic())
             if grant is None:
-                free: asyncio.Future[Grant] = loop.create_future()
-                self._idle.append(free)
-                grant = await free
-            await self._attempt(grant, task)
-            if not self._idle:
-                continue
+                grant = await self._next_grant()
+            try:
+                await self._attempt(grant, task)
+            except BaseException:
+                # Nobody must wait for it, in this run or in a later one; for a thread one must.
+                if grant.number not in self._threaded:
+                    self._runner.ended(grant)
+                raise
             # What this one has ended may let others begin.
             self.wake()
-            if stopping.stopping:
-                return
+
+    async def _next_grant(self) -> Grant:
+        free: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        self._idle.append(free)
+        try:
+            return await free
+        except asyncio.CancelledError:
+            if free.done() and not free.cancelled():
+                self._runner.ended(free.result())
+            raise
 
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
@@ -139,11 +150,13 @@ class Workers:
             size = runner.effects.stage(grant, staged)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and task.cancelling():
-                if in_tasks:
-                    runner.ended(grant)
                 if runner.loop.stopping:
                     raise
+                if in_tasks:
+                    runner.ended(grant)
                 task.uncancel()
+            elif isinstance(error, TableError):
+                raise
             else:
                 self._failed(grant, event, error)
             return
@@ -201,6 +214,7 @@ class Workers:
         try:
             return await asyncio.shield(asyncio.wrap_future(running))
         except asyncio.CancelledError:
+            self._threaded.add(grant.number)
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(runner.ended, grant))
             raise
 
