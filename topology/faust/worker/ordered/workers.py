@@ -12,6 +12,8 @@ from mode import get_logger
 
 from stores.view_state.table import TableError
 from topology.declaration.ordered_stage import Release
+from topology.declaration.policies.error import RETRIES
+from topology.declaration.timeouts import TooSlow
 from topology.engine.output.failure import decided, log_failure
 from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
@@ -221,6 +223,10 @@ class Workers:
     # -- what fails
 
     def _failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
+        if isinstance(error, HandlerError) and not isinstance(error, TooSlow):
+            # What it yields is wrong, or Kafka refuses it: that would be so again.
+            self._settle(grant, event, error, retried=RETRIES)
+            return
         outcome = self._core.failed(grant, time.monotonic())
         if outcome is FailureOutcome.UNSETTLED:
             self._settle(grant, event, error)
@@ -231,15 +237,17 @@ class Workers:
         else:
             self._runner.ended(grant)
 
-    def _settle(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
-        """Do what the view's error policy says."""
+    def _settle(
+        self, grant: Grant, event: Event | Release, error: BaseException, retried: int = 0
+    ) -> None:
+        """Do what the view's error policy says. retried: how often the event was, at least."""
         runner, view = self._runner, self._view
         if isinstance(event, Release):
             logger.error("view %s: a stream is not released: %r", view.name, error)
             nobody = Event(event.stream, 0, None, None, runner.records[grant.offset])
             runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, runner.unit())))
             return
-        retried = self._retried.pop(grant.offset, 0)
+        retried = max(retried, self._retried.pop(grant.offset, 0))
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
