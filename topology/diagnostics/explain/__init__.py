@@ -4,7 +4,7 @@ Pure: `topology/faust/inspection` reads the changelogs, offsets and topics.
 """
 
 from topology.diagnostics.explain.account import Account, account
-from topology.diagnostics.explain.account_text import account_text
+from topology.diagnostics.explain.account_report import account_text
 from topology.diagnostics.explain.fold import (
     Fold,
     of_counts,
