@@ -14,7 +14,7 @@ import click
 from sequitur.cli import options as opts
 from sequitur.cli.group import Group
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
-from sequitur.cli.signals import interrupted_by, take_signals
+from sequitur.cli.signals import check_interrupted, interrupted_by, take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE, STOPPED
 from sequitur.kafka.options import OptionError, kafka_options, without_secrets
 from sequitur.materialize.open_sink import opened
@@ -146,6 +146,7 @@ def _run(options: SimpleNamespace) -> int:
 
     stop = Event()
     take_signals(stop, log, "stopping")
+    check_interrupted()  # the imports take seconds, and may have dropped it
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     app = load_app(options.app)
     topology = app.engine.topology
@@ -232,6 +233,7 @@ def _export(options: SimpleNamespace) -> int:
 
     kafka = kafka_options(options.kafka_option, options.kafka_properties)
     try:
+        check_interrupted()
         spark = spark_session("export")
         with stopped_in_order(spark, Event()):
             number = export(spark, options.broker, options.topic, options.to, options.format, kafka)

@@ -1,6 +1,7 @@
 """Consumers: sessions over all owners of a destination."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -16,6 +17,12 @@ from stores.units.client.owners import OwnerFollower
 from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
 from stores.units.wire import packed
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+PREFETCH = 1_000
+"""The most messages of a member that a consumer may hold."""
 
 Mode = Literal["auto", "client", "transacted"]
 """Who completes: the loop when it asks for the next message, the application message by message, or
@@ -54,6 +61,8 @@ class UnitConsumer:
     ) -> None:
         if mode not in ("auto", "client", "transacted"):
             raise ValueError(f"mode is {mode!r}: use 'auto', 'client' or 'transacted'")
+        if not 1 <= prefetch <= PREFETCH:
+            raise ValueError(f"prefetch is {prefetch}: a consumer holds 1 to {PREFETCH} messages")
         self.destination, self.group, self.mode = destination, group, mode
         self.session = session or f"{time.time_ns():x}-{randbits(48):x}"
         self._token = token
@@ -184,9 +193,14 @@ class UnitConsumer:
         if self.mode != "client":
             raise ValueError(f"run completes messages itself, mode {self.mode!r} does too")
         async for delivery in self:
-            with suppress(Exception):
+            try:
                 async with delivery:
                     await handler(delivery)
+            except Exception as error:
+                logger.warning(
+                    "offset %d of member %d failed: %s: %s",
+                    delivery.offset, delivery.member, type(error).__name__, printable(error, 400),
+                )  # fmt: skip
 
     def _next(self) -> UnitDelivery | None:
         """The next that is held still; of a transaction's member, while there is a transaction."""

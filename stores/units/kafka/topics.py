@@ -1,14 +1,13 @@
 """The topics of a destination: its messages, and `<destination>.units` with what owners record."""
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stores.units.errors import UnitError
-from stores.units.routing import SLOTS
+from stores.units.routing import slot_of
 
 ROWS = ".units"
 """Behind a destination's name: the topic of its owners' rows."""
@@ -30,8 +29,7 @@ def dead_topic(destination: str) -> str:
 
 def member_of(unit: str, members: int) -> int:
     """The partition on which a unit lives: by its slot, among the members at the beginning."""
-    slot = int.from_bytes(blake2b(unit.encode(), digest_size=2).digest(), "big") % SLOTS
-    return slot % members
+    return slot_of(unit) % members
 
 
 async def prepare(kafka: Mapping[str, Any], destination: str) -> int:

@@ -70,7 +70,7 @@ def test_a_first_event_may_lack_the_field_or_have_the_value_that_stands_for_none
         (doc("f00ba7"), "a chain of hashes alone has no order"),
         (doc(2, "f00ba7"), "the predecessor: the sequence 'f00ba7' does not begin with a number"),
         (doc(2, 2), "the predecessor 2 is not below the event's own sequence 2"),
-        (doc(2, 3), "sequences must grow along the chain"),
+        (doc(2, 3), "sequences must increase along the chain"),
     ],
 )
 def test_a_chain_that_cannot_be_followed_is_malformed(message: Any, reason: str) -> None:

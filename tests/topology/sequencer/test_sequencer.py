@@ -112,6 +112,14 @@ def test_a_gap_is_given_up_exactly_when_it_is_due() -> None:
     assert len(held.timers) == 0
 
 
+def test_a_gap_lasts_from_its_event_s_arrival_whatever_time_others_came_at() -> None:
+    held = Held(ContiguousOrdering(skip_after=5000))
+    held.take(event("other", 1, at=10_000), now=10_000)
+    result = held.take(event("a", 3, at=1000), now=10_000)
+    assert result.skipped == [Gap("a", first=1, last=2, since=1000, count=2)]
+    assert held.handled["a"] == [3]
+
+
 def test_a_gap_is_not_given_up_before_the_caller_says_that_all_has_been_read() -> None:
     held = Held(ContiguousOrdering(skip_after=1000))
     held.take(event("a", 2, at=0), event("b", 1, at=90_000))

@@ -55,7 +55,7 @@ def test_kills_and_a_lost_checkpoint_leave_the_tables_exactly_right(
         tmp_path, broker.address, _url(kind, tmp_path, request), views.topic
     )
     started.append(materializer)
-    views.write(16)
+    views.write(8 + 8 * kills)
     chance = random.Random(kind)
     for kill in range(kills):
         # From the second batch on, so that there is something to be harmed.
