@@ -20,6 +20,8 @@ from bench.peers.registry import PEERS
 from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
 from bench.spark.run import SparkOptions
 from bench.spark.run import run as run_spark
+from bench.units.run import UnitsOptions
+from bench.units.run import run as run_units
 from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import HOME, ROOT, LocalError, locked
 
@@ -44,7 +46,7 @@ def _count(text: str) -> int:
 
 def options(
     arguments: list[str] | None = None,
-) -> Options | SparkOptions | DeliveryOptions | OrderingOptions:
+) -> Options | SparkOptions | DeliveryOptions | OrderingOptions | UnitsOptions:
     """The options of the command line. Exits with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -88,7 +90,15 @@ def options(
     add("--row", action="append", choices=[row.name for row in ROWS], help="measure it alone")
     add("--broker", help="host:port of a broker to use; default: one of the bench's own")
     add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
+    units = commands.add_parser("units", help="units of order: more consumers than partitions")
+    add = units.add_argument
+    add("--n", type=_count, default=20_000, help="messages of a measurement (default %(default)s)")
+    add("--repeats", type=_count, default=3, help="of each measurement (default %(default)s)")
+    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
+    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
     found = parser.parse_args(arguments)
+    if found.command == "units":
+        return UnitsOptions(found.n, found.repeats, found.broker, found.folder.absolute())
     if found.command == "ordering":
         rows = tuple(found.row or [row.name for row in ROWS])
         return OrderingOptions(found.n, found.repeats, rows, found.broker, found.folder.absolute())
@@ -137,6 +147,8 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             if isinstance(wanted, SparkOptions):
                 return run_spark(wanted, console)
+            if isinstance(wanted, UnitsOptions):
+                return run_units(wanted, console)
             if isinstance(wanted, OrderingOptions):
                 return run_ordering(wanted, console)
             if isinstance(wanted, DeliveryOptions):

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import DURATION, URL, Reads
+from sequitur.cli.options import PERIOD, URL, Reads
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
@@ -78,7 +78,7 @@ def list_(decisions: str, participant: Participants) -> int:
 @command.command()
 @_decisions
 @_participants
-@click.option("--every", type=DURATION, help="Do it again, until SIGTERM.")
+@click.option("--every", type=PERIOD, help="Do it again, until SIGTERM.")
 def resolve(decisions: str, participant: Participants, every: float | None) -> int:
     """Commit or roll back what is prepared, by what was decided."""
     return _status(

@@ -31,6 +31,7 @@ FACES = {
     "stores.sinks.contract",
     "stores.sinks.toolbox",
     "stores.two_phase",
+    "stores.units",
     "stores.view_state",
     "stores.view_state.contract",
     "topology",

@@ -14,6 +14,7 @@ FACES = [
     "stores.sinks",
     "stores.sinks.toolbox",
     "stores.two_phase",
+    "stores.units",
     "stores.view_state",
     "topology",
     "topology.faust",

@@ -6,6 +6,7 @@ from typing import Any
 
 from topology.declaration.graph import Graph
 from topology.declaration.mermaid import flowchart
+from topology.model.counted import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Description:
             hop = "keyed by stream" if source.keyed else f"re-keyed to {source.by_stream}"
             lines += [
                 f"  Source {source.name}: {', '.join(source.topics)} ({hop}, "
-                f"{source.partitions} partitions)",
+                f"{counted(source.partitions, 'partition')})",
                 f"    {source.inspector}, {source.sequence}",
             ]
             for view in self.views:
@@ -107,7 +108,7 @@ class Description:
             if not stage.after_view:
                 lines += [
                     f"  Parallel {stage.view}: {stage.handler} of {stage.topic} "
-                    f"({stage.partitions} partitions)",
+                    f"({counted(stage.partitions, 'partition')})",
                     f"    {stage.work}",
                     f"    → {stage.output}",
                 ]

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.cluster import Sent
@@ -33,12 +34,17 @@ class Row:
         ]
 
     def bound(self, events: int) -> float:
-        """The least seconds: all work ÷ concurrency, or the busiest key's."""
-        by_key: dict[bytes | None, int] = defaultdict(int)
-        for key, work in self.messages(events):
-            by_key[key] += int(work)
-        whole = sum(by_key.values()) / CONCURRENCY
-        return max(whole, *(0 if key is None else work for key, work in by_key.items())) / 1e6
+        """The least seconds, if each event's work takes exactly as long as it should."""
+        return least((key, int(work)) for key, work in self.messages(events))
+
+
+def least(work: Iterable[tuple[bytes | None, int]]) -> float:
+    """The seconds that no order can do without. work: key and microseconds of each event."""
+    by_key: dict[bytes | None, int] = defaultdict(int)
+    for key, took in work:
+        by_key[key] += took
+    whole = sum(by_key.values()) / CONCURRENCY
+    return max(whole, *(0 if key is None else took for key, took in by_key.items())) / 1e6
 
 
 ROWS = (

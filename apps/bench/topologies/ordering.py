@@ -23,7 +23,7 @@ async def ordered(event: Any) -> AsyncIterator[Emit]:
     """Wait for as long as the message says, in microseconds."""
     began = time.time()
     await asyncio.sleep(int(event.content) / 1e6)
-    text = f"{event.message.offset} {began:.6f}"
+    text = f"{event.message.offset} {began:.6f} {(time.time() - began) * 1e6:.0f}"
     yield Emit(f"{prefix}.out", event.message.key, text.encode())
 
 

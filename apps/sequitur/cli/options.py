@@ -64,12 +64,20 @@ def checkpoint(text: str) -> str:
     return text
 
 
+def period(text: str) -> float:
+    """Return the seconds of a duration above 0."""
+    if not (seconds := seconds_of(text)):
+        raise ValueError("write a duration above 0, such as 10s")
+    return seconds
+
+
 URL = Reads("URL", read_url)
 HTTP_URL = Reads("URL", http_url)
 BROKER = Reads("HOST:PORT", broker)
 FILE = click.Path(path_type=Path)
 COUNT = click.IntRange(1)
 DURATION = Reads("DURATION", seconds_of)
+PERIOD = Reads("DURATION", period)
 
 _DEFAULT_BROKER = "127.0.0.1:9092"
 

@@ -11,7 +11,7 @@ import click
 from sqlalchemy import inspect
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, COUNT, DURATION, database_option, properties_option
+from sequitur.cli.options import BROKER, COUNT, PERIOD, database_option, properties_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
 from sequitur.cli.statuses import BAD_NEWS, DONE
@@ -93,7 +93,7 @@ def serve(database: str, name: str, host: str, port: int, max_gap: int) -> int:
 @click.option("--topic", multiple=True, required=True, help="To read; repeatable.")
 @click.option("--inspector", metavar="MODULE:NAME", help="Default: key and headers of the relay.")
 @click.option("--outputs", is_flag=True, help="The topics are output topics of views.")
-@click.option("--ask-every", type=DURATION, help="Ask the relay for what is missing.")
+@click.option("--ask-every", type=PERIOD, help="Ask the relay for what is missing.")
 @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
 @properties_option
 def feed(

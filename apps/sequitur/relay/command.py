@@ -17,6 +17,7 @@ from sequitur.cli.options import (
     COUNT,
     DURATION,
     HTTP_URL,
+    PERIOD,
     database_option,
     properties_option,
 )
@@ -70,11 +71,11 @@ def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--keep", type=DURATION, default="0", show_default=True,
                      help="How long to keep what arrived."),
-        click.option("--ack-timeout", type=DURATION, default="20s", show_default=True,
+        click.option("--ack-timeout", type=PERIOD, default="20s", show_default=True,
                      help="How long to wait for an answer."),
         click.option("--batch", type=COUNT, default=4000, show_default=True,
                      help="Messages at a time."),
-        click.option("--lease", type=DURATION, default="5s", show_default=True,
+        click.option("--lease", type=PERIOD, default="5s", show_default=True,
                      help="How long a lease holds."),
     ):  # fmt: skip
         function = option(function)

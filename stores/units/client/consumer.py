@@ -1,6 +1,7 @@
 """Consumers: sessions over all owners of a destination."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -16,6 +17,14 @@ from stores.units.client.owners import OwnerFollower
 from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
 from stores.units.wire import packed
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+LOOK = 60.0
+"""Seconds after which partitions are looked for that were added."""
+PREFETCH = 1_000
+"""The most messages of a member that a consumer may hold."""
 
 Mode = Literal["auto", "client", "transacted"]
 """Who completes: the loop when it asks for the next message, the application message by message, or
@@ -54,11 +63,13 @@ class UnitConsumer:
     ) -> None:
         if mode not in ("auto", "client", "transacted"):
             raise ValueError(f"mode is {mode!r}: use 'auto', 'client' or 'transacted'")
+        if not 1 <= prefetch <= PREFETCH:
+            raise ValueError(f"prefetch is {prefetch}: a consumer holds 1 to {PREFETCH} messages")
         self.destination, self.group, self.mode = destination, group, mode
         self.session = session or f"{time.time_ns():x}-{randbits(48):x}"
         self._token = token
         self._hello = {"prefetch": prefetch, "filter": dict(filter) if filter else None}
-        self._follower = OwnerFollower(kafka, destination, group)
+        self._follower = OwnerFollower(kafka, destination, group, self._looks_for_owners)
         self._links: dict[int, MemberLink] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._http: aiohttp.ClientSession | None = None
@@ -111,7 +122,6 @@ class UnitConsumer:
 
     async def _link(self) -> None:
         while True:
-            changed = asyncio.create_task(self._follower.changed())
             for member in self._follower.owners.keys() - self._links.keys():
                 assert self._http is not None
                 link = self._links[member] = MemberLink(
@@ -128,8 +138,16 @@ class UnitConsumer:
                 task = asyncio.create_task(link.run())
                 task.add_done_callback(self._ended)
                 self._tasks.append(task)
-            await asyncio.wait([changed], timeout=0.5)
-            changed.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self._follower.changed()
+
+    def _looks_for_owners(self) -> bool:
+        """Whether a member has no owner that answers, or it is time to look for new members."""
+        if not self._follower.members or time.monotonic() - self._follower.looked > LOOK:
+            return True
+        links = (self._links.get(member) for member in range(self._follower.members))
+        return not all(link is not None and link.healthy for link in links)
 
     def _take(self, delivery: UnitDelivery | None) -> None:
         if delivery is not None:
@@ -184,9 +202,14 @@ class UnitConsumer:
         if self.mode != "client":
             raise ValueError(f"run completes messages itself, mode {self.mode!r} does too")
         async for delivery in self:
-            with suppress(Exception):
+            try:
                 async with delivery:
                     await handler(delivery)
+            except Exception as error:
+                logger.warning(
+                    "offset %d of member %d failed: %s: %s",
+                    delivery.offset, delivery.member, type(error).__name__, printable(error, 400),
+                )  # fmt: skip
 
     def _next(self) -> UnitDelivery | None:
         """The next that is held still; of a transaction's member, while there is a transaction."""

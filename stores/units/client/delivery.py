@@ -21,6 +21,8 @@ class UnitDelivery:
     raises, and the block is cancelled, and DeliveryLost raised, if the message is lost meanwhile.
 
     Attributes:
+        link: the consumer's session with the message's member.
+        number: names this delivery; another delivery of the same message has another one.
         value: its content.
         unit: the name of its unit, by which others can join it; None if it is ungrouped.
         attributes: texts by name.
@@ -123,7 +125,7 @@ class UnitDelivery:
         except TimeoutError:
             self.check()
         if error is None:
-            if self.state == "held":
+            if self.state in ("held", "lost"):
                 await self.done()
         elif self.held:
             await self.roll_back(reason=f"{type(error).__name__}: {error}"[:400])

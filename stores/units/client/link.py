@@ -16,7 +16,7 @@ import aiohttp
 
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.client.owners import MemberOwner, OwnerFollower
-from stores.units.errors import SendRefused
+from stores.units.errors import SendRefused, UnitError
 from stores.units.wire import FRAME_BYTES, PATH, Frame, FrameError, bearer, decode, encode, unpacked
 from topology.model.printable import printable
 
@@ -81,9 +81,10 @@ class MemberLink:
         return time.monotonic() < self._until
 
     @property
-    def ready(self) -> bool:
-        """Whether it is connected with the owner."""
-        return self._socket is not None
+    def healthy(self) -> bool:
+        """Whether it is connected with an owner that answers beats."""
+        left = self._until - time.monotonic()
+        return self._socket is not None and left > 0.4 * self._lease
 
     async def run(self) -> None:
         """Be connected with the member's owner, whoever that is, until closed."""
@@ -106,19 +107,26 @@ class MemberLink:
 
     async def _connected(self, owner: MemberOwner, changed: "asyncio.Task[None]") -> None:
         """Hold one connection until it breaks, or the member has another owner."""
-        socket = await self._http.ws_connect(
-            owner.url.rstrip("/") + PATH,
-            headers={"Authorization": bearer(self._token)},
-            max_msg_size=FRAME_BYTES,
-            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
-        )
+        try:
+            socket = await self._http.ws_connect(
+                owner.url.rstrip("/") + PATH,
+                headers={"Authorization": bearer(self._token)},
+                max_msg_size=FRAME_BYTES,
+                timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != 401:
+                raise
+            raise UnitError(
+                f"the owner of member {self.member} does not know this token; use the servers'"
+            ) from None
         tasks: list[asyncio.Task[Any]] = []
         try:
-            if not await self._greet(socket):
+            if (gone := await self._greet(socket)) is None:
                 return
             self._socket, self._wanted = socket, False
             if not self._pending:
-                await self._go_on()
+                await self._go_on(gone)
             listening = asyncio.create_task(self._listen(socket))
             tasks = [listening, asyncio.create_task(self._beat(socket))]
             while not listening.done():
@@ -136,12 +144,14 @@ class MemberLink:
             await asyncio.gather(*tasks, return_exceptions=True)
             await socket.close()
 
-    async def _go_on(self) -> None:
+    async def _go_on(self, gone: set[int]) -> None:
+        """Ask for more again; a commit of which the owner has not heard is told again."""
         self._arrived(None)
         if self._commit is not None:
-            await self._send_commit()
+            await self._send_commit(gone)
 
-    async def _greet(self, socket: aiohttp.ClientWebSocketResponse) -> bool:
+    async def _greet(self, socket: aiohttp.ClientWebSocketResponse) -> set[int] | None:
+        """Say hello; returns the offsets that the owner has as complete, None if it refuses."""
         if not self.valid:
             self._lose_all()
         sent = time.monotonic()
@@ -153,17 +163,15 @@ class MemberLink:
         answer = decode(await socket.receive_bytes(timeout=60))
         if answer["t"] != "welcome":
             logger.info("member %d: %s", self.member, printable(answer.get("why", ""), 400))
-            return False
+            return None
         if int(answer["epoch"]) < self.epoch:
-            return False
+            return None
         self.epoch = int(answer["epoch"])
         self._extend(sent, answer)
         self._pending = bool(answer.get("pending"))
-        if not self._pending:
-            await self._reconcile(socket, answer)
-        return True
+        return set() if self._pending else await self._reconcile(socket, answer)
 
-    async def _reconcile(self, socket: aiohttp.ClientWebSocketResponse, answer: Frame) -> None:
+    async def _reconcile(self, socket: aiohttp.ClientWebSocketResponse, answer: Frame) -> set[int]:
         """What the owner says that the session holds is what it holds."""
         there = {int(each["o"]): each for each in answer["d"]}
         gone = set(answer["gone"])
@@ -179,6 +187,7 @@ class MemberLink:
             self._take(each)
         if done:
             await socket.send_bytes(encode("done", n=done))
+        return gone
 
     def _extend(self, sent: float, answer: Frame) -> None:
         lease = float(answer["lease"])
@@ -221,8 +230,7 @@ class MemberLink:
                         self._take(each)
                 case "rejoined":
                     self._pending = False
-                    await self._reconcile(socket, frame)
-                    await self._go_on()
+                    await self._go_on(await self._reconcile(socket, frame))
                 case "settled":
                     for offset in frame["o"]:
                         self._settle(offset)
@@ -319,19 +327,22 @@ class MemberLink:
         self._committing = {each.offset: loop.create_future() for each in deliveries}
         self._commit = deliveries, sends
         try:
-            await self._send_commit()
+            await self._send_commit(set())
             await asyncio.gather(*self._committing.values())
         finally:
             self._commit, self._committing = None, {}
 
-    async def _send_commit(self) -> None:
+    async def _send_commit(self, gone: set[int]) -> None:
         assert self._commit is not None
         deliveries, sends = self._commit
-        if left := [each.number for each in deliveries if each.state == "held"]:
-            await self._send("commit", n=left, sends=sends)
+        left = [each for each in deliveries if each.state == "held" and each.offset not in gone]
+        if left:
+            await self._send("commit", n=[each.number for each in left], sends=sends)
 
     async def leave(self, complete: bool) -> None:
         """End the session in order: what it holds is completed, or returned."""
+        if self._unsettled:  # the next owner could ask nobody
+            await asyncio.wait(list(self._unsettled.values()), timeout=self._lease)
         self._closed = True
         if self._socket is not None and not self._pending:
             if complete:

@@ -21,18 +21,33 @@ Sort = str | Callable[[OutgoingMessage], Any] | None
 
 
 class UnitTransaction:
-    """Messages that are sent whole or not at all, of any units of the destination."""
+    """Messages that are sent whole or not at all, of any units of the destination.
+
+    Args:
+        producer: who opened it.
+        transactional: Kafka's producer, in a transaction.
+    """
 
     def __init__(self, producer: "UnitProducer", transactional: AIOKafkaProducer) -> None:
         self._producer, self._transactional = producer, transactional
 
     async def send(self, message: OutgoingMessage | bytes, unit: str | None) -> None:
-        """Send a message, which nobody sees before the transaction ends; it has arrived then."""
+        """Send a message, and wait until it has arrived. Nobody sees it before the commit.
+
+        Args:
+            message: its content, or a message.
+            unit: the unit's name, None for an ungrouped message.
+        """
         sent = await self._producer._hand_over(self._transactional, _message(message), unit)
         await _arrived(sent, self._producer.destination)
 
     async def send_together(self, messages: Iterable[OutgoingMessage], unit: str | None) -> None:
-        """Send messages of a unit in this order, without waiting for each."""
+        """Send messages in this order, without waiting for each.
+
+        Args:
+            messages: what is sent.
+            unit: the unit's name, None for ungrouped messages.
+        """
         for message in messages:
             await self._producer._hand_over(self._transactional, message, unit)
 
@@ -41,6 +56,7 @@ class UnitSender:
     """A unit that a producer sends to. Others may send to it too; order is that of arrival.
 
     Args:
+        producer: who sends.
         name: the unit's name, by which others join it.
     """
 
@@ -52,6 +68,9 @@ class UnitSender:
 
     async def send(self, message: OutgoingMessage | bytes) -> int:
         """Send a message behind all that was sent to the unit before.
+
+        Args:
+            message: its content, or a message.
 
         Returns:
             Its offset.

@@ -39,7 +39,17 @@ class OutgoingMessage:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self, unit: str | None) -> Headers:
-        """The record's headers. Raises ValueError for what cannot be sent."""
+        """The record's headers.
+
+        Args:
+            unit: the unit's name, None for an ungrouped message.
+
+        Returns:
+            Names and values.
+
+        Raises:
+            ValueError: it cannot be sent; the text says why.
+        """
         if mine := OWN & self.attributes.keys():
             raise ValueError(f"attribute {min(mine)!r} is a header of units; name it otherwise")
         headers: Headers = [] if unit is None else [(UNIT, unit.encode())]

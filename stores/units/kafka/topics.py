@@ -1,14 +1,14 @@
 """The topics of a destination: its messages, and `<destination>.units` with what owners record."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stores.units.errors import UnitError
-from stores.units.routing import SLOTS
+from stores.units.routing import slot_of
 
 ROWS = ".units"
 """Behind a destination's name: the topic of its owners' rows."""
@@ -16,6 +16,8 @@ DEAD = ".dead"
 """Behind a destination's name: the topic of what is dead-lettered or has expired."""
 ROW_BYTES = 4 << 20
 """The largest row: a message that is parked is one."""
+LOOKS = 15
+"""Looks, in 3 seconds, after which a topic is not there."""
 
 
 def rows_topic(destination: str) -> str:
@@ -30,8 +32,7 @@ def dead_topic(destination: str) -> str:
 
 def member_of(unit: str, members: int) -> int:
     """The partition on which a unit lives: by its slot, among the members at the beginning."""
-    slot = int.from_bytes(blake2b(unit.encode(), digest_size=2).digest(), "big") % SLOTS
-    return slot % members
+    return slot_of(unit) % members
 
 
 async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
@@ -53,9 +54,7 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
     await admin.start()
     try:
         rows, dead = rows_topic(destination), dead_topic(destination)
-        there = set(await admin.list_topics())
-        if destination not in there:
-            raise UnitError(f"destination {destination!r} does not exist; make the topic first")
+        there = await _topics(admin, destination)
         described = await _described(admin, destination)
         partitions, copies = len(described), len(described[0]["replicas"])
         configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
@@ -78,15 +77,23 @@ async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> d
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
     try:
-        there, found = set(await admin.list_topics()), {}
+        found = {}
         for topic in destinations:
-            if topic not in there:
-                raise UnitError(f"topic {topic!r} does not exist; make it first")
+            there = await _topics(admin, topic)
             known = rows if (rows := rows_topic(topic)) in there else topic
             found[topic] = await _partitions(admin, known)
         return found
     finally:
         await admin.close()
+
+
+async def _topics(admin: AIOKafkaAdminClient, wanted: str) -> set[str]:
+    """All topics. A broker may hear of one that was just made a moment after its maker."""
+    for _ in range(LOOKS):
+        if wanted in (there := set(await admin.list_topics())):
+            return there
+        await asyncio.sleep(0.2)
+    raise UnitError(f"topic {wanted!r} does not exist; make it first")
 
 
 async def _partitions(admin: AIOKafkaAdminClient, topic: str) -> int:

@@ -63,7 +63,7 @@ class Owner:
         self._restored: tuple[int, OffsetRanges] = (0, OffsetRanges())
         self._fenced_former = self._proven = 0.0
         self._batch, self._committed = Batch(), -1
-        self._committing = self._committing_commits = False
+        self._committing_commits = False
         self._wake, self._ticking = asyncio.Event(), False
         self._owner_row_at = 0.0
         self._stopping = False
@@ -121,15 +121,17 @@ class Owner:
             if (due := self.queue.due) is not None and due <= steady():
                 self.tick()
 
-    async def stop(self, orderly: bool) -> None:
-        """End: sessions look for the next owner. orderly: what is known is made durable before."""
+    def end(self) -> None:
+        """Let `run` return: nothing is handed out any more."""
         self._stopping = True
         self._wake.set()
+
+    async def stop(self, orderly: bool) -> None:
+        """End: sessions look for the next owner. orderly: what is known is made durable before."""
+        self.end()
         try:
             if orderly:
                 async with asyncio.timeout(self.settings.lease):
-                    while self._committing:
-                        await asyncio.sleep(0.005)
                     await self._commit()
         except Exception as error:
             logger.info("member %d: the last commit failed: %s", self.member, printable(error))
@@ -234,11 +236,11 @@ class Owner:
                 "epoch": self.epoch,
                 "lease": self.settings.lease,
             }
-        self._committing, self._committing_commits = True, batch.commits
+        self._committing_commits = batch.commits
         try:
             proven = await self._transactions.commit(batch)
         finally:
-            self._committing = self._committing_commits = False
+            self._committing_commits = False
         self._proven = proven
         if batch.changes is not None:
             self._committed = batch.changes.position

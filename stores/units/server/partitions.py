@@ -107,13 +107,17 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _release(self, member: int) -> None:
         task = self._tasks.pop(member)
-        task.cancel()
+        if (owner := self.owners.get(member)) is not None:
+            owner.end()
+        else:
+            task.cancel()
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     async def _own(self, member: int) -> None:
-        """Own a member until this is cancelled; an owner that fails begins anew."""
-        while True:
+        """Own a member until it is released; an owner that fails begins anew."""
+        mine = asyncio.current_task()
+        while self._tasks.get(member) is mine:
             owner = Owner(self._settings, member, member % self._rows, self._members, self._url)
             orderly = True
             try:
@@ -131,12 +135,15 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 orderly = False
                 logger.exception("member %d: its owner failed; starting again", member)
             finally:
-                self.owners.pop(member, None)
+                if self.owners.get(member) is owner:
+                    del self.owners[member]
                 await owner.stop(orderly)
+            if orderly:
+                return
             at = TopicPartition(self._settings.destination, member)
             with suppress(Exception):
                 self._consumer.pause(at)
-            await asyncio.sleep(AGAIN if not orderly else 0)
+            await asyncio.sleep(AGAIN)
 
     async def _seek(self, owner: Owner) -> None:
         at = TopicPartition(self._settings.destination, owner.member)

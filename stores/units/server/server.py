@@ -36,6 +36,9 @@ class UnitServer:
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until it is told to stop; then hand over in order.
 
+        Args:
+            stopped: tells it to stop.
+
         Raises:
             UnitError: the destination, or a topic among the outputs, does not exist.
             KafkaError: Kafka cannot be reached.

@@ -1,6 +1,7 @@
 """Units over a real broker: producers, servers and consumers in one process."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -8,11 +9,19 @@ import aiohttp
 import pytest
 from aiokafka.errors import KafkaError
 
-from stores.units import OutgoingMessage, UnitDelivery, UnitElsewhere
+from stores.units import (
+    DeliveryLost,
+    OutgoingMessage,
+    UnitConsumer,
+    UnitDelivery,
+    UnitElsewhere,
+    UnitError,
+)
 from stores.units.kafka.topics import member_of
 from stores.units.server.transactions import Batch, OwnerTransactions
 from stores.units.wire import PATH
 from tests.stores.units.conftest import Destination, received
+from tests.stores.units.test_transactions import everything_in
 
 Create = Callable[..., Destination]
 
@@ -202,3 +211,97 @@ async def test_a_wrong_token_gets_nothing(destination: Create) -> None:
                 assert answer.status == 401
         async with http.post(server.url + "/administration", json={}) as answer:
             assert answer.status == 401
+
+
+async def test_a_consumer_without_its_owner_stops_before_its_lease_is_over(
+    destination: Create,
+) -> None:
+    there, stopped = destination(), asyncio.Event()
+
+    async def work(delivery: UnitDelivery) -> None:
+        async with delivery:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                stopped.set()
+                raise
+
+    async with there.producer() as producer, there.consumer() as consumer:
+        async with there.server(lease=1.0):
+            await producer.unit("u").send(b"1")
+            delivery = await received(consumer)
+        assert delivery.held
+        with pytest.raises(DeliveryLost):
+            await work(delivery)
+        assert stopped.is_set()
+        assert not delivery.held
+        with pytest.raises(DeliveryLost):
+            await delivery.done()
+
+
+async def test_a_consumer_whose_token_is_wrong_is_told_so(destination: Create) -> None:
+    there = destination()
+    async with (
+        there.server(),
+        UnitConsumer(there.name, there.group, there.kafka, "another-token-altogether") as consumer,
+    ):
+        with pytest.raises(UnitError, match="does not know this token"):
+            await consumer.receive(20)
+
+
+async def test_what_no_filter_admits_is_counted_and_told(destination: Create) -> None:
+    there = destination()
+    async with (
+        there.server() as server,
+        there.producer() as producer,
+        there.consumer(filter={"kind": "order"}) as consumer,
+    ):
+        for kind in ("order", "cancel"):
+            await producer.unit("u").send(OutgoingMessage(b"1", attributes={"kind": kind}))
+        delivery = await received(consumer)
+        assert delivery.attributes == {"kind": "order"}
+        await delivery.done()
+        assert await consumer.receive(0.5) is None
+        assert server.owners[0].queue.unadmitted == 1
+        assert server.owners[0].queue.status("u").state == "unadmitted"
+
+
+async def test_priority_decides_between_units_and_never_inside_one(destination: Create) -> None:
+    there = destination()
+    async with there.producer() as producer:
+        for unit, sort in (("slow", 5), ("slow", 0), ("urgent", 1)):
+            await producer.unit(unit).send(OutgoingMessage(b"%d" % sort, sort=sort))
+        async with there.server() as server:
+            while 0 not in server.owners or server.owners[0].queue.messages < 3:
+                await asyncio.sleep(0.05)
+            async with there.consumer(mode="auto") as consumer:
+                found = [(await received(consumer)).value for _ in range(3)]
+    assert found == [b"1", b"5", b"0"]
+
+
+async def test_what_expired_is_complete_and_kept_with_the_dead(destination: Create) -> None:
+    there = destination()
+    async with there.producer() as producer:
+        await producer.unit("u").send(OutgoingMessage(b"old", expires=1.0))
+        await producer.unit("u").send(b"new")
+        async with there.server(), there.consumer() as consumer:
+            delivery = await received(consumer)
+            assert delivery.value == b"new"
+            await delivery.done(durable=True)
+            assert await everything_in(there, f"{there.name}.dead", 1) == [b"old"]
+
+
+async def test_not_before_blocks_what_follows_in_the_unit(destination: Create) -> None:
+    there = destination()
+    async with there.server(), there.producer() as producer, there.consumer() as consumer:
+        await producer.unit("warm").send(b"up")
+        await (await received(consumer)).done()
+        due = time.time() + 3
+        await producer.unit("u").send(OutgoingMessage(b"later", not_before=due))
+        await producer.unit("u").send(b"follower")
+        await producer.unit("v").send(b"other")
+        found = [await received(consumer)]
+        await found[0].done()
+        found.append(await received(consumer))
+        assert [each.value for each in found] == [b"other", b"later"]
+        assert time.time() >= due

@@ -143,3 +143,15 @@ def test_the_error_policy_may_have_an_event_handled_again() -> None:
     driven.pass_time(5.0)
     assert driven.begin() == [0]
     assert driven.core.failed(driven.grants[0], 5.0) is FailureOutcome.UNSETTLED
+
+
+def test_what_is_rolled_back_begins_before_what_was_about_to_begin_on_it() -> None:
+    driven = Driven(start=lambda event: -event.offset)
+    driven.arrive("a", "a")
+    driven.begin(1)
+    driven.finish(0)
+    taken = driven.core.take_commits(0.0)
+    driven.core.commit_failed(0.0, taken[0])
+    assert driven.begin() == [0]
+    driven.finish(0)
+    assert driven.begin() == [1]

@@ -19,6 +19,7 @@ from topology.diagnostics.audit.side_topics import header
 from topology.diagnostics.audit.view_partition import ViewPartition
 from topology.engine.commit_unit import Out
 from topology.engine.output.record_formatter import EPOCH
+from topology.model.counted import counted
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.origin_headers import original
@@ -124,7 +125,7 @@ class ContentsCheck:
             if each.left_out:
                 self._unsure = True
                 self._findings.remark(
-                    f"view {name}: the contents of {len(each.left_out):,} streams are not "
+                    f"view {name}: contents of {counted(len(each.left_out), 'stream')} not "
                     "compared: their beginning is gone, or what was handled of them is not known"
                 )
         for topic, messages in self._sent.items():
@@ -231,7 +232,7 @@ class ContentsCheck:
             return
         others = topic in {t for source in self._audit.sources for t in source.topics}
         sure = findings.once and findings.exact and not self._unsure and not others
-        what = f"{repeats:,} messages that no handler sends are in {topic}"
+        what = f"{counted(repeats, 'message')} in {topic} that no handler sends"
         if sure and len(self._audit.views) == len(self._audit.topology.views):
             findings.violation(Violation(what, min(surplus)))
         else:

@@ -13,6 +13,7 @@ from topology.diagnostics.audit.snapshot import Partition
 from topology.diagnostics.audit.stream import Stream
 from topology.diagnostics.audit.tally import AuditTally
 from topology.diagnostics.audit.view_records import ViewRecords
+from topology.model.counted import counted
 from topology.model.counts import left_behind
 from topology.sequencer.progress import Progress
 
@@ -105,9 +106,9 @@ class ViewPartition:
         self.records.outputs.check(side_topics.drops, self.anew)
         if self.anew:
             self.findings.remark(
-                f"view {self._name}: {len(self.anew):,} streams may have begun anew after they "
-                "were closed and forgotten: what is recorded of them came, but whether all that "
-                "came is recorded cannot be said"
+                f"view {self._name}: {counted(len(self.anew), 'stream')} may have begun anew "
+                "after being closed and forgotten: what is recorded of them came, but whether "
+                "all that came is recorded cannot be said"
             )
         tally.check(self.rows, self.findings, gone=gone, unwritten=self.shortened)
 

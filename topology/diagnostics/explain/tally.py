@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology.diagnostics.explain.bad_news import PLACES, Trouble, troubles
+from topology.model.counted import counted
 from topology.model.counts import Counts
 
 
@@ -68,7 +69,7 @@ class ViewTally:
         if self.wrong:
             return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
         came = _between(self.came_low, self.came_high)
-        places = f"{came} events came, {counts.accounted - counts.redriven} are in its places"
+        places = f"{came} came, {counts.accounted - counts.redriven} in its places"
         bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
         named = f"; but {', '.join(bad)}" if bad else ""
         return f"view {self.view} adds up: {places}{named}"
@@ -103,17 +104,18 @@ def discrepancies(partition: PartitionTally) -> list[str]:
     found: list[str] = []
     if counts.accounted != counts.received:
         found.append(
-            f"{where}: {counts.received} events were received, {counts.accounted} are in its places"
+            f"{where}: {counted(counts.received, 'event')} received, {counts.accounted} in "
+            "its places"
         )
     came = _between(partition.low, partition.high)
     if counts.came < partition.low:
         found.append(
-            f"{where}: {came} events came before offset {partition.position}, {counts.came} "
-            f"were received, {partition.low - counts.came} are missing"
+            f"{where}: {came} came before offset {partition.position}, {counts.came} "
+            f"were received, {partition.low - counts.came} missing"
         )
     if partition.high is not None and counts.came > partition.high:
         found.append(
-            f"{where}: {came} events came before offset {partition.position}, {counts.came} "
+            f"{where}: {came} came before offset {partition.position}, {counts.came} "
             f"were received, {counts.came - partition.high} too many"
         )
     return found
@@ -145,5 +147,5 @@ def came_since(began: int, position: int, low: int, high: int, seen: int | None)
 
 def _between(low: int, high: int | None) -> str:
     if high is None:
-        return f"{low} or more"
-    return str(low) if low == high else f"{low} to {high}"
+        return f"{low} or more events"
+    return counted(low, "event") if low == high else f"{low} to {high} events"

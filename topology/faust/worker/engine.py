@@ -30,6 +30,7 @@ from topology.faust.worker.runner import stopped
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import shared_producer
+from topology.model.counted import counted
 
 logger = get_logger(__name__)
 
@@ -173,7 +174,7 @@ class Engine:
     async def _ensure_topic(self, topic: str, partitions: int) -> int:
         found = await partition_count(self.app, topic)
         if found is None:
-            logger.info("creating topic %s with %d partitions", topic, partitions)
+            logger.info("creating topic %s with %s", topic, counted(partitions, "partition"))
             try:
                 await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
             except RuntimeError as error:

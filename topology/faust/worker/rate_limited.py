@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import faust
 
+from topology.model.counted import counted
+
 LOGGERS = (
     "aiokafka",
     "aiokafka.cluster",
@@ -40,7 +42,7 @@ class RateLimitFilter(logging.Filter):
             self._said.clear()
         self._said[text] = now, 0
         if held:
-            record.msg, record.args = f"{text} (and {held} times more)", ()
+            record.msg, record.args = f"{text} (and {counted(held, 'time', 'times')} more)", ()
         return True
 
 

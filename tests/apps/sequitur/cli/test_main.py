@@ -69,6 +69,7 @@ def test_help_imports_no_command() -> None:
          "--topology or --topics"),
         (["live", "--checkpoint", "c"], "--topology"),
         (["rebuild", "drop"], "--read-store"),
+        (["relay", "kafka", "--database", "sqlite:///x", "--lease", "0"], "above 0"),
         (["dead-records", "remove", "--read-store", "sqlite:///read.db", "--older-than", "30"],
          "30s, 15m, 4h or 30d"),
         (["two-phase", "force", "gid", "--participant", "a=sqlite://"], "--commit or --rollback"),

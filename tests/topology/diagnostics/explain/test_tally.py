@@ -52,7 +52,7 @@ def test_every_event_is_in_one_place() -> None:
         name: getattr(found.counts, name) for name in Counts.__dataclass_fields__
     }.items()
     assert found.verdict == (
-        "view board adds up: 10 events came, 10 are in its places; but 1 late, 2 parked, 1 skipped"
+        "view board adds up: 10 events came, 10 in its places; but 1 late, 2 parked, 1 skipped"
     )
 
 
@@ -68,7 +68,7 @@ def test_an_event_too_many_or_too_few_is_seen(came: int) -> None:
 def test_places_that_are_not_what_was_received_are_seen() -> None:
     counts = Counts(received=5, processed=3, waiting=1)
     (wrong,) = tally("board", "orders", [partition(mixed(), 5, counts=counts)]).wrong
-    assert wrong == "partition 0: 5 events were received, 4 are in its places"
+    assert wrong == "partition 0: 5 events received, 4 in its places"
 
 
 def test_while_it_changes_it_lies_in_between() -> None:
@@ -137,7 +137,7 @@ def test_what_is_not_well_is_named_though_it_adds_up() -> None:
     found = tally("board", "orders", [there])
     assert found.adds_up
     assert [trouble.place for trouble in found.troubles] == ["dead", "failed", "late", "parked"]
-    assert found.verdict.endswith("9 are in its places; but 1 dead, 2 failed, 1 late, 1 parked")
+    assert found.verdict.endswith("9 in its places; but 1 dead, 2 failed, 1 late, 1 parked")
     gone = tally("board", "orders", [replace(there, owner=None, halted="by \x1b[2J")])
     assert [trouble.place for trouble in gone.troubles][:2] == ["halted", "unassigned"]
     assert "\x1b" not in tally_text([], [gone])
@@ -147,7 +147,7 @@ def test_what_is_not_well_is_named_though_it_adds_up() -> None:
         [partition(mixed(), 4, counts=Counts(received=4, processed=3, waiting=1))],
     )
     assert well.troubles == []
-    assert well.verdict.endswith("4 are in its places")
+    assert well.verdict.endswith("4 in its places")
 
 
 def test_the_lag_has_what_is_not_re_keyed_yet() -> None:
@@ -184,7 +184,7 @@ def test_what_was_put_back_came_once() -> None:
     found = tally("board", "orders", [partition(driver, 5)])
     assert found.counts.redriven > 0
     assert found.adds_up, found.wrong
-    assert found.verdict == "view board adds up: 5 events came, 5 are in its places"
+    assert found.verdict == "view board adds up: 5 events came, 5 in its places"
 
 
 def test_a_partition_that_stands_still_is_bad_news() -> None:

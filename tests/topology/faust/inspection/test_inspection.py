@@ -247,7 +247,7 @@ def test_the_commands_say_it_as_text_and_as_json(worker: Worker) -> None:
     assert len(orjson.loads(worker.run("gaps", "--json").stdout)["gaps"]) == 2
     told = worker.run("views")
     assert told.returncode == 0, told
-    assert "view careful adds up: 2 events came, 2 are in its places" in told.stdout
+    assert "view careful adds up: 2 events came, 2 in its places" in told.stdout
     told = worker.run("suggest-timeouts", "--after", "60s", "--json")
     found = orjson.loads(told.stdout)
     assert found["suggestions"][-1]["waiting"] == 0

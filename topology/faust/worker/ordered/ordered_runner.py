@@ -107,6 +107,10 @@ class OrderedRunner(Runner):
         core, stage = self.core, self.stage
         while True:
             if not core.room:
+                logger.info(
+                    "%s: reading pauses, %d events are in hand; it has paused %d times",
+                    self.source, core.in_hand, core.counts.paused,
+                )  # fmt: skip
                 self._room.clear()
                 await self._room.wait()
                 continue
@@ -258,6 +262,7 @@ class OrderedRunner(Runner):
             task.cancel()
             await asyncio.wait([task], timeout=2 * STOP)
         self._input.pause()
+        logger.info("%s stops: %s", self.source, self.core.counts)
         await stopped(self.writer.stop())
 
     def _is_done(self) -> bool:

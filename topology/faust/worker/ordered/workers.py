@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from mode import get_logger
 
+from stores.view_state.table import TableError
 from topology.declaration.ordered_stage import Release
+from topology.declaration.policies.error import RETRIES
+from topology.declaration.timeouts import TooSlow
 from topology.engine.output.failure import decided, log_failure
 from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
@@ -50,6 +53,8 @@ class Workers:
         self._attempts: dict[int, Attempt] = {}
         self._idle: deque[asyncio.Future[Grant]] = deque()
         self._retried: dict[int, int] = {}
+        self._threaded: set[int] = set()
+        """Attempts in threads that go on after their worker was cancelled."""
         older = stage.work.rules.when_older_is_open
         by_keys = isinstance(older, WaitAndCommit) and older.critical is None
         self._learns = by_keys and stage.work.touches is None
@@ -95,21 +100,29 @@ class Workers:
     async def _run(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        core, loop = self._core, asyncio.get_running_loop()
-        stopping = self._runner.loop
         while True:
-            grant = core.next(time.monotonic())
+            grant = self._core.next(time.monotonic())
             if grant is None:
-                free: asyncio.Future[Grant] = loop.create_future()
-                self._idle.append(free)
-                grant = await free
-            await self._attempt(grant, task)
-            if not self._idle:
-                continue
+                grant = await self._next_grant()
+            try:
+                await self._attempt(grant, task)
+            except BaseException:
+                # Nobody must wait for it, in this run or in a later one; for a thread one must.
+                if grant.number not in self._threaded:
+                    self._runner.ended(grant)
+                raise
             # What this one has ended may let others begin.
             self.wake()
-            if stopping.stopping:
-                return
+
+    async def _next_grant(self) -> Grant:
+        free: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        self._idle.append(free)
+        try:
+            return await free
+        except asyncio.CancelledError:
+            if free.done() and not free.cancelled():
+                self._runner.ended(free.result())
+            raise
 
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
@@ -139,11 +152,13 @@ class Workers:
             size = runner.effects.stage(grant, staged)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and task.cancelling():
-                if in_tasks:
-                    runner.ended(grant)
                 if runner.loop.stopping:
                     raise
+                if in_tasks:
+                    runner.ended(grant)
                 task.uncancel()
+            elif isinstance(error, TableError):
+                raise
             else:
                 self._failed(grant, event, error)
             return
@@ -201,12 +216,17 @@ class Workers:
         try:
             return await asyncio.shield(asyncio.wrap_future(running))
         except asyncio.CancelledError:
+            self._threaded.add(grant.number)
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(runner.ended, grant))
             raise
 
     # -- what fails
 
     def _failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
+        if isinstance(error, HandlerError) and not isinstance(error, TooSlow):
+            # What it yields is wrong, or Kafka refuses it: that would be so again.
+            self._settle(grant, event, error, retried=RETRIES)
+            return
         outcome = self._core.failed(grant, time.monotonic())
         if outcome is FailureOutcome.UNSETTLED:
             self._settle(grant, event, error)
@@ -217,15 +237,17 @@ class Workers:
         else:
             self._runner.ended(grant)
 
-    def _settle(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
-        """Do what the view's error policy says."""
+    def _settle(
+        self, grant: Grant, event: Event | Release, error: BaseException, retried: int = 0
+    ) -> None:
+        """Do what the view's error policy says. retried: how often the event was, at least."""
         runner, view = self._runner, self._view
         if isinstance(event, Release):
             logger.error("view %s: a stream is not released: %r", view.name, error)
             nobody = Event(event.stream, 0, None, None, runner.records[grant.offset])
             runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, runner.unit())))
             return
-        retried = self._retried.pop(grant.offset, 0)
+        retried = max(retried, self._retried.pop(grant.offset, 0))
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)

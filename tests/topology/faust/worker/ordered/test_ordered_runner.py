@@ -269,6 +269,20 @@ async def test_a_handler_that_yields_nonsense_fails_its_event_alone() -> None:
     await held.runner.stop(1)
 
 
+async def test_a_message_that_kafka_refuses_fails_its_event_at_once_whatever_is_retried() -> None:
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        yield Emit("out", event.stream, number(event))
+
+    held = partition(handler, error=retry(3, 0.01))
+    held.stage.view.emitting.refused["a", 0] = "Kafka refuses it"
+    held.log.append("a", 0)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.out("out") == [1])
+    assert [each["done"] for each in held.out("t.errors")] == ["advance"]
+    await held.runner.stop(1)
+
+
 async def test_messages_without_a_key_are_no_stream_and_bad_keys_are_malformed() -> None:
     gate = Gate()
 
