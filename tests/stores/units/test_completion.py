@@ -296,3 +296,27 @@ def test_what_expired_behind_a_held_message_is_durable_before_what_follows_is_de
     assert desk.offsets("one") == [0]
     desk.commit()
     assert desk.offsets("one") == [2]
+
+
+def test_earlier_changes_that_are_durable_do_not_free_what_later_ones_complete() -> None:
+    desk = Desk()
+    desk.send("a", "a", "a")
+    desk.open("one", "two")
+    desk.queue.complete("one", [desk.take("one").number], desk.now)
+    earlier = desk.queue.take_changes()
+    desk.queue.complete("one", [desk.take("one").number], desk.now)
+    desk.queue.settled(earlier.number, desk.now)
+    assert desk.offsets("two") == []
+    desk.commit()
+    assert desk.offsets("two") == [2]
+
+
+def test_what_was_deleted_is_durable_before_what_follows_is_delivered_even_to_its_session() -> None:
+    desk = Desk()
+    desk.send("a", "a", "a")
+    desk.open("one")
+    desk.queue.complete("one", [desk.take("one").number], desk.now)
+    desk.queue.delete([1], desk.now, by="me")
+    assert desk.offsets("one") == []
+    desk.commit()
+    assert desk.offsets("one") == [2]

@@ -136,6 +136,17 @@ def test_a_move_that_cannot_be_is_refused_and_one_to_a_removed_member_ends_where
     assert paths.route("u", "p", 0.0).member == "a"
 
 
+def test_a_move_goes_on_after_a_restart_and_waits_for_the_leases_again() -> None:
+    paths = PathMap(["a", "b"], lease=10.0)
+    paths.route("u", "p", 0.0)
+    paths.move("u", "b", 0.0)
+    new = PathMap(["a", "b"], lease=10.0)
+    new.restore({unit: entry for unit, entry in paths.take_rows().items() if entry}, 1.0)
+    assert new.fenced(10.9) == []
+    (move,) = new.fenced(11.0)
+    assert (move.source, move.target) == ("a", "b")
+
+
 class PathMachine(RuleBasedStateMachine):
     """Producers with leases, members with messages, a service that restarts and moves units.
 

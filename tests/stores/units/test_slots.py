@@ -69,3 +69,10 @@ def test_a_destination_without_members_is_refused() -> None:
         SlotTable([])
     with pytest.raises(UnitError):
         SlotTable(["a"]).spread([], 0.0)
+
+
+def test_members_that_have_equal_shares_keep_their_slots() -> None:
+    table = SlotTable(["a", "b", "c"])
+    for _ in range(2):
+        for order in (["a", "b", "c"], ["c", "b", "a"]):
+            assert table.spread(order, 0.0) == []

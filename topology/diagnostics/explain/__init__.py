@@ -4,7 +4,6 @@ Pure: `topology/faust/inspection` reads the changelogs, offsets and topics.
 """
 
 from topology.diagnostics.explain.account import Account, account
-from topology.diagnostics.explain.account_text import account_text
 from topology.diagnostics.explain.fold import (
     Fold,
     of_counts,
@@ -25,6 +24,7 @@ from topology.diagnostics.explain.stream_context import (
     StreamContext,
 )
 from topology.diagnostics.explain.stream_place import StreamPlace
+from topology.diagnostics.explain.stream_text import account_text
 from topology.diagnostics.explain.tables_text import gaps_text, tally_text
 from topology.diagnostics.explain.tally import (
     PartitionTally,

@@ -36,6 +36,7 @@ GUARANTEES: list[Guarantee] = ["exactly_once", "at_least_once"]
 CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     "keyed": (shop(), {}),
     "re-keyed": (shop(keyed=False), {}),
+    "a view with workers": (shop(workers=4, commit="arrival"), {}),
     "a ring of one": (shop(buffer=1), {}),
     "gaps given up": (shop(gap=skip(after=3), buffer=2), {"delivery": Delivery(never=0.1)}),
     "gaps given up behind re-keying": (shop(keyed=False, gap=skip(after=1)), {}),
