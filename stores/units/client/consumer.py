@@ -21,6 +21,8 @@ from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 
+LOOK = 60.0
+"""Seconds after which partitions are looked for that were added."""
 PREFETCH = 1_000
 """The most messages of a member that a consumer may hold."""
 
@@ -67,7 +69,7 @@ class UnitConsumer:
         self.session = session or f"{time.time_ns():x}-{randbits(48):x}"
         self._token = token
         self._hello = {"prefetch": prefetch, "filter": dict(filter) if filter else None}
-        self._follower = OwnerFollower(kafka, destination, group)
+        self._follower = OwnerFollower(kafka, destination, group, self._looks_for_owners)
         self._links: dict[int, MemberLink] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._http: aiohttp.ClientSession | None = None
@@ -120,7 +122,6 @@ class UnitConsumer:
 
     async def _link(self) -> None:
         while True:
-            changed = asyncio.create_task(self._follower.changed())
             for member in self._follower.owners.keys() - self._links.keys():
                 assert self._http is not None
                 link = self._links[member] = MemberLink(
@@ -137,8 +138,16 @@ class UnitConsumer:
                 task = asyncio.create_task(link.run())
                 task.add_done_callback(self._ended)
                 self._tasks.append(task)
-            await asyncio.wait([changed], timeout=0.5)
-            changed.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self._follower.changed()
+
+    def _looks_for_owners(self) -> bool:
+        """Whether a member has no owner that answers, or it is time to look for new members."""
+        if not self._follower.members or time.monotonic() - self._follower.looked > LOOK:
+            return True
+        links = (self._links.get(member) for member in range(self._follower.members))
+        return not all(link is not None and link.healthy for link in links)
 
     def _take(self, delivery: UnitDelivery | None) -> None:
         if delivery is not None:

@@ -81,9 +81,10 @@ class MemberLink:
         return time.monotonic() < self._until
 
     @property
-    def ready(self) -> bool:
-        """Whether it is connected with the owner."""
-        return self._socket is not None
+    def healthy(self) -> bool:
+        """Whether it is connected with an owner that answers beats."""
+        left = self._until - time.monotonic()
+        return self._socket is not None and left > 0.4 * self._lease
 
     async def run(self) -> None:
         """Be connected with the member's owner, whoever that is, until closed."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 RECENT = 60.0
 """Seconds of rows that are read at first: an owner writes its row far more often than that."""
+PAUSE = 0.05
+"""Seconds until it is asked again whether to look for owners."""
 AGAIN = 0.5
 """Seconds until Kafka is asked again where it did not answer."""
 
@@ -36,11 +38,23 @@ class MemberOwner:
 class OwnerFollower:
     """Follows the owners of a subscriber's members.
 
-    kafka: arguments of aiokafka's clients.
+    kafka: arguments of aiokafka's clients. needed: whether there is anything to look for; who is
+    connected with all owners needs no connection with Kafka, and gets no rows.
     """
 
-    def __init__(self, kafka: Mapping[str, Any], destination: str, group: str) -> None:
-        self._kafka, self._topic, self._group = kafka, rows_topic(destination), group
+    def __init__(
+        self,
+        kafka: Mapping[str, Any],
+        destination: str,
+        group: str,
+        needed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._kafka, self._destination, self._group = kafka, destination, group
+        self._topic, self._needed = rows_topic(destination), needed
+        self.members = 0
+        """Partitions of the destination, as of when it looked last."""
+        self.looked = 0.0
+        """Monotonic time at which it looked last."""
         self.owners: dict[int, MemberOwner] = {}
         self._changed = asyncio.Event()
 
@@ -51,12 +65,14 @@ class OwnerFollower:
     async def follow(self) -> None:
         """Follow until cancelled. Raises UnitError if the topic of rows is not there."""
         while True:
-            consumer = reader(self._kafka)
+            while not self._needed():
+                await asyncio.sleep(PAUSE)
+            consumer = reader({"fetch_max_wait_ms": 500, **self._kafka})
             try:
                 await consumer.start()
                 await self._begin(consumer)
-                while True:
-                    found = await consumer.getmany(timeout_ms=1000)
+                while self._needed():
+                    found = await consumer.getmany(timeout_ms=200)
                     for records in found.values():
                         for record in records:
                             self._take(record)
@@ -67,11 +83,11 @@ class OwnerFollower:
                 await consumer.stop()
 
     async def _begin(self, consumer: Any) -> None:
+        # Partitions are known of what is assigned.
+        consumer.assign([TopicPartition(each, 0) for each in (self._topic, self._destination)])
+        await consumer._client.force_metadata_update()
         numbers = consumer.partitions_for_topic(self._topic)
-        if numbers is None:
-            consumer.assign([TopicPartition(self._topic, 0)])
-            await consumer._client.force_metadata_update()
-            numbers = consumer.partitions_for_topic(self._topic)
+        self.members = len(consumer.partitions_for_topic(self._destination) or ())
         if not numbers:
             raise UnitError(
                 f"topic {self._topic!r} does not exist; start a unit server of the destination"
@@ -83,6 +99,7 @@ class OwnerFollower:
         ends = await consumer.end_offsets(places)
         for at in places:
             consumer.seek(at, found[at].offset if found.get(at) else ends[at])
+        self.looked = time.monotonic()
 
     def _take(self, record: Any) -> None:
         match read_key(record.key), read_value(record.value):

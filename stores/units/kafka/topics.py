@@ -1,5 +1,6 @@
 """The topics of a destination: its messages, and `<destination>.units` with what owners record."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ DEAD = ".dead"
 """Behind a destination's name: the topic of what is dead-lettered or has expired."""
 ROW_BYTES = 4 << 20
 """The largest row: a message that is parked is one."""
+LOOKS = 15
+"""Looks, in 3 seconds, after which a topic is not there."""
 
 
 def rows_topic(destination: str) -> str:
@@ -51,9 +54,7 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
     await admin.start()
     try:
         rows, dead = rows_topic(destination), dead_topic(destination)
-        there = set(await admin.list_topics())
-        if destination not in there:
-            raise UnitError(f"destination {destination!r} does not exist; make the topic first")
+        there = await _topics(admin, destination)
         described = await _described(admin, destination)
         partitions, copies = len(described), len(described[0]["replicas"])
         configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
@@ -76,15 +77,23 @@ async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> d
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
     try:
-        there, found = set(await admin.list_topics()), {}
+        found = {}
         for topic in destinations:
-            if topic not in there:
-                raise UnitError(f"topic {topic!r} does not exist; make it first")
+            there = await _topics(admin, topic)
             known = rows if (rows := rows_topic(topic)) in there else topic
             found[topic] = await _partitions(admin, known)
         return found
     finally:
         await admin.close()
+
+
+async def _topics(admin: AIOKafkaAdminClient, wanted: str) -> set[str]:
+    """All topics. A broker may hear of one that was just made a moment after its maker."""
+    for _ in range(LOOKS):
+        if wanted in (there := set(await admin.list_topics())):
+            return there
+        await asyncio.sleep(0.2)
+    raise UnitError(f"topic {wanted!r} does not exist; make it first")
 
 
 async def _partitions(admin: AIOKafkaAdminClient, topic: str) -> int:

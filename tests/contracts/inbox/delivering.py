@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import IntegrityError
 
 from stores.inbox.commands import counts, parked
+from stores.inbox.delivery_queue import Delivery, DeliveryQueue
 from stores.inbox.inbox import Inbox, InboxError
 from tests.contracts.inbox.parts import (
     consume,
@@ -142,6 +144,43 @@ class Delivering:
         assert done(engine) == ["a1", "c1"]
         (found,) = parked(inbox)
         assert (found.stream, found.sequence, found.messages) == ("b", 1, 2)
+
+    def test_a_failure_of_what_another_one_delivers_meanwhile_sets_nothing_aside(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_table(engine)
+        inbox = Inbox(engine, attempts=1)
+        inbox.receive([message(1), message(2)])
+        note = DeliveryQueue.failed
+
+        def failed(queue: DeliveryQueue, *noted: Any) -> None:
+            with engine.connect() as other, inbox.delivery(other) as found:
+                assert found is not None
+                write(other, found)
+            note(queue, *noted)
+
+        monkeypatch.setattr(DeliveryQueue, "failed", failed)
+        with engine.connect() as connection, pytest.raises(ValueError, match="no"):
+            refuse(inbox, connection, ValueError("no"))
+        assert parked(inbox) == []
+        assert consume(inbox) == ["a2"]
+
+    def test_a_stream_that_is_parked_keeps_the_first_reason(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_table(engine)
+        inbox = Inbox(engine, attempts=1)
+        inbox.receive([message(1)])
+        note = DeliveryQueue.failed
+
+        def failed(queue: DeliveryQueue, connection: Connection, found: Delivery, _: str) -> None:
+            for reason in ("first", "second"):
+                note(queue, connection, found, reason)
+
+        monkeypatch.setattr(DeliveryQueue, "failed", failed)
+        with engine.connect() as connection, pytest.raises(ValueError, match="no"):
+            refuse(inbox, connection, ValueError("no"))
+        assert [each.reason for each in parked(inbox)] == ["first"]
 
     def test_what_is_received_meanwhile_is_not_forgotten(self, engine: Engine) -> None:
         make_table(engine)

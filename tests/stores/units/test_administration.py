@@ -96,7 +96,7 @@ async def test_a_unit_beyond_its_limit_is_dead_lettered_whole(destination: Creat
         await producer.unit("good").send(b"fine")
         fine = await received(consumer)
         await fine.done(durable=True)
-        assert await everything_in(there, f"{there.name}.dead") == [b"1", b"2"]
+        assert await everything_in(there, f"{there.name}.dead", 2) == [b"1", b"2"]
 
 
 async def test_messages_are_deleted_and_moved_and_that_is_on_record(
@@ -120,7 +120,7 @@ async def test_messages_are_deleted_and_moved_and_that_is_on_record(
         await admin.act("resume", 0, by="me")
         delivery = await received(consumer)
         assert delivery.value == b"2"
-        assert await everything_in(there, elsewhere) == [b"1"]
+        assert await everything_in(there, elsewhere, 1) == [b"1"]
         actions = [each["action"] for each in await admin.records(0)]
         assert actions == ["pause", "delete", "move", "resume"]
         with pytest.raises(UnitError):

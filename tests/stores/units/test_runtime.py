@@ -288,7 +288,7 @@ async def test_what_expired_is_complete_and_kept_with_the_dead(destination: Crea
             delivery = await received(consumer)
             assert delivery.value == b"new"
             await delivery.done(durable=True)
-            assert await everything_in(there, f"{there.name}.dead") == [b"old"]
+            assert await everything_in(there, f"{there.name}.dead", 1) == [b"old"]
 
 
 async def test_not_before_blocks_what_follows_in_the_unit(destination: Create) -> None:

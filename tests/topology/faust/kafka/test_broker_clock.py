@@ -1,6 +1,6 @@
 """Workers go by the broker's clock: a wrong one of their machine gives no gap up too early."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,11 @@ from topology.faust.kafka.broker.clock import go_by_broker
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def soak(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Soak]:
-    made = Soak(broker.address, unique("clock"), tmp_path)
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("ahead", [LEAP, -LEAP], ids=["ahead", "behind"])
-def test_a_gap_outlives_a_machine_whose_clock_is_wrong(soak: Soak, ahead: float) -> None:
+def test_a_gap_outlives_a_machine_whose_clock_is_wrong(
+    soaks: Callable[..., Soak], ahead: float
+) -> None:
+    soak = soaks()
     work = workload(2_000, 40, seed=5, late=0.5)
     half = len(work.messages) // 2
     soak.fill(Workload(work.messages[:half], {}))

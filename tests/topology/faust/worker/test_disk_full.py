@@ -1,14 +1,12 @@
 """A worker's disk is full: it says so, waits for room and loses, repeats and spoils nothing."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from soak.chaos import Soak
 from soak.check import check
 from soak.workload import Workload, workload
-from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
@@ -16,21 +14,6 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def work() -> Workload:
     return workload(16_000, 4_000, seed=8)
-
-
-@pytest.fixture
-def soaks(
-    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Callable[[str], Soak]]:
-    made: list[Soak] = []
-
-    def make(guarantee: str) -> Soak:
-        made.append(Soak(broker.address, unique("full"), tmp_path, guarantee))
-        return made[-1]
-
-    yield make
-    for soak in made:
-        soak.close()
 
 
 def without_room(soak: Soak, work: Workload) -> None:
@@ -52,9 +35,9 @@ def without_room(soak: Soak, work: Workload) -> None:
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_a_worker_goes_on_by_itself_when_there_is_room_again(
-    soaks: Callable[[str], Soak], work: Workload, guarantee: str
+    soaks: Callable[..., Soak], work: Workload, guarantee: str
 ) -> None:
-    soak = soaks(guarantee)
+    soak = soaks(guarantee=guarantee)
     without_room(soak, work)
     soak.free_disk("a")
     soak.wait(120)
@@ -64,9 +47,9 @@ def test_a_worker_goes_on_by_itself_when_there_is_room_again(
 
 
 def test_a_worker_without_room_ends_when_it_is_told_to(
-    soaks: Callable[[str], Soak], work: Workload
+    soaks: Callable[..., Soak], work: Workload
 ) -> None:
-    soak = soaks("exactly_once")
+    soak = soaks()
     without_room(soak, work)
     assert soak.stop("a") == 0
     soak.start("a")

@@ -2,8 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -11,28 +10,10 @@ from soak.chaos import SESSION, Soak, let_work
 from soak.check import check
 from soak.harms import harm
 from soak.workload import Workload, workload
-from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
 STREAMS = 200
-
-
-@pytest.fixture
-def soaks(
-    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Callable[..., Soak]]:
-    """Make soaks on the run's broker; whatever still runs at the end is killed."""
-    made: list[Soak] = []
-
-    def make(guarantee: str = "exactly_once") -> Soak:
-        soak = Soak(broker.address, unique("soak"), tmp_path, guarantee)
-        made.append(soak)
-        return soak
-
-    yield make
-    for soak in made:
-        soak.close()
 
 
 def run(soak: Soak, work: Workload, seed: int, harms: int, names: list[str]) -> None:
@@ -64,7 +45,7 @@ def test_exactly_once_over_kills_of_a_single_worker(soaks: Callable[..., Soak]) 
 def test_at_least_once_over_kills_repeats_nothing_but_what_it_said(
     soaks: Callable[..., Soak],
 ) -> None:
-    soak, work = soaks("at_least_once"), workload(25_000, STREAMS, seed=3)
+    soak, work = soaks(guarantee="at_least_once"), workload(25_000, STREAMS, seed=3)
     run(soak, work, 3, 6, ["a", "b"])
     assert check(soak.broker, soak.prefix, work, soak.data("b"), once=False) == []
 

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,27 +15,10 @@ from soak.check import check
 from soak.harms import harm
 from soak.workload import workload
 from stores.view_state.by_url import open_store
-from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
 EVENTS, STREAMS = 10_000, 200
-
-
-@pytest.fixture
-def soaks(
-    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Callable[[str], Soak]]:
-    """store's URL → a soak on the run's broker; whatever still runs at the end is killed."""
-    made: list[Soak] = []
-
-    def make(store: str) -> Soak:
-        made.append(Soak(broker.address, unique("soak"), tmp_path, store=store))
-        return made[-1]
-
-    yield make
-    for soak in made:
-        soak.close()
 
 
 def tables_in_use(soak: Soak) -> int:
@@ -52,12 +35,12 @@ def tables_in_use(soak: Soak) -> int:
 @pytest.mark.parametrize("kind", ["postgres", "redis_server", "sqlite", "files"])
 def test_exactly_once_over_kills_of_two_workers(
     kind: str,
-    soaks: Callable[[str], Soak],
+    soaks: Callable[..., Soak],
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
     store = {"files": "files", "sqlite": f"sqlite:///{tmp_path}/state.sqlite"}.get(kind)
-    soak = soaks(store or request.getfixturevalue(kind).url)
+    soak = soaks(store=store or request.getfixturevalue(kind).url)
     work, chance = workload(EVENTS, STREAMS, seed=11), random.Random(11)
     soak.fill(work)
     names = ["a", "b"]
@@ -74,9 +57,9 @@ def test_exactly_once_over_kills_of_two_workers(
 
 
 def test_a_zombie_changes_nothing_of_what_the_new_owner_has_on_the_server(
-    soaks: Callable[[str], Soak], postgres: Postgres
+    soaks: Callable[..., Soak], postgres: Postgres
 ) -> None:
-    soak, work = soaks(postgres.url), workload(EVENTS, STREAMS, seed=12)
+    soak, work = soaks(store=postgres.url), workload(EVENTS, STREAMS, seed=12)
     soak.fill(work)
     soak.start("a")
     let_work(soak, len(work.messages) // 4, 30)
@@ -94,10 +77,10 @@ def test_a_zombie_changes_nothing_of_what_the_new_owner_has_on_the_server(
 
 @pytest.mark.parametrize("kind", ["postgres", "redis_server"])
 def test_a_server_that_crashes_is_waited_for_and_then_caught_up(
-    kind: str, soaks: Callable[[str], Soak], request: pytest.FixtureRequest
+    kind: str, soaks: Callable[..., Soak], request: pytest.FixtureRequest
 ) -> None:
     server: Postgres | Redis = request.getfixturevalue(kind)
-    soak, work = soaks(server.url), workload(EVENTS, STREAMS, seed=13)
+    soak, work = soaks(store=server.url), workload(EVENTS, STREAMS, seed=13)
     part = len(work.messages) // 3
     soak.fill(replace(work, messages=work.messages[:part]))
     soak.start("a")
