@@ -31,11 +31,13 @@ RELEASE = "sequitur-release"
 class Release:
     """An operator lets a parked stream go on, at this place of its order.
 
-    without_first: the failed event goes to the dead topic; else it is handled again.
+    without_first: the failed event goes to the dead topic; else it is handled again. dropped: the
+    stream is forgotten, and all that is parked of it goes to the dead topic.
     """
 
     stream: str
     without_first: bool
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +75,8 @@ class OrderedStage:
         if self.arrivals:
             if record.headers and record.headers[-1][0] == RELEASE:
                 stream = (record.value or b"").decode("utf-8", "replace")
-                return Release(stream, record.headers[-1][1] == b"unpark")
+                command = record.headers[-1][1]
+                return Release(stream, command == b"unpark", command == b"drop")
             message = original(record)
             *headers, last = message.headers or [("", b"")]
             if isinstance(message, Record) and last[0] == ARRIVED and _is_time(last[1]):

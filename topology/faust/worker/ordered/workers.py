@@ -199,8 +199,12 @@ class Workers:
         unit, state = self._runner.unit(), effects.state_of(stream)
         nobody = Event(stream, 0, None, None, self._runner.records[grant.offset])
         whole = Staged(nobody, unit)
+        if release.dropped:
+            whole.state = b"{}"
         for key, event in waiting:
-            if release.without_first and not whole.rows:
+            if release.dropped:
+                bury(self._view, event, "its stream was dropped", unit)
+            elif release.without_first and not whole.rows:
                 bury(self._view, event, "its stream was unparked without it", unit)
             else:
                 try:

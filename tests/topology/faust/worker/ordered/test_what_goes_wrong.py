@@ -164,6 +164,29 @@ async def test_a_parked_stream_that_begins_anew_keeps_all_its_events_in_order() 
     await held.runner.stop(1)
 
 
+async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked() -> None:
+    async def handler(event: Event, state: dict[str, Any]) -> AsyncIterator[Emit]:
+        if event.content.get("fails"):
+            raise ValueError("boom")
+        state["n"] = state.get("n", 0) + 1
+        yield Emit("out", event.stream, state["n"])
+
+    held = _work(handler, commit="stream", error=park())
+    held.log.append("a", {"n": 1})
+    held.log.append("a", {"n": 2, "fails": True})
+    held.log.append("a", {"n": 3})
+    held.log.append("a", b"a", [(RELEASE, b"drop")])
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.out("out") == [1, 1])
+    assert [each["n"] for each in held.out("t.dead")] == [2, 3]
+    assert not list(held.table.scan(b"b", b"c"))
+    held.log.append("a", b"a", [(RELEASE, b"drop")])
+    await held.until(lambda: held.runner.core.position == 6)
+    assert not list(held.table.scan(b"p", b"q"))
+    await held.runner.stop(1)
+
+
 @pytest.mark.parametrize("value", [None, b"9" * 5000, b"9" * 30])
 async def test_a_forged_time_of_arrival_is_not_believed(value: Any) -> None:
     async def handler(event: Event) -> AsyncIterator[Emit]:
