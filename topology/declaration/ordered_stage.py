@@ -31,11 +31,13 @@ RELEASE = "sequitur-release"
 class Release:
     """An operator lets a parked stream go on, at this place of its order.
 
-    without_first: the failed event goes to the dead topic; else it is handled again.
+    without_first: the failed event goes to the dead topic; else it is handled again. dropped: the
+    stream is forgotten, and all that is parked of it goes to the dead topic.
     """
 
     stream: str
     without_first: bool
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +63,8 @@ class OrderedStage:
         """The name of its table."""
         return f"{self.view.name}.arrivals" if self.arrivals else self.view.name
 
-    def event(self, record: Message) -> Event | Release | None:
-        """The event of a record, None where the inspector knows none.
+    def event(self, record: Message) -> Event | Release:
+        """The event of a record.
 
         Raises:
             Malformed: what is in the topic is no event.
@@ -73,13 +75,17 @@ class OrderedStage:
         if self.arrivals:
             if record.headers and record.headers[-1][0] == RELEASE:
                 stream = (record.value or b"").decode("utf-8", "replace")
-                return Release(stream, record.headers[-1][1] == b"unpark")
+                command = record.headers[-1][1]
+                return Release(stream, command == b"unpark", command == b"drop")
             message = original(record)
             *headers, last = message.headers or [("", b"")]
-            if isinstance(message, Record) and last[0] == ARRIVED and last[1].isdigit():
+            if isinstance(message, Record) and last[0] == ARRIVED and _is_time(last[1]):
                 message.headers, arrived = headers, int(last[1])
         found = self.view.of.inspect_whole(message)
-        return None if found is None else event_of(*found, message, arrived)
+        if found is None:
+            # It did when the event arrived: another inspector was declared since.
+            raise Malformed("the source's inspector does not know it any more")
+        return event_of(*found, message, arrived)
 
     def stream(self, event: Event) -> str | None:
         """The stream that orders an event, None for a message without a key."""
@@ -120,6 +126,11 @@ def first_stage(view: View) -> View:
         timeout=None,
         emitting=Emitting(view.name, [topic]),
     )
+
+
+def _is_time(value: bytes | None) -> bool:
+    """Whether a header says milliseconds. Kafka lets its value be null, and have any length."""
+    return value is not None and len(value) <= 18 and value.isdigit()
 
 
 def plain_message(message: Message) -> Inspected:

@@ -88,18 +88,18 @@ class StagedEffects:
                 return staged.parks
         return stream in self._parked
 
-    def parked_events(self, stream: str) -> list[Event]:
-        """What is set aside of a stream, in its order."""
+    def parked_events(self, stream: str) -> list[tuple[bytes, Event]]:
+        """What is set aside of a stream, in its order: the key of its row, and the event."""
         rows: dict[bytes, bytes | None] = dict(self._table.scan(*buffer_range(stream)))
         for staged in self._by_stream.get(stream, {}).values():
             rows.update(staged.rows)
-        found: list[Event] = []
+        found: list[tuple[bytes, Event]] = []
         for key in sorted(rows):
             if (row := rows[key]) is not None:
                 message, arrived = decode_message(row)
                 inspected = self._view.of.inspect_whole(message)
                 assert inspected is not None
-                found.append(event_of(*inspected, message, arrived))
+                found.append((key, event_of(*inspected, message, arrived)))
         return found
 
     def made(self, event: Event, items: Iterable[Any], state: dict[str, Any], now: int) -> Staged:
@@ -114,10 +114,10 @@ class StagedEffects:
         return Staged(event, unit, handling.states.get(event.stream))
 
     def park(self, grant: Grant, staged: Staged) -> int:
-        """Set an event aside, in the order of its stream."""
+        """Set an event aside, in the order of arrival: a stream may begin its sequence anew."""
         staged.parks = True
         event = staged.event
-        key = buffer_key(event.stream, event.sequence)
+        key = buffer_key(event.stream, grant.offset)
         staged.rows.append((key, encode_message(event.message, event.arrived)))
         return self.stage(grant, staged)
 

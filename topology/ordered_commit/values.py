@@ -31,6 +31,14 @@ class Touched:
         """The keys written, and those that are only read."""
         return cls(frozenset(reads), frozenset(writes))
 
+    def checked(self) -> "Touched":
+        """The same, as sets of keys. Raises ValueError or TypeError where they are no keys."""
+        found = Touched.of(self.writes, self.reads)
+        for key in (*found.writes, *found.reads):
+            if not isinstance(key, tuple) or len(key) != 2:
+                raise ValueError(f"{key!r} is no key; give (where, which), as in ('orders', '42')")
+        return found
+
 
 class OpenEvent:
     """An event that has arrived and is not durably done. Everything in it is for reading only.

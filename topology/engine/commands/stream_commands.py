@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from topology.declaration.ordered_stage import RELEASE
+from topology.declaration.view import View
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
@@ -144,12 +145,17 @@ def release_in_order(task: ViewTask, command: Command, unit: CommitUnit) -> Comm
     where, view = _of(task, stream), task.view
     if command.dry_run:
         raise CommandRefused(f"{where}: {command.name} has no dry run in a view with workers")
+    _tell_workers(view, stream, command, unit)
+    told = f"{where} is released behind what has arrived, if it is parked there"
+    return CommandResult(True, told, {})
+
+
+def _tell_workers(view: View, stream: str, command: Command, unit: CommitUnit) -> None:
+    """Put a command among the events that arrive, for the second stage of a view with workers."""
     alone = view.work is not None and view.work.scope != "partition"
     key = None if alone else stream.encode()
     record = (key, stream.encode(), unit.now, [(RELEASE, command.name.encode())])
     (unit.keyed if alone else unit.colocated)[view.arrivals_topic].append(record)
-    told = f"{where} is released behind what has arrived, if it is parked there"
-    return CommandResult(True, told, {})
 
 
 def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
@@ -170,6 +176,8 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
         return CommandResult(True, told, {"dead": gone_too, "last": last_of(progress)})
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
+    if task.view.work is not None:
+        _tell_workers(task.view, stream, command, unit)
     counts, parked = task.state.counts, task.state.parked.get(stream, 0)
     counts.parked -= parked
     counts.waiting -= len(lost) - parked

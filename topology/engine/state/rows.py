@@ -17,6 +17,7 @@ Besides `last` a progress row has, where they are not as in most streams, `since
 `closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`, `below` and
 `state`.
 
+What a view with workers has parked is in `b` rows by the offset in its arrivals topic.
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
 """
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import board
 from topology import Event, TopologyTestDriver, Upsert, halt, park, redeliver, retry, skip, spill
+from topology.declaration.ordered_stage import RELEASE
 from topology.engine.commands.command import UNKNOWN_STREAM
 
 
@@ -275,6 +276,14 @@ def test_drop_is_refused_when_events_wait_and_loses_none_untold(bad: tuple[int, 
     shop.driver.restart()
     assert shop.driver.last("board", "a") == 0
     assert shop.driver.waiting("board", "a") == []
+
+
+def test_drop_also_tells_the_second_stage_of_a_view_with_workers() -> None:
+    shop = Shop(workers=2)
+    shop.pipe(1, 2)
+    assert shop.driver.command("drop", "board", "a").done
+    [told] = shop.driver.read("shop.board.arrivals")
+    assert (told.key, told.value, list(told.headers)) == (b"a", b"a", [(RELEASE, b"drop")])
 
 
 def test_every_command_is_audited_also_one_that_is_refused() -> None:

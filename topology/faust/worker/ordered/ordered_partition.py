@@ -52,6 +52,7 @@ class OrderedPartition(Partition):
         if (row := table.get(HOLES)) is not None:
             position, done = decode_holes(row)
             if position > end:
+                start = start if start <= end else first
                 logger.warning(
                     "%s was deleted and made again: it had been done up to offset %d, and is now "
                     "read from offset %d on", self.source, position, start,

@@ -21,7 +21,7 @@ from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.large import size_of_message
 from topology.model.partition_table import PartitionTable
-from topology.ordered_commit import Actions, Grant, OrderedCommit, Touched
+from topology.ordered_commit import Actions, Grant, OffsetRanges, OrderedCommit, Touched
 
 logger = get_logger(__name__)
 
@@ -82,6 +82,9 @@ class OrderedRunner(Runner):
         self._room = asyncio.Event()
         self._committed_to = core.position
         self._committing = False
+        self._read_to = core.position
+        self._unit = asyncio.Lock()
+        """Held by who makes a unit durable."""
 
     async def run(self) -> None:
         self._input.seek(self.core.position)
@@ -93,7 +96,7 @@ class OrderedRunner(Runner):
                 task.result()
             raise ConnectionError("a task of the partition has ended")
         finally:
-            self.loop.stopping = True
+            self.loop.stopping = self.workers.ending = True
             self.core.revoke()
             for task in tasks:
                 task.cancel()
@@ -104,7 +107,7 @@ class OrderedRunner(Runner):
     # -- reading
 
     async def _read(self) -> None:
-        core, stage = self.core, self.stage
+        core = self.core
         while True:
             if not core.room:
                 logger.info(
@@ -115,13 +118,14 @@ class OrderedRunner(Runner):
                 await self._room.wait()
                 continue
             records = await self._input.fetch(IDLE)
+            position = await self._input.position()
+            if (again := records[0].offset if records else position) < self._read_to:
+                self.log_truncated(self._read_to, again)
+                await self._begin_anew(again)
+            self._read_to = position
             now = time.monotonic()
             for record in records:
                 self._arrive(record, now)
-            position = await self._input.position()
-            if records and records[0].offset < self._committed_to and position < core.position:
-                self.log_truncated(self._committed_to, records[0].offset)
-                raise ConnectionError(f"the log of {stage.topic} begins anew")
             core.reached(position)
             if not core.in_hand and core.position > self._committed_to:
                 self._finished.set()
@@ -132,9 +136,7 @@ class OrderedRunner(Runner):
         stream: str | None = None
         touches: Touched | None = None
         try:
-            event: Event | Release | Malformed | None = stage.event(record)
-            if event is None:
-                return
+            event: Event | Release | Malformed = stage.event(record)
             if isinstance(event, Release):
                 stream, kind = event.stream, ""
             elif isinstance(event, Event):
@@ -153,6 +155,8 @@ class OrderedRunner(Runner):
             return None
         try:
             found = touches(event)
+            if isinstance(found, Touched):
+                found = found.checked()
         except Exception as error:
             found = described(error)  # type: ignore[assignment]
         if found is not None and not isinstance(found, Touched):
@@ -213,39 +217,58 @@ class OrderedRunner(Runner):
             latest.ended(grant, now)
 
     async def _commit_turns(self) -> None:
-        core = self.core
         while True:
             await self._finished.wait()
             self._finished.clear()
-            turns = core.take_commits(time.monotonic())
-            position, done = core.progress()
-            if not turns and position <= self._committed_to and not self.asides:
-                continue
-            unit, self.asides = self.asides, CommitUnit(*self.source)
-            unit.now = wall()
-            self.effects.put(turns, unit)
-            unit.next_offset = position
-            unit.rows.setdefault(self.stage.name, []).append((HOLES, encode_holes(position, done)))
-            self._committing = True
-            await self.commit(unit)
-            self._committing = False
-            self._committed_to = position
-            core.committed(time.monotonic())
-            self.effects.committed(turns)
-            self._forget(turns)
+            async with self._unit:
+                if not await self._commit_turn():
+                    continue
             # What came meanwhile may already have its turn.
             self._finished.set()
-            if core.room:
+            if self.core.room:
                 self._room.set()
             self.workers.wake()
-            if core.in_hand:
+            if self.core.in_hand:
                 # A unit of more events costs the others less than several of few.
                 await asyncio.sleep(LINGER)
+
+    async def _commit_turn(self) -> bool:
+        """Make durable whose turn it is; False if there is nothing."""
+        core = self.core
+        turns = core.take_commits(time.monotonic())
+        position, done = core.progress()
+        if not turns and position <= self._committed_to and not self.asides:
+            return False
+        unit, self.asides = self.asides, CommitUnit(*self.source)
+        unit.now = wall()
+        self.effects.put(turns, unit)
+        unit.next_offset = position
+        unit.rows.setdefault(self.stage.name, []).append((HOLES, encode_holes(position, done)))
+        self._committing = True
+        await self.commit(unit)
+        self._committing = False
+        self._committed_to = position
+        core.committed(time.monotonic())
+        self.effects.committed(turns)
+        self._forget(turns)
+        return True
+
+    async def _begin_anew(self, position: int) -> None:
+        """Nothing in hand is of the log that is there now: make it durable that it begins there."""
+        self.core.revoke()
+        # For good: no other unit follows.
+        await self._unit.acquire()
+        unit = self.unit()
+        unit.next_offset = position
+        unit.rows[self.stage.name] = [(HOLES, encode_holes(position, OffsetRanges()))]
+        await self.commit(unit)
+        raise ConnectionError(f"the log of {self.stage.topic} begins anew")
 
     def _forget(self, turns: Iterable[Grant]) -> None:
         for grant in turns:
             for event in grant.events:
                 del self.events[event.offset]
+                self.workers.forget(event.offset)
                 self.records.pop(event.offset, None)
 
     # -- the end

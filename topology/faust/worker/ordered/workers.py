@@ -17,7 +17,6 @@ from topology.declaration.timeouts import TooSlow
 from topology.engine.output.failure import decided, log_failure
 from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
-from topology.engine.state.rows import buffer_key
 from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.model.changes import acollected, collected
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 
 logger = get_logger(__name__)
+
+BREATH = 0.01
+"""Seconds that a worker may go on without awaiting anything, before others have their turn."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ class Workers:
         self._attempts: dict[int, Attempt] = {}
         self._idle: deque[asyncio.Future[Grant]] = deque()
         self._retried: dict[int, int] = {}
+        self.ending = False
+        """Set to end each worker behind its attempt, whatever that makes of being cancelled."""
         self._threaded: set[int] = set()
         """Attempts in threads that go on after their worker was cancelled."""
         older = stage.work.rules.when_older_is_open
@@ -95,13 +99,21 @@ class Workers:
         if attempt is not None and attempt.task is not None:
             attempt.task.cancel()
 
+    def forget(self, offset: int) -> None:
+        """An event is done."""
+        self._retried.pop(offset, None)
+
     # -- one worker
 
     async def _run(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        while True:
-            grant = self._core.next(time.monotonic())
+        breath = time.monotonic()
+        while not self.ending:
+            if (now := time.monotonic()) > breath + BREATH:
+                await asyncio.sleep(0)
+                breath = now = time.monotonic()
+            grant = self._core.next(now)
             if grant is None:
                 grant = await self._next_grant()
             try:
@@ -156,7 +168,6 @@ class Workers:
                     raise
                 if in_tasks:
                     runner.ended(grant)
-                task.uncancel()
             elif isinstance(error, TableError):
                 raise
             else:
@@ -164,8 +175,9 @@ class Workers:
             return
         finally:
             del self._attempts[grant.number]
-        if task.cancelling():
-            task.uncancel()
+            while task.cancelling() and not self.ending:
+                # However this attempt has ended, the next one is not cancelled.
+                task.uncancel()
         runner.finished(grant, touched, size)
 
     async def _handled(self, grant: Grant, event: Event, state: dict[str, Any]) -> list[Any]:
@@ -187,8 +199,12 @@ class Workers:
         unit, state = self._runner.unit(), effects.state_of(stream)
         nobody = Event(stream, 0, None, None, self._runner.records[grant.offset])
         whole = Staged(nobody, unit)
-        for event in waiting:
-            if release.without_first and event is waiting[0]:
+        if release.dropped:
+            whole.state = b"{}"
+        for key, event in waiting:
+            if release.dropped:
+                bury(self._view, event, "its stream was dropped", unit)
+            elif release.without_first and not whole.rows:
                 bury(self._view, event, "its stream was unparked without it", unit)
             else:
                 try:
@@ -200,7 +216,7 @@ class Workers:
                 effects.merge(made.unit, unit)
                 whole.state = made.state
             whole.event = event
-            whole.rows.append((buffer_key(stream, event.sequence), None))
+            whole.rows.append((key, None))
         whole.parks = False if waiting else None
         return whole
 
@@ -210,7 +226,11 @@ class Workers:
         assert self._threads is not None
 
         def handle() -> list[Any]:
-            return collected(handler(*arguments) or ())
+            try:
+                return collected(handler(*arguments) or ())
+            except StopIteration as error:
+                # No future can hold one: whoever waits for it would wait for ever.
+                raise RuntimeError("the handler raised StopIteration") from error
 
         running = self._threads.submit(handle)
         try:

@@ -1,0 +1,240 @@
+"""What handlers, rules and logs do wrong hangs, stops and loses nothing. In memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.topology.faust.worker.ordered.in_memory import Partition
+from tests.topology.faust.worker.ordered.test_ordered_runner import number, partition
+from topology import Emit, Event, Inspector, Topology, Touched, key, park, retry, wait_and_commit
+from topology.declaration.ordered_stage import ARRIVED, RELEASE
+from topology.engine.state.rows import HOLES, decode_holes
+from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
+
+
+async def test_a_handler_in_a_thread_that_raises_stop_iteration_fails_its_event_alone() -> None:
+    def handler(event: Event) -> list[Emit]:
+        if number(event) == 0:
+            next(iter(()))
+        return [Emit("out", None, number(event))]
+
+    held = partition(handler)
+    held.log.append("a", 0)
+    held.log.append("b", 1)
+    held.start()
+    await held.until(lambda: held.out("out") == [1])
+    assert "StopIteration" in held.out("t.errors")[0]["error"]
+    await held.runner.stop(1)
+
+
+async def test_an_attempt_that_makes_an_error_of_its_cancellation_harms_no_later_one() -> None:
+    tries = []
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        tries.append(number(event))
+        if len(tries) == 1:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                raise TimeoutError("of a client") from None
+        if len(tries) == 2:
+            raise asyncio.CancelledError  # as of something that it awaited
+        yield Emit("out", None, number(event))
+
+    held = partition(handler, time_limit=0.1, workers=1)
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: held.out("out") == [0])
+    assert len(tries) == 3
+    await held.runner.stop(1)
+
+
+async def test_a_worker_whose_handler_heeds_no_cancellation_ends_with_it() -> None:
+    let_go, begun = asyncio.Event(), asyncio.Event()
+
+    async def handler(event: Event) -> list[Emit]:
+        while not let_go.is_set():
+            begun.set()
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+        return []
+
+    held = partition(handler, workers=1)
+    held.log.append("a", 0)
+    held.start()
+    await begun.wait()
+    before = asyncio.all_tasks()
+    stopping = asyncio.create_task(held.runner.stop(0))
+    await asyncio.sleep(0.05)
+    let_go.set()
+    await stopping
+    left = before & asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left
+
+
+async def test_handlers_that_await_nothing_let_others_have_their_turn() -> None:
+    beats, at_beat = 0, []
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        at_beat.append(beats)
+        # Enough work for each, that all of them take several breaths.
+        sum(range(20_000))
+        yield Emit("out", None, number(event))
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0)
+
+    held = partition(handler, workers=1)
+    for name in range(500):
+        held.log.append(f"k{name}", name)
+    beating = asyncio.create_task(beat())
+    held.start()
+    await held.until(lambda: len(held.out("out")) == 500)
+    beating.cancel()
+    assert len(set(at_beat)) > 3
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize("keys", [["account"], [("account", "1", "2")], [7]])
+async def test_keys_that_are_none_are_told_of_and_taken_for_unknown(keys: Any) -> None:
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        if number(event) == 0:
+            await asyncio.sleep(0.3)
+        yield Emit("out", None, number(event))
+
+    held = partition(
+        handler, older=wait_and_commit(wait=0.05), touches=lambda event: Touched.of(keys)
+    )
+    for name in range(3):
+        held.log.append(f"k{name}", name)
+    held.start()
+    await held.until(lambda: held.out("out") == [0, 1, 2])
+    assert any("touches=" in report for unit in held.units for report in unit.reports)
+    await held.runner.stop(1)
+
+
+async def test_what_the_error_policy_has_retried_is_forgotten_with_its_event() -> None:
+    tries = []
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        tries.append(0)
+        if len(tries) < 6:
+            raise ValueError("boom")
+        yield Emit("out", None, number(event))
+
+    held = partition(handler, error=retry(3, 0.01))
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: held.out("out") == [0])
+    assert not held.runner.workers._retried
+    await held.runner.stop(1)
+
+
+def _work(handler: Any, **options: Any) -> Partition:
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
+    topology.view("work", of=source, workers=8, handler=handler, **options)
+    return Partition(topology)
+
+
+async def test_a_parked_stream_that_begins_anew_keeps_all_its_events_in_order() -> None:
+    fails = {("first", 2)}
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        if (event.content["run"], event.sequence) in fails:
+            raise ValueError("boom")
+        yield Emit("out", event.stream, [event.content["run"], event.sequence])
+
+    held = _work(handler, commit="stream", error=park())
+    for run in ("first", "second"):
+        for sequence in (1, 2, 3):
+            held.log.append("a", {"run": run, "n": sequence})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 6)
+    fails.clear()
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: len(held.out("out")) == 6)
+    assert held.out("out") == [[run, n] for run in ("first", "second") for n in (1, 2, 3)]
+    await held.runner.stop(1)
+
+
+async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked() -> None:
+    async def handler(event: Event, state: dict[str, Any]) -> AsyncIterator[Emit]:
+        if event.content.get("fails"):
+            raise ValueError("boom")
+        state["n"] = state.get("n", 0) + 1
+        yield Emit("out", event.stream, state["n"])
+
+    held = _work(handler, commit="stream", error=park())
+    held.log.append("a", {"n": 1})
+    held.log.append("a", {"n": 2, "fails": True})
+    held.log.append("a", {"n": 3})
+    held.log.append("a", b"a", [(RELEASE, b"drop")])
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.out("out") == [1, 1])
+    assert [each["n"] for each in held.out("t.dead")] == [2, 3]
+    assert not list(held.table.scan(b"b", b"c"))
+    held.log.append("a", b"a", [(RELEASE, b"drop")])
+    await held.until(lambda: held.runner.core.position == 6)
+    assert not list(held.table.scan(b"p", b"q"))
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize("value", [None, b"9" * 5000, b"9" * 30])
+async def test_a_forged_time_of_arrival_is_not_believed(value: Any) -> None:
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        yield Emit("out", event.stream, event.arrived < 2**62)
+
+    held = _work(handler)
+    held.log.append("a", {"n": 1}, [(ARRIVED, value), (ORIGIN, b"in/0/0/0"), (ORIGIN_KEY, b"a")])
+    held.start()
+    await held.until(lambda: held.out("out") == [True])
+    await held.runner.stop(1)
+
+
+async def test_what_its_inspector_no_longer_knows_is_malformed_rather_than_gone() -> None:
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        yield Emit("out", event.stream, event.sequence)
+
+    topology = Topology("t")
+    source = topology.source("in", inspector=lambda message: None, keyed=True)
+    topology.view("work", of=source, workers=2, handler=handler)
+    held = Partition(topology)
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: len(held.out("t.malformed")) == 1)
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize("again", [1, 10])
+async def test_a_log_that_was_made_anew_while_it_was_read_is_read_from_its_beginning(
+    again: int,
+) -> None:
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        yield Emit("out", None, number(event))
+
+    held = partition(handler)
+    for name in range(5):
+        held.log.append(f"k{name}", name)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 5)
+    held.log.records.clear()
+    for name in range(again):
+        held.log.append(f"k{name}", f"new {name}")
+    held.log.at = 0
+    with pytest.raises(ConnectionError):
+        await held.until(lambda: False)
+    row = held.table.get(HOLES)
+    assert row is not None
+    assert decode_holes(row)[0] == 0
+    held.new_run()
+    held.start()
+    await held.until(lambda: len(held.out("out")) == 5 + again)
+    await held.runner.stop(1)
