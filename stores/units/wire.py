@@ -13,7 +13,9 @@ import orjson
 
 PATH = "/units"
 FRAME_BYTES = 8 << 20
-"""The largest frame, of either side."""
+"""The largest frame of a consumer; an owner's frames end where they pass a part of it."""
+DELIVERY_BYTES = 128 << 20
+"""The largest frame of an owner: a single message may be that large."""
 NUMBERS = 10_000
 """Deliveries that one frame may speak of, and that a session may hold."""
 SENDS = 1_000
@@ -33,10 +35,10 @@ def encode(kind: str, **fields: object) -> bytes:
     return orjson.dumps({"t": kind, **fields})
 
 
-def decode(data: str | bytes) -> Frame:
+def decode(data: str | bytes, most: int = FRAME_BYTES) -> Frame:
     """A frame. Raises FrameError for what is none."""
-    if len(data) > FRAME_BYTES:
-        raise FrameError(f"a frame has at most {FRAME_BYTES} bytes")
+    if len(data) > most:
+        raise FrameError(f"a frame has at most {most} bytes")
     try:
         found = orjson.loads(data)
     except ValueError:

@@ -18,6 +18,7 @@ from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.kafka.login import kafka_login
 from stores.units import QueueSettings, ServerSettings, UnitAdministration, UnitError, UnitServer
+from stores.units.naming import checked_name
 from topology.model.printable import printable
 
 TOKEN = "UNITS_TOKEN"
@@ -170,8 +171,9 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
         async def work(asked: UnitAdministration) -> int:
             if unit is None and member is None:
                 raise UnitError("name --unit, or --member")
-            place = member if member is not None else asked.member(unit or "")
-            told = {"unit": unit, "offsets": list(offset), "to": to, "reason": reason}
+            place = member if member is not None else asked.member(checked_name(unit or ""))
+            named = unit if unit is None else checked_name(unit)
+            told = {"unit": named, "offsets": list(offset), "to": to, "reason": reason}
             given = {key: value for key, value in told.items() if value}
             answer = await asked.act(name, place, by=getpass.getuser(), **given)
             what = "the whole member" if unit is None else printable(unit)
@@ -191,8 +193,11 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
 _UNIT = click.option("--unit", help="Its name.")
 _MEMBER = click.option("--member", type=click.IntRange(0), help="The partition, if not the unit's.")
 _OFFSET = click.option("--offset", type=click.IntRange(0), multiple=True, help="Repeatable.")
-_action("park", "Set a unit aside with all that follows into it.", _UNIT, _MEMBER)
-_action("redrive", "Deliver a parked unit again, in order.", _UNIT, _MEMBER)
+_UNGROUPED = click.option(
+    "--offset", type=click.IntRange(0), multiple=True, help="Of an ungrouped message."
+)
+_action("park", "Set a unit aside with all that follows into it.", _UNIT, _MEMBER, _UNGROUPED)
+_action("redrive", "Deliver a parked unit again, in order.", _UNIT, _MEMBER, _UNGROUPED)
 _action("pause", "Deliver nothing new of a unit, or of a member.", _UNIT, _MEMBER)
 _action("resume", "End a pause.", _UNIT, _MEMBER)
 _action(

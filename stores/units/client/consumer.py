@@ -16,6 +16,7 @@ from stores.units.client.link import MemberLink
 from stores.units.client.owners import OwnerFollower
 from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
+from stores.units.naming import checked_name
 from stores.units.wire import packed
 from topology.model.printable import printable
 
@@ -78,7 +79,9 @@ class UnitConsumer:
         self._open: list[UnitDelivery] = []
         """What the application has of a transaction, or, where the loop completes, has last."""
         self._sends: list[dict[str, Any]] = []
+        self._ending: asyncio.Task[None] | None = None
         self._failed: BaseException | None = None
+        self._closed = False
 
     # From start to end.
 
@@ -107,6 +110,10 @@ class UnitConsumer:
         """
         if complete:
             await self._complete_open()
+        self._closed = True
+        self._more.set()
+        if self._ending is not None:
+            self._tasks.append(self._ending)
         for link in self._links.values():
             await link.leave(complete=False)
         for task in self._tasks:
@@ -165,9 +172,12 @@ class UnitConsumer:
         return self
 
     async def __anext__(self) -> UnitDelivery:
+        await self._commit_ends()
         if self.mode == "auto":
             await self._complete_open()
         while True:
+            if self._closed:
+                raise StopAsyncIteration
             if (found := self._next()) is not None:
                 if self.mode != "client":
                     self._open.append(found)
@@ -180,7 +190,7 @@ class UnitConsumer:
             await self._more.wait()
 
     async def receive(self, timeout: float) -> UnitDelivery | None:
-        """The next message, or None if there is none for so long.
+        """The next message, or None if there is none for so long, or the consumer is closed.
 
         Args:
             timeout: seconds.
@@ -188,7 +198,7 @@ class UnitConsumer:
         try:
             async with asyncio.timeout(timeout):
                 return await self.__anext__()
-        except TimeoutError:
+        except (TimeoutError, StopAsyncIteration):
             return None
 
     async def run(self, handler: Callable[[UnitDelivery], Awaitable[object]]) -> None:
@@ -246,7 +256,7 @@ class UnitConsumer:
         """
         self._check_transacted()
         found = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-        found.headers(unit)
+        found.headers(unit if unit is None else checked_name(unit))
         self._sends.append(
             {
                 "topic": topic,
@@ -267,16 +277,35 @@ class UnitConsumer:
             SendRefused: nothing of it was done, and nothing is sent; what was received is held.
         """
         self._check_transacted()
+        await self._commit_ends()
         deliveries, sends = self._open, self._sends
         self._open, self._sends = [], []
         if deliveries:
-            try:
-                await self._links[deliveries[0].member].commit(deliveries, sends)
-            except SendRefused:
-                self._open = deliveries
-                raise
+            self._ending = asyncio.create_task(self._commit(deliveries, sends))
+            await self._commit_ends()
         elif sends:
             raise UnitError("nothing was received: send by a producer's transaction")
+
+    async def _commit(self, deliveries: list[UnitDelivery], sends: list[dict[str, Any]]) -> None:
+        link = self._links[deliveries[0].member]
+        try:
+            await link.commit(deliveries, sends)
+        except SendRefused:
+            self._open = deliveries
+            raise
+        except DeliveryLost:
+            if held := [each for each in deliveries if each.held]:
+                await link.roll_back(held, None, "a message of the same transaction was lost")
+            raise
+
+    async def _commit_ends(self) -> None:
+        """Wait until a commit is over: it goes on when who waits for it is cancelled."""
+        if (task := self._ending) is not None:
+            try:
+                await asyncio.shield(task)
+            finally:
+                if task.done():  # else the next call waits, and tells how it ended
+                    self._ending = None
 
     async def roll_back(self, delay: float | None = None, reason: str = "") -> None:
         """Return what was received since the last commit, and send nothing.
@@ -286,6 +315,8 @@ class UnitConsumer:
             reason: why.
         """
         self._check_transacted()
+        with suppress(UnitError):
+            await self._commit_ends()
         deliveries, self._open, self._sends = self._open, [], []
         if held := [each for each in deliveries if each.held]:
             await self._links[held[0].member].roll_back(held, delay, reason)

@@ -18,7 +18,8 @@ class UnitDelivery:
     """A message, which this consumer alone works on until it is done or returned.
 
     As an asynchronous context manager it is done at the end of the block, rolled back if the block
-    raises, and the block is cancelled, and DeliveryLost raised, if the message is lost meanwhile.
+    raises, and returned without having failed if the block is cancelled. The block is cancelled,
+    and DeliveryLost raised, if the message is lost meanwhile.
 
     Attributes:
         link: the consumer's session with the message's member.
@@ -127,5 +128,7 @@ class UnitDelivery:
         if error is None:
             if self.state in ("held", "lost"):
                 await self.done()
+        elif self.held and not isinstance(error, Exception):  # cancelled: nothing has failed
+            await self._link.roll_back([self], 0.0, "", failed=False)
         elif self.held:
             await self.roll_back(reason=f"{type(error).__name__}: {error}"[:400])

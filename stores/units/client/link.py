@@ -17,11 +17,24 @@ import aiohttp
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.client.owners import MemberOwner, OwnerFollower
 from stores.units.errors import SendRefused, UnitError
-from stores.units.wire import FRAME_BYTES, PATH, Frame, FrameError, bearer, decode, encode, unpacked
+from stores.units.wire import (
+    DELIVERY_BYTES,
+    FRAME_BYTES,
+    PATH,
+    SENDS,
+    Frame,
+    FrameError,
+    bearer,
+    decode,
+    encode,
+    unpacked,
+)
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 
+ANSWER = 10.0
+"""Seconds within which an owner that is connected has to answer."""
 AGAIN = 0.1
 """Seconds until an owner is asked again that cannot be reached, or is one no longer."""
 
@@ -59,6 +72,8 @@ class MemberLink:
         self._arrived = arrived
         self.held: dict[int, UnitDelivery] = {}
         """By offset: what is here, whether or not the application has it yet."""
+        self._returned: set[int] = set()
+        """Offsets that it rolled back, while what it completed beyond them is unsettled."""
         self._unsettled: dict[int, asyncio.Future[None]] = {}
         """By offset: completions that the owner has not called durable yet."""
         self._committing: dict[int, asyncio.Future[None]] = {}
@@ -108,12 +123,13 @@ class MemberLink:
     async def _connected(self, owner: MemberOwner, changed: "asyncio.Task[None]") -> None:
         """Hold one connection until it breaks, or the member has another owner."""
         try:
-            socket = await self._http.ws_connect(
-                owner.url.rstrip("/") + PATH,
-                headers={"Authorization": bearer(self._token)},
-                max_msg_size=FRAME_BYTES,
-                timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
-            )
+            async with asyncio.timeout(ANSWER):
+                socket = await self._http.ws_connect(
+                    owner.url.rstrip("/") + PATH,
+                    headers={"Authorization": bearer(self._token)},
+                    max_msg_size=DELIVERY_BYTES,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+                )
         except aiohttp.WSServerHandshakeError as error:
             if error.status != 401:
                 raise
@@ -158,9 +174,18 @@ class MemberLink:
         held = [offset for offset, each in self.held.items() if each.state == "held"]
         told = {"member": self.member, "session": self.session, "held": held}
         await socket.send_bytes(
-            encode("hello", **self._hello, **told, completed=list(self._unsettled))
+            encode(
+                "hello",
+                **self._hello,
+                **told,
+                completed=list(self._unsettled),
+                returned=list(self._returned),
+            )
         )
-        answer = decode(await socket.receive_bytes(timeout=60))
+        message = await socket.receive(timeout=ANSWER)
+        if message.type is not aiohttp.WSMsgType.BINARY:  # the owner ends just now
+            return None
+        answer = decode(message.data, DELIVERY_BYTES)
         if answer["t"] != "welcome":
             logger.info("member %d: %s", self.member, printable(answer.get("why", ""), 400))
             return None
@@ -222,7 +247,7 @@ class MemberLink:
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return
-            frame = decode(message.data)
+            frame = decode(message.data, DELIVERY_BYTES)
             match frame["t"]:
                 case "deliver":
                     self._wanted = False
@@ -235,6 +260,9 @@ class MemberLink:
                     for offset in frame["o"]:
                         self._settle(offset)
                 case "beat":
+                    # Once it stopped working on what it held, the owner has to hear that first.
+                    if not self.valid and float(frame["lease"]) > 0:
+                        return
                     self._extend(float(frame["at"]), frame)
                     self.position = int(frame["position"])
                 case "returned":
@@ -250,6 +278,7 @@ class MemberLink:
         if not self.valid:
             return
         offset = int(each["o"])
+        self._returned.discard(offset)
         value = unpacked(each.get("v")) or b""
         self.held[offset] = delivery = UnitDelivery(
             self, int(each["n"]), offset, each["u"], int(each["r"]), each["a"], value
@@ -264,6 +293,8 @@ class MemberLink:
         for futures in (self._unsettled, self._committing):
             if (waiting := futures.pop(offset, None)) is not None and not waiting.done():
                 waiting.set_result(None)
+        if not self._unsettled:
+            self._returned.clear()
 
     def _refused(self, frame: Frame) -> None:
         why = printable(frame.get("why", ""), 400)
@@ -303,7 +334,11 @@ class MemberLink:
             await waiting
 
     async def roll_back(
-        self, deliveries: Iterable[UnitDelivery], delay: float | None, reason: str
+        self,
+        deliveries: Iterable[UnitDelivery],
+        delay: float | None,
+        reason: str,
+        failed: bool = True,
     ) -> None:
         """See `UnitDelivery.roll_back`."""
         chosen = list(deliveries)
@@ -312,17 +347,26 @@ class MemberLink:
         for delivery in chosen:
             delivery.state = "rolled back"
             self.held.pop(delivery.offset, None)
+            back = {delivery.offset}
             for each in [*self.held.values()] if delivery.unit is not None else ():
                 if each.unit == delivery.unit and each.state == "held":
                     each.state = "rolled back"
                     del self.held[each.offset]
+                    back.add(each.offset)
+            if any(self.held[each].unit == delivery.unit for each in self._unsettled_here()):
+                self._returned |= back
         numbers = [each.number for each in chosen]
-        await self._send("back", n=numbers, delay=delay, reason=reason)
+        why = printable(reason, 400)
+        await self._send("back", n=numbers, delay=delay, reason=why, failed=failed)
+
+    def _unsettled_here(self) -> set[int]:
+        return self._unsettled.keys() & self.held.keys()
 
     async def commit(self, deliveries: list[UnitDelivery], sends: list[Frame]) -> None:
         """Complete deliveries and send messages, all in one transaction; returns once durable."""
         for delivery in deliveries:
             delivery.check()
+        self.check_sends(sends)
         loop = asyncio.get_running_loop()
         self._committing = {each.offset: loop.create_future() for each in deliveries}
         self._commit = deliveries, sends
@@ -335,9 +379,17 @@ class MemberLink:
     async def _send_commit(self, gone: set[int]) -> None:
         assert self._commit is not None
         deliveries, sends = self._commit
-        left = [each for each in deliveries if each.state == "held" and each.offset not in gone]
-        if left:
+        left = [each for each in deliveries if each.offset not in gone]
+        if left and all(each.state == "held" for each in left):
             await self._send("commit", n=[each.number for each in left], sends=sends)
+
+    def check_sends(self, sends: list[Frame]) -> None:
+        """Raises SendRefused for what does not fit into one frame."""
+        if len(sends) > SENDS or len(encode("commit", sends=sends)) > FRAME_BYTES - 200_000:
+            raise SendRefused(
+                f"a commit sends at most {SENDS} messages, and {FRAME_BYTES >> 20} MB in base64; "
+                "commit more often"
+            )
 
     async def leave(self, complete: bool) -> None:
         """End the session in order: what it holds is completed, or returned."""

@@ -47,14 +47,14 @@ def read_value(value: bytes | None) -> Any:
         return None
 
 
-def reader(kafka: Mapping[str, Any]) -> AIOKafkaConsumer:
+def reader(kafka: Mapping[str, Any], isolation_level: str = "read_committed") -> AIOKafkaConsumer:
     """A consumer without a group that sees what is committed."""
     return AIOKafkaConsumer(
         **{"fetch_max_wait_ms": 50, **kafka},
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        isolation_level="read_committed",
+        isolation_level=isolation_level,
     )
 
 
@@ -69,7 +69,7 @@ async def restore_rows(
     try:
         consumer.assign([at])
         await consumer.seek_to_beginning(at)
-        end = (await consumer.end_offsets([at]))[at]
+        end = await _end(kafka, at)
         # By position: the end of the topic may be markers of transactions, which nobody is given.
         while await consumer.position(at) < end:
             for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
@@ -83,3 +83,13 @@ async def restore_rows(
     finally:
         await consumer.stop()
     return rows
+
+
+async def _end(kafka: Mapping[str, Any], at: TopicPartition) -> int:
+    """The end of all that is written: rows may lie behind an open transaction of another owner."""
+    consumer = reader(kafka, "read_uncommitted")
+    await consumer.start()
+    try:
+        return int((await consumer.end_offsets([at]))[at])
+    finally:
+        await consumer.stop()

@@ -35,7 +35,7 @@ def row_value(key: Subject, value: Any) -> tuple[RowKey, RowValue] | None:
         return None
     try:
         match key:
-            case "unit", str(name):
+            case "unit", (str(name) | int(name)):
                 return ("unit", name), UnitMark(**value)
             case "redelivered", int(offset):
                 return ("redelivered", offset), int(value)

@@ -121,6 +121,7 @@ class Deliveries(UnitTable):
         now: float,
         delay: float | None = None,
         reason: str = "",
+        failed: bool = True,
     ) -> None:
         """Deliveries failed: all that the session holds of their units returns, from the first.
 
@@ -130,6 +131,7 @@ class Deliveries(UnitTable):
             now: seconds since 1970.
             delay: seconds until their units go on; None for the redelivery delay of the settings.
             reason: what is told of a unit that is poisoned by this.
+            failed: whether these deliveries failed; if not, none is counted.
 
         Raises:
             StaleDelivery: the session does not hold one of them; none is rolled back.
@@ -137,11 +139,14 @@ class Deliveries(UnitTable):
         """
         holder = self._open(session)
         wait = self._settings.redelivery_delay if delay is None else delay
-        failed: dict[Unit, list[int]] = {}
+        chosen: dict[Unit, list[int]] = {}
         for number, unit in self._held(holder, numbers):
-            failed.setdefault(unit, []).append(number)
-        for unit, given in failed.items():
-            self._return(holder, unit, given, self._at(now), Outcome.ROLLED_BACK, wait, reason)
+            chosen.setdefault(unit, []).append(number)
+        for unit, given in chosen.items():
+            if failed:
+                self._return(holder, unit, given, self._at(now), Outcome.ROLLED_BACK, wait, reason)
+            else:
+                self._return(holder, unit, [], self._at(now), Outcome.RETURNED, wait)
 
     def recover(self, session: str, now: float) -> None:
         """All that a session holds returns at once, from the first of each unit; none has failed.
@@ -158,7 +163,12 @@ class Deliveries(UnitTable):
             self._return(holder, unit, [], self._at(now), Outcome.RECOVERED)
 
     def rejoin(
-        self, session: str, held: Iterable[int], completed: Iterable[int], now: float
+        self,
+        session: str,
+        held: Iterable[int],
+        completed: Iterable[int],
+        now: float,
+        returned: Iterable[int] = (),
     ) -> list[Delivery]:
         """A session of the former owner, opened here, tells what it holds and what it completed.
 
@@ -167,6 +177,7 @@ class Deliveries(UnitTable):
             held: offsets that it still holds.
             completed: offsets whose completion the former owner did not confirm.
             now: seconds since 1970.
+            returned: offsets that it rolled back, before others of their unit that it completed.
 
         Returns:
             What it goes on holding, as new deliveries. It drops everything else that it had.
@@ -177,7 +188,8 @@ class Deliveries(UnitTable):
         """
         holder = self._open(session)
         now = self._at(now)
-        told = {**dict.fromkeys(held, True), **dict.fromkeys(completed, False)}
+        back = set(returned)
+        told = {**dict.fromkeys((*held, *back), True), **dict.fromkeys(completed, False)}
         if told and max(told) >= self._ledger.read_to:
             raise UnitError(
                 f"session {printable(session)} knows offset {max(told)}, but the log was read up to"
@@ -191,10 +203,13 @@ class Deliveries(UnitTable):
             if unit.session not in (None, session) or unit.waiting[0].offset != offset:
                 continue
             delivery = self._deliver(unit, holder, now)
-            if told[offset]:
-                going_on.append(delivery)
-            else:
+            if not told[offset]:
                 self.complete(session, [delivery.number], now)
+            elif offset not in back:
+                going_on.append(delivery)
+        for unit in {found[offset] for offset in back & found.keys()}:
+            if unit.session == session:
+                self._return(holder, unit, [], now, Outcome.RETURNED)
         self.release_former(session)
         return going_on
 

@@ -77,7 +77,7 @@ class Filter:
     values: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @classmethod
-    def of(cls, **values: str | list[str]) -> "Filter":
+    def of(cls, /, **values: str | list[str]) -> "Filter":
         """A filter from attributes and their values.
 
         Args:

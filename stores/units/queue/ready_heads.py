@@ -107,6 +107,10 @@ class ReadyHeads:
             self.unadmitted.discard(unit.ready)
             unit.ready = -1
 
+    def unadmitted_units(self) -> list[Unit]:
+        """The units of the heads that no open session's filter admits."""
+        return [self._heads[offset] for offset in self.unadmitted]
+
     def open_lane(self, chosen: Filter) -> None:
         """A session with this filter opens. Raises UnitError: there are too many filters."""
         lane = self._lanes.get(chosen)

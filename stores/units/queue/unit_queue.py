@@ -58,6 +58,11 @@ class UnitQueue(Deliveries, Administration):
         return self._ledger.size
 
     @property
+    def oldest_parked(self) -> int | None:
+        """The lowest offset of what is parked, which the position has passed; None for none."""
+        return min(self._ledger.stored, default=None)
+
+    @property
     def changed(self) -> bool:
         """Whether there is something to make durable."""
         return self._ledger.changed
@@ -180,6 +185,17 @@ class UnitQueue(Deliveries, Administration):
     def units(self) -> Iterator[str]:
         """The names of all units that have messages, or something on record."""
         return (key for key in self._units if isinstance(key, str))
+
+    def listed(self, most: int) -> list[UnitKey]:
+        """Units, and ungrouped messages with something on record; what needs somebody first.
+
+        Args:
+            most: how many.
+        """
+        stuck = {unit.key for unit in self._ready.unadmitted_units()}
+        stuck.update(key for key, unit in self._units.items() if unit.mark is not None)
+        others = (key for key in self.units() if key not in stuck)
+        return [*stuck, *(key for key, _ in zip(others, range(most), strict=False))][:most]
 
     def ungrouped(self) -> Iterator[int]:
         """The offsets of all ungrouped messages."""

@@ -10,6 +10,7 @@ from aiohttp import web
 from stores.db.steady_clock import steady
 from stores.units.errors import UnitError
 from stores.units.kafka.topics import members_of
+from stores.units.naming import checked_name
 from stores.units.server.owner import Owner
 from stores.units.server.partitions import partitions_of
 from stores.units.server.settings import ServerSettings
@@ -34,9 +35,9 @@ class Administration:
             return _json(partitions_of(self._owners.values()))
         owner = self._owner({"member": int(request.query["member"])})
         if (unit := request.query.get("unit")) is not None:
-            names: list[str] = [unit]
+            names: list[str | int] = [unit]
         else:
-            names = [name for _, name in zip(range(LISTED), owner.queue.units(), strict=False)]
+            names = owner.queue.listed(LISTED)
         return _json([asdict(owner.queue.status(name)) for name in names])
 
     async def records(self, request: web.Request) -> web.Response:
@@ -60,6 +61,8 @@ class Administration:
         unit = told.get("unit")
         if unit is not None and not isinstance(unit, str | int):
             raise FrameError("unit is a name, or the offset of an ungrouped message")
+        if isinstance(unit, str):
+            checked_name(unit)
         queue, answer = owner.queue, dict[str, Any]()
         match told["action"]:
             case "pause" | "resume" as action:
@@ -80,8 +83,12 @@ class Administration:
                     record = queue.move(offsets, to, steady(), by, reason)
                 answer = {"offsets": record.offsets, "breaks_order": record.breaks_order}
             case action:
+                if unit is None and len(offsets := numbers(told, "offsets")) == 1:
+                    unit = offsets[0]
                 if unit is None:
-                    raise FrameError(f"{action} needs a unit")
+                    raise FrameError(
+                        f"{action} needs a unit, or the offset of an ungrouped message"
+                    )
                 if action == "park":
                     queue.park(unit, now, by, reason)
                 else:

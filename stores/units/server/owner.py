@@ -17,6 +17,7 @@ from stores.units.errors import UnitError
 from stores.units.kafka.records import read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
+from stores.units.naming import checked_name
 from stores.units.queue import Filter, Outcome, UnitMessage, UnitQueue
 from stores.units.server.session import Session, delivery_frame
 from stores.units.server.settings import ServerSettings
@@ -30,6 +31,10 @@ logger = logging.getLogger(__name__)
 
 LINGER = 0.01
 """Seconds for which completions gather before they are made durable; nobody waits for that."""
+
+_UNKNOWN = (
+    "the owner of the member ended before this was durable; look at the records whether it was done"
+)
 
 
 class Owner:
@@ -61,19 +66,22 @@ class Owner:
         self.position: int | None = None
         """Where to read on; None before anything is known: see the group, or begin."""
         self._restored: tuple[int, OffsetRanges] = (0, OffsetRanges())
-        self._fenced_former = self._proven = 0.0
+        self._fenced_former = self._proven = self._former_lease = 0.0
         self._batch, self._committed = Batch(), -1
+        self.durable_position = 0
+        """The offset below which everything is complete, durably; parked messages are not."""
         self._committing_commits = False
         self._wake, self._ticking = asyncio.Event(), False
         self._owner_row_at = 0.0
-        self._stopping = False
+        self._stopping, self._ended = False, asyncio.Event()
 
     # From start to end.
 
     async def start(self) -> None:
         """Fence the former owner, and restore what it made durable."""
+        self._proven = time.monotonic()
         await self._transactions.start()
-        self._fenced_former = self._proven = time.monotonic()
+        self._fenced_former = time.monotonic()
         settings = self.settings
         found = await restore_rows(
             settings.kafka, settings.destination, settings.group, self.member, self._partition
@@ -83,6 +91,7 @@ class Owner:
             match key:
                 case (str(subject),) if subject == OWNER and isinstance(value, dict):
                     self.epoch = int(value.get("epoch", 0))
+                    self._former_lease = float(value.get("lease", 0.0))
                 case (str(subject),) if subject == POSITION and isinstance(value, dict):
                     position = self.position = int(value["position"])
                     done = OffsetRanges.decode(unpacked(value["done"]) or b"")
@@ -136,6 +145,7 @@ class Owner:
         except Exception as error:
             logger.info("member %d: the last commit failed: %s", self.member, printable(error))
         finally:
+            self._ended.set()
             await asyncio.gather(*(each.close("moved") for each in self.sessions.values()))
             await self._transactions.stop()
 
@@ -153,6 +163,8 @@ class Owner:
     def full(self) -> bool:
         """Whether it should read no further for now."""
         queue, settings = self.queue, self.settings
+        if queue.read_to <= self.succession.end:  # the former owner had read it too
+            return False
         return queue.messages >= settings.messages or queue.size >= settings.size
 
     def _message(self, record: Any) -> UnitMessage:
@@ -160,7 +172,8 @@ class Owner:
         unit = found.unit
         if unit is None and self.settings.naming is not None:
             try:
-                unit = self.settings.naming(found, record.key)
+                named = self.settings.naming(found, record.key)
+                unit = None if named is None else checked_name(named)
             except Exception as error:  # a function of the user's: the message goes on ungrouped
                 logger.warning("offset %d has no name: %s", record.offset, printable(error))
         if found.damaged:
@@ -175,7 +188,7 @@ class Owner:
             not_before=found.not_before or 0.0,
             expires=found.expires,
             attributes=found.attributes,
-            size=len(record.value or b"") + len(record.key or b""),
+            size=len(record.value or b"") + sum(map(len, found.attributes.values())),
             content=record.value or b"",
         )
 
@@ -228,13 +241,14 @@ class Owner:
         if self._batch_is_empty() and not due:
             return
         batch, self._batch = self._batch, Batch()
+        oldest_parked = self.queue.oldest_parked
         if due:
             self._owner_row_at = now
             batch.rows[OWNER,] = {
                 "server": self.settings.name,
                 "url": self.url,
                 "epoch": self.epoch,
-                "lease": self.settings.lease,
+                "lease": self._longest_lease,
             }
         self._committing_commits = batch.commits
         try:
@@ -243,25 +257,38 @@ class Owner:
             self._committing_commits = False
         self._proven = proven
         if batch.changes is not None:
-            self._committed = batch.changes.position
+            position = self._committed = batch.changes.position
+            self.durable_position = (
+                position if oldest_parked is None else min(position, oldest_parked)
+            )
             self.queue.settled(batch.changes.number, steady())
         for confirm in batch.confirm:
             confirm()
         self.tick()
 
-    @property
-    def durable_position(self) -> int:
-        """The offset below which everything is complete, durably."""
-        return max(self._committed, 0)
-
     async def made_durable(self) -> None:
         """Wait until what is known now is durable."""
-        waiting = asyncio.Event()
-        self._batch.confirm.append(waiting.set)
+        if self._stopping or self._ended.is_set():
+            raise UnitError(_UNKNOWN)
+        durable, ended = asyncio.Event(), asyncio.create_task(self._ended.wait())
+        self._batch.confirm.append(durable.set)
         self.tick()
-        await waiting.wait()
+        waiting = asyncio.create_task(durable.wait())
+        try:
+            await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            ended.cancel()
+        if not durable.is_set():
+            raise UnitError(_UNKNOWN)
 
     # Sessions and leases.
+
+    @property
+    def _longest_lease(self) -> float:
+        """The longest lease that any session may have: former servers may have granted longer."""
+        lease = self.settings.lease
+        return lease if self.succession.over else max(lease, self._former_lease)
 
     @property
     def remaining(self) -> float:
@@ -281,7 +308,7 @@ class Owner:
             self.succession.forget(session.name)
             self.queue.lose_session(session.name, steady())
             self._forget(session)
-        if self.succession.silent and now > self._fenced_former + self.settings.lease:
+        if self.succession.silent and now > self._fenced_former + self._longest_lease:
             for name in list(self.succession.silent):
                 self.succession.forget(name)
                 self._batch.rows[SESSION, name] = None
@@ -304,11 +331,17 @@ class Owner:
             session.send("rejoined", **self._state(session, told))
 
     def join(
-        self, name: str, prefetch: int, filter: Filter, held: list[int], completed: list[int]
+        self,
+        name: str,
+        prefetch: int,
+        filter: Filter,
+        held: list[int],
+        completed: list[int],
+        returned: list[int],
     ) -> tuple[Session, dict[str, Any]]:
         """A session connects, for the first time or again; returns it and what it is told.
 
-        held, completed: offsets, as the consumer knows of them. Raises UnitError.
+        held, completed, returned: offsets, as the consumer knows of them. Raises UnitError.
         """
         session = self.sessions.get(name)
         if session is None:
@@ -316,12 +349,12 @@ class Owner:
                 raise UnitError(
                     f"member {self.member} has {self.settings.sessions} sessions, no more are taken"
                 )
-            session = self.sessions[name] = Session(name)
             self.queue.open_session(name, filter, prefetch)
+            session = self.sessions[name] = Session(name)
         lease = self.grant(session)
         session.told_held, session.told_completed = held, completed
         self.tick()
-        if self.succession.tell(name, held, completed):
+        if self.succession.tell(name, held, completed, returned):
             session.durable = True
             return session, {"epoch": self.epoch, "lease": lease, "pending": True}
         if not session.durable:
@@ -334,12 +367,14 @@ class Owner:
         return session, {"epoch": self.epoch, "lease": lease, **state}
 
     def _state(self, session: Session, told: list[int]) -> dict[str, Any]:
-        """What a session holds, and which of the offsets that it told of are complete."""
+        """Which of the offsets that it told of a session holds, and which are complete."""
         gone = [each for each in told if self._is_complete(session, each)]
         self._confirm(session, gone)
         there = frozenset(told)
         held = [
-            delivery_frame(each, each.message.offset not in there) for each in session.held.values()
+            delivery_frame(each, content=False)
+            for each in session.held.values()
+            if each.message.offset in there
         ]
         return {"d": held, "gone": gone}
 
@@ -381,7 +416,7 @@ class Owner:
         """Deliveries are complete; the session is told once that is durable."""
         self._check(session)
         self.queue.complete(session.name, numbers, steady(), how)
-        offsets = [session.held.pop(number).message.offset for number in numbers]
+        offsets = [session.held.pop(each).message.offset for each in dict.fromkeys(numbers)]
         session.completed.extend(offsets)
         self._batch.sends += sends
         self._batch.commits |= how is Outcome.COMMITTED
@@ -389,11 +424,16 @@ class Owner:
         self.tick()
 
     def roll_back(
-        self, session: Session, numbers: list[int], delay: float | None, reason: str
+        self,
+        session: Session,
+        numbers: list[int],
+        delay: float | None,
+        reason: str,
+        failed: bool = True,
     ) -> None:
         """Deliveries failed; all that the session holds of their units returns."""
         self._check(session)
-        self.queue.roll_back(session.name, numbers, steady(), delay, reason)
+        self.queue.roll_back(session.name, numbers, steady(), delay, reason, failed)
         units = {session.held[n].message.unit for n in numbers if n in session.held} - {None}
         back = [n for n, each in session.held.items() if n in numbers or each.message.unit in units]
         session.send("returned", o=[session.held.pop(number).message.offset for number in back])

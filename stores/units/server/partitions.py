@@ -119,20 +119,18 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         mine = asyncio.current_task()
         while self._tasks.get(member) is mine:
             owner = Owner(self._settings, member, member % self._rows, self._members, self._url)
-            orderly = True
+            orderly = False  # who is stopped before it knows what is durable must not write
             try:
                 await owner.start()
                 await self._seek(owner)
                 self.owners[member] = owner
                 await owner.run()
+                orderly = True
             except ProducerFenced:
-                orderly = False
                 logger.warning("member %d: another server owns it now", member)
             except KafkaError as error:
-                orderly = False
                 logger.warning("member %d: %s; starting again", member, printable(error))
             except Exception:
-                orderly = False
                 logger.exception("member %d: its owner failed; starting again", member)
             finally:
                 if self.owners.get(member) is owner:

@@ -11,6 +11,9 @@ from aiohttp import web
 from stores.units.queue import Delivery
 from stores.units.wire import NUMBERS, encode, packed
 
+DELIVERED = 1 << 20
+"""Bytes of messages after which a frame ends."""
+
 
 def delivery_frame(delivery: Delivery, content: bool = True) -> dict[str, Any]:
     """A delivery as a frame carries it. content: whether the consumer does not have it yet."""
@@ -83,7 +86,19 @@ class Session:
         """Hand deliveries out."""
         found = list(deliveries)
         self.held.update((each.number, each) for each in found)
-        self.send("deliver", d=[delivery_frame(each) for each in found])
+        self.send_contents(found)
+
+    def send_contents(self, deliveries: Iterable[Delivery]) -> None:
+        """Send deliveries with their contents, in frames of bounded size."""
+        frame, size = list[dict[str, Any]](), 0
+        for each in deliveries:
+            if frame and size + each.message.size > DELIVERED:
+                self.send("deliver", d=frame)
+                frame, size = [], 0
+            frame.append(delivery_frame(each))
+            size += each.message.size
+        if frame:
+            self.send("deliver", d=frame)
 
     async def close(self, kind: str | None = None) -> None:
         """End the socket, after a last frame."""

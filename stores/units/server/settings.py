@@ -63,4 +63,4 @@ class ServerSettings:
     @property
     def heartbeat(self) -> float:
         """Seconds between proofs that a member is still owned, and between owner rows."""
-        return self.lease / 5
+        return min(self.lease / 5, 10.0)

@@ -76,9 +76,12 @@ class Sockets:
         prefetch = max(1, int(number(hello, "prefetch", NUMBERS, 1)))
         found = texts(hello, "filter")
         filter = Filter.of(**found) if found else Filter()
-        held, completed = numbers(hello, "held"), numbers(hello, "completed")
-        session, told = owner.join(name, prefetch, filter, held, completed)
+        knows = [numbers(hello, each) for each in ("held", "completed", "returned")]
+        session, told = owner.join(name, prefetch, filter, *knows)
         session.attach(socket, "welcome", **told)
+        there = {*knows[0], *knows[1]}
+        held = [each for each in session.held.values() if each.message.offset not in there]
+        session.send_contents(held)  # frames that the last connection did not bring
         return session
 
     async def _listen(self, owner: Owner, session: Session, socket: web.WebSocketResponse) -> None:
@@ -97,7 +100,7 @@ class Sockets:
                 return
             try:
                 self._carry_out(owner, session, kind, frame)
-            except UnitError as error:
+            except (UnitError, FrameError) as error:
                 named = numbers(frame, "n")
                 held = [each for each in named if each in session.held]
                 session.send("refused", n=named, held=held, why=printable(error, 400))
@@ -119,7 +122,8 @@ class Sockets:
             case "back":
                 delay = None if frame.get("delay") is None else number(frame, "delay", 1e9)
                 reason = printable(frame.get("reason", ""), 400)
-                owner.roll_back(session, numbers(frame, "n"), delay, reason)
+                failed = frame.get("failed", True) is not False
+                owner.roll_back(session, numbers(frame, "n"), delay, reason, failed)
             case _:
                 raise FrameError(f"{printable(kind)!r} is no frame of this protocol")
 
@@ -128,6 +132,8 @@ class Sockets:
             raise FrameError(f"sends is a list of at most {SENDS} messages")
         sends = []
         for each in found:
+            if not isinstance(each, dict):
+                raise FrameError("a message to be sent is an object")
             topic = text(each, "topic", 249)
             if topic not in self._outputs:
                 raise UnitError(

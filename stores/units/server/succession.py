@@ -21,18 +21,29 @@ class Succession:
     def __init__(self, former: Iterable[str]) -> None:
         self.silent = set(former)
         """Sessions that have not told yet."""
-        self._told: dict[str, tuple[list[int], list[int]]] = {}
+        self._told: dict[str, tuple[list[int], list[int], list[int]]] = {}
         self.over = False
 
-    def tell(self, session: str, held: list[int], completed: list[int]) -> bool:
+    @property
+    def end(self) -> int:
+        """The highest offset that a session told of; -1 for none."""
+        return max((each for held, done, _ in self._told.values() for each in (*held, *done)),
+                   default=-1)  # fmt: skip
+
+    def tell(
+        self, session: str, held: list[int], completed: list[int], returned: Iterable[int] = ()
+    ) -> bool:
         """A session, opened here, tells which offsets it holds, and which it completed.
+
+        returned: what it rolled back although it had completed later messages of the unit, whose
+        completion is not durable yet.
 
         Returns whether that counts: not if its lease was over, or nothing is to be learned.
         """
         if self.over or (session not in self.silent and session not in self._told):
             return False
         self.silent.discard(session)
-        self._told[session] = held, completed
+        self._told[session] = held, completed, list(returned)
         return True
 
     def forget(self, session: str) -> None:
@@ -47,24 +58,32 @@ class Succession:
 
         settle: lets the queue go on as if all that has changed were durable.
         """
-        told = self._told.values()
-        end = max((each for held, done in told for each in (*held, *done)), default=-1)
-        if self.over or self.silent or queue.read_to <= end:
+        if self.over or self.silent or queue.read_to <= self.end:
             return None
         self.over = True
         for session in queue.former - self._told.keys():
             queue.release_former(session)
         if not self._told:
             return {}
-        completed = {each for _, done in self._told.values() for each in done}
-        held = {each for holds, _ in self._told.values() for each in holds}
+        told = self._told.values()
+        held = {each for holds, _, _ in told for each in holds}
+        done_by = {each: frozenset(back) for _, done, back in told for each in done}
+        proven = set(done_by)
         for unit in list(queue.units()):
-            waiting = [each.offset for each in queue.waiting(unit)]
-            last = max((each for each in waiting if each in completed or each in held), default=-1)
-            completed |= {each for each in waiting if each < last and each not in held}
-        queue.rejoin(next(iter(self._told)), [], sorted(completed), now)
+            # What a session holds was handed out when all before it was complete, or held too. So
+            # was what it completed, but since then it may have returned what precedes that.
+            proves, but = False, set[frozenset[int]]()
+            for offset in (each.offset for each in reversed(queue.waiting(unit))):
+                if offset in held:
+                    proves = True
+                elif proves or any(offset not in back for back in but):
+                    proven.add(offset)
+                if offset in done_by:
+                    but.add(done_by[offset])
+        queue.rejoin(next(iter(self._told)), [], sorted(proven), now)
         settle()
         found = {}
-        for session, (holds, done) in self._told.items():
-            found[session] = queue.rejoin(session, holds, done, now)
+        for session, (holds, done, returned) in self._told.items():
+            back = set(returned) - held - proven
+            found[session] = queue.rejoin(session, holds, done, now, back)
         return found

@@ -35,7 +35,8 @@ class Send:
 class Batch:
     """What waits for the next transaction.
 
-    commits: whether a transacted consumer waits. confirm: called once it is durable.
+    commits: whether it has to be durable before anybody gets what follows. confirm: called once it
+    is.
     """
 
     changes: UnitChanges | None = None
@@ -51,6 +52,7 @@ class Batch:
         for key, value in changes.rows.items():
             self.rows[key] = None if value is None else row_json(value)
         self.departures += changes.departures
+        self.commits |= bool(changes.departures)
 
 
 class OwnerTransactions:

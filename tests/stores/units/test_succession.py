@@ -70,6 +70,35 @@ def test_of_several_that_a_session_took_each_is_what_it_says() -> None:
     assert decide(queue, succession) == {"a": [0, 2]}
 
 
+def test_what_was_returned_after_a_later_one_was_completed_is_not_lost() -> None:
+    """It completed 1, then rolled 0 back, and neither was durable."""
+    queue, succession = new_owner(["u", "u", "u"], {"a"})
+    queue.open_session("a", prefetch=2)
+    succession.tell("a", [], [1], [0])
+    assert decide(queue, succession) == {"a": []}
+    queue.open_session("b", prefetch=9)
+    assert got(queue.next("b", 0.0)) == [0, 2]
+
+
+def test_what_was_returned_is_whose_it_was_since() -> None:
+    tells: list[tuple[list[int], list[int], dict[str, list[int]]]] = [
+        ([0], [], {"a": [], "b": [0]}),
+        ([], [0], {"a": [], "b": []}),
+        ([2], [], {"a": [], "b": [2]}),
+    ]
+    for held, completed, expected in tells:
+        queue, succession = new_owner(["u", "u", "u"], {"a", "b"})
+        for name in "ab":
+            queue.open_session(name, prefetch=2)
+        succession.tell("a", [], [1], [0])
+        succession.tell("b", held, completed)
+        assert decide(queue, succession) == expected
+        queue.close_session("b", 0.0)
+        queue.settled(queue.take_changes().number, 0.0)
+        left = got(queue.next("a", 0.0))
+        assert (0 in left) == (held == [0])
+
+
 def test_who_comes_after_the_decision_holds_nothing() -> None:
     queue, succession = new_owner(["u"], {"a"})
     succession.forget("a")

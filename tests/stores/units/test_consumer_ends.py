@@ -1,0 +1,59 @@
+"""A consumer that is closed while somebody waits for a message, and a commit that is cancelled."""
+
+import asyncio
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+
+from stores.units import DeliveryLost, SendRefused, UnitConsumer, UnitDelivery
+from tests.stores.units.one_process import TOKEN
+
+
+def transacted(link: Any) -> UnitConsumer:
+    consumer = UnitConsumer("d", "g", {}, TOKEN, mode="transacted")
+    link.member, link.valid = 0, True
+    consumer._links[0] = link
+    consumer._open = [UnitDelivery(link, 1, 0, "u", 0, {}, b"1")]
+    return consumer
+
+
+async def test_who_waits_for_a_message_goes_on_when_the_consumer_is_closed() -> None:
+    consumer = UnitConsumer("d", "g", {}, TOKEN)
+    waiting = asyncio.create_task(consumer.receive(60))
+    await asyncio.sleep(0)
+    await consumer.close()
+    async with asyncio.timeout(5):
+        assert await waiting is None
+        assert [each async for each in consumer] == []
+
+
+async def test_a_commit_goes_on_when_who_waits_for_it_is_cancelled() -> None:
+    """And how it ended is told to whatever is called next."""
+    link, over = AsyncMock(), asyncio.Event()
+
+    async def commit(*_: object) -> None:
+        await over.wait()
+        raise SendRefused("no")
+
+    link.commit = commit
+    consumer = transacted(link)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await consumer.commit()
+    assert await consumer.receive(0.01) is None
+    over.set()
+    with pytest.raises(SendRefused):
+        await consumer.receive(5)
+    await consumer.roll_back()
+    link.roll_back.assert_awaited_once()
+
+
+async def test_of_a_transaction_that_lost_a_message_the_others_return_too() -> None:
+    link = AsyncMock()
+    link.commit.side_effect = DeliveryLost("lost")
+    consumer = transacted(link)
+    kept = consumer._open[0]
+    with pytest.raises(DeliveryLost):
+        await consumer.commit()
+    assert link.roll_back.await_args.args[0] == [kept]

@@ -1,0 +1,252 @@
+"""Owner and consumer when time, connections or contents are not as one would like. No broker."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from stores.units import DeliveryLost, SendRefused, UnitError
+from stores.units.kafka.row_log import RowKey
+from stores.units.kafka.rows import row_json, row_value
+from stores.units.queue import Filter, UnitMark
+from stores.units.server.transactions import Batch, Send
+from tests.stores.units.one_process import one_member
+
+U = [("unit", b"u")]
+
+
+async def test_a_message_that_the_consumer_gave_up_by_its_own_clock_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The owner's clock has not ended the lease yet, and goes on with the session."""
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link()
+        member.arrive(b"1", headers=U)
+        first = await arrivals.next()
+        link._until = time.monotonic()
+        with pytest.raises(DeliveryLost):
+            await first.done()
+        again = await arrivals.next()
+        assert (again.value, again.redeliveries) == (b"1", 0)
+        await again.done(durable=True)
+        assert member.owner.queue.messages == 0
+
+
+async def test_a_session_that_cannot_be_opened_keeps_nobody_from_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch) as member:
+        for _ in range(2):
+            with pytest.raises(UnitError, match="prefetch"):
+                member.owner.join("bad", 5_000, Filter(), [], [], [])
+        _, arrivals = member.link()
+        member.arrive(b"1")
+        assert (await arrivals.next()).value == b"1"
+
+
+async def test_many_large_messages_arrive_in_frames_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch, lease=60.0) as member:
+        member.arrive(*[bytes(4 << 20)] * 6)
+        _, arrivals = member.link(prefetch=6)
+        found = [await arrivals.next() for _ in range(6)]
+        assert [each.offset for each in found] == list(range(6))
+
+
+async def test_a_commit_that_no_frame_holds_is_refused_and_nothing_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link()
+        member.arrive(b"1")
+        delivery = await arrivals.next()
+        many = [{"topic": "out", "v": "AAAA"}] * 1_001
+        large = [{"topic": "out", "v": "A" * (1 << 20)}] * 9
+        for sends in (many, large):
+            with pytest.raises(SendRefused, match="commit more often"):
+                await link.commit([delivery], sends)
+        with pytest.raises(SendRefused, match="1 to 249"):
+            await link.commit([delivery], [{"topic": "out", "u": ""}])
+        await link.commit([delivery], [{"topic": "out"}])
+        sent = [each for batch in member.committed for each in batch.sends]
+        assert [type(each) for each in sent] == [Send]
+
+
+async def test_a_reason_in_odd_characters_rolls_back_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch) as member:
+        _, arrivals = member.link()
+        member.arrive(b"1")
+        with pytest.raises(OSError, match="file"):
+            async with await arrivals.next():
+                raise OSError("file \udcff\x1b[2J")
+        assert (await arrivals.next()).redeliveries == 1
+
+
+async def test_work_that_was_cancelled_has_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with one_member(monkeypatch) as member:
+        _, arrivals = member.link()
+        member.arrive(b"1")
+
+        async def work() -> None:
+            async with await arrivals.next():
+                began.set()
+                await asyncio.sleep(60)
+
+        began = asyncio.Event()
+        task = asyncio.create_task(work())
+        await began.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (await arrivals.next()).redeliveries == 0
+
+
+async def test_parked_messages_keep_marks_from_being_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is parked is below the position, and its result is still to come."""
+    async with one_member(monkeypatch) as member:
+        owner = member.owner
+        member.arrive(b"0", b"1")
+        member.arrive(b"2", headers=U)
+        owner.queue.park("u", 0.0, "me")
+        _, arrivals = member.link()
+        await (await arrivals.next()).done()
+        await (await arrivals.next()).done(durable=True)
+        await owner.made_durable()
+        assert (owner._committed, owner.durable_position) == (3, 2)
+        owner.queue.redrive("u", 0.0, "me")
+        await (await arrivals.next()).done(durable=True)
+        await owner.made_durable()
+        assert owner.durable_position == 3
+
+
+async def test_what_administration_asked_for_is_answered_when_the_owner_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch) as member:
+        owner, never = member.owner, asyncio.Event()
+        monkeypatch.setattr(owner, "_commit", never.wait)
+        waiting = asyncio.create_task(owner.made_durable())
+        await asyncio.sleep(0)
+        never.set()
+        await owner.stop(orderly=False)
+        async with asyncio.timeout(5):
+            with pytest.raises(UnitError, match="look at the records"):
+                await waiting
+
+
+@pytest.mark.parametrize("name", ["", "x" * 250, 7, b"u", "a\nb"])
+async def test_a_message_whose_naming_gives_no_name_is_ungrouped(
+    name: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with one_member(monkeypatch, naming=lambda *_: name) as member:
+        member.arrive(b"1")
+        assert list(member.owner.queue.ungrouped()) == [0]
+
+
+async def test_the_longest_lease_of_a_former_owner_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: dict[RowKey, Any] = {
+        ("owner",): {"epoch": 4, "lease": 60.0},
+        ("session", "old"): {"since": 1.0},
+    }
+    async with one_member(monkeypatch, rows, lease=0.5) as member:
+        owner = member.owner
+        await owner.made_durable()
+        assert member.committed[0].rows[("owner",)]["lease"] == 60.0
+        owner._fenced_former -= 30
+        owner._end_leases()
+        assert owner.succession.silent == {"old"}
+        owner._fenced_former -= 31
+        owner._end_leases()
+        assert not owner.succession.silent
+
+
+async def test_what_follows_an_expired_message_waits_until_that_is_durable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a new owner takes what was handed out for a proof that all before it was complete."""
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link()
+        member.arrive(b"0")
+        await (await arrivals.next()).done(durable=True)
+        gate, commit = asyncio.Event(), member.owner._transactions.commit
+
+        async def held_up(batch: Batch) -> float:
+            await gate.wait()
+            return await commit(batch)
+
+        monkeypatch.setattr(member.owner._transactions, "commit", held_up)
+        await link.want()
+        while not member.owner.sessions["s"].wants:
+            await asyncio.sleep(0)
+        member.arrive(b"old", headers=[*U, ("unit-expires", b"1")])
+        member.arrive(b"new", headers=U)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not member.owner.sessions["s"].held
+        gate.set()
+        assert (await arrivals.next()).value == b"new"
+        assert [d.message.content for each in member.committed for d in each.departures] == [b"old"]
+
+
+async def test_it_reads_on_past_its_limit_to_what_former_sessions_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: dict[RowKey, Any] = {("session", "old"): {"since": 1.0}}
+    async with one_member(monkeypatch, rows, messages=2) as member:
+        owner = member.owner
+        member.arrive(b"0", b"1")
+        assert owner.full
+        owner.join("old", 1, Filter(), [2], [], [])
+        assert not owner.full
+        member.arrive(b"2")
+        await asyncio.sleep(0)
+        assert owner.succession.over
+        assert owner.full
+
+
+async def test_what_was_returned_before_a_later_completion_is_durable_is_told_to_the_next_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link(prefetch=2)
+        member.arrive(b"0", b"1", headers=U)
+        first, second = await arrivals.next(), await arrivals.next()
+        gate, commit = asyncio.Event(), member.owner._transactions.commit
+
+        async def held_up(batch: Batch) -> float:
+            await gate.wait()
+            return await commit(batch)
+
+        monkeypatch.setattr(member.owner._transactions, "commit", held_up)
+        await second.done()
+        await first.roll_back()
+        assert link._returned == {0}
+        gate.set()
+        again = await arrivals.next()
+        assert (again.offset, again.redeliveries) == (0, 1)
+        assert not link._returned
+        await again.done(durable=True)
+
+
+async def test_status_lists_first_what_needs_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with one_member(monkeypatch) as member:
+        queue = member.owner.queue
+        for name in (b"a", b"b", b"c"):
+            member.arrive(b"1", headers=[("unit", name)])
+        member.arrive(b"alone", b"another")
+        queue.park("c", 0.0, "me")
+        queue.park(3, 0.0, "me")
+        assert set(queue.listed(2)) == {"c", 3}
+        assert queue.listed(4)[2:] == ["a", "b"]
+
+
+def test_an_ungrouped_message_that_is_parked_stays_parked_under_the_next_owner() -> None:
+    mark = UnitMark(parked=1.0, reason="it failed")
+    assert row_value(("unit", 3), row_json(mark)) == (("unit", 3), mark)

@@ -1,0 +1,88 @@
+"""An owner that is stopped before it knows what is durable, and rows behind open transactions."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from aiokafka import TopicPartition
+
+from stores.units import ServerSettings
+from stores.units.kafka import row_log
+from stores.units.kafka.row_log import RowKey, restore_rows, row_key
+from stores.units.server import owner as owner_module
+from stores.units.server import partitions as partitions_module
+from stores.units.server.partitions import OwnedPartitions
+from tests.stores.units.one_process import TOKEN, MemoryTransactions
+
+
+async def test_an_owner_that_is_stopped_while_it_restores_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would write that nothing is complete, and all would be delivered again."""
+    made = list[MemoryTransactions]()
+    restoring = asyncio.Event()
+
+    def transactions(*given: object) -> MemoryTransactions:
+        made.append(MemoryTransactions(*given))
+        return made[-1]
+
+    async def restore(*_: object) -> dict[RowKey, Any]:
+        restoring.set()
+        await asyncio.sleep(60)
+        return {}
+
+    monkeypatch.setattr(owner_module, "OwnerTransactions", transactions)
+    monkeypatch.setattr(owner_module, "restore_rows", restore)
+    monkeypatch.setattr(partitions_module, "AIOKafkaConsumer", MagicMock())
+    settings = ServerSettings("d", "g", {}, TOKEN)
+    partitions = OwnedPartitions(settings, 1, {}, "", {})
+    await partitions.on_partitions_assigned([TopicPartition("d", 0)])
+    await restoring.wait()
+    await partitions.on_partitions_assigned([])
+    await asyncio.wait(partitions._ending)
+    assert [each.committed for each in made] == [[]]
+
+
+async def test_rows_behind_an_open_transaction_of_another_owner_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Subscribers share a topic of rows: what is stable ends where any of them is at work."""
+    at = TopicPartition("d.units", 0)
+    log = [
+        SimpleNamespace(key=row_key("g", 0, ("position",)), value=b'{"position":%d}' % place)
+        for place in (1, 2, 3)
+    ]
+
+    class Reader:
+        """A log of which the last record is not stable until it was asked for."""
+
+        def __init__(self, isolation_level: str) -> None:
+            self.stable = len(log) if isolation_level == "read_uncommitted" else 2
+            self.place = 0
+
+        async def start(self) -> None: ...
+
+        async def stop(self) -> None: ...
+
+        def assign(self, _: object) -> None: ...
+
+        async def seek_to_beginning(self, _: object) -> None: ...
+
+        async def end_offsets(self, _: object) -> dict[TopicPartition, int]:
+            return {at: self.stable}
+
+        async def position(self, _: object) -> int:
+            return self.place
+
+        async def getmany(self, _: object, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+            found, self.place = log[self.place : self.stable], self.stable
+            self.stable = len(log)
+            return {at: found}
+
+    def reader(_: object, isolation_level: str = "read_committed") -> Reader:
+        return Reader(isolation_level)
+
+    monkeypatch.setattr(row_log, "reader", reader)
+    assert await restore_rows({}, "d", "g", 0, 0) == {("position",): {"position": 3}}
