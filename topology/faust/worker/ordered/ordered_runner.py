@@ -176,9 +176,10 @@ class OrderedRunner(Runner):
             await asyncio.sleep(min(TICK, max(SOON, due)))
             if due <= TICK:
                 self.act(self.core.poll(time.monotonic()))
-                self.workers.wake()
                 # Some may have been let past an older one.
                 self._finished.set()
+            # Also for an attempt of an earlier run, whose end nobody here is told of.
+            self.workers.wake()
 
     def act(self, actions: Actions) -> None:
         """Hurry, roll back and cancel what the core says."""

@@ -1,6 +1,7 @@
 """What handlers, rules and logs do wrong hangs, stops and loses nothing. In memory."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -116,6 +117,32 @@ async def test_keys_that_are_none_are_told_of_and_taken_for_unknown(keys: Any) -
     held.start()
     await held.until(lambda: held.out("out") == [0, 1, 2])
     assert any("touches=" in report for unit in held.units for report in unit.reports)
+    await held.runner.stop(1)
+
+
+async def test_a_stream_whose_old_run_ends_while_intake_pauses_goes_on() -> None:
+    let_go, calls = threading.Event(), []
+
+    def handler(event: Event) -> list[Emit]:
+        calls.append(number(event))
+        if len(calls) == 1:
+            let_go.wait(20)
+        return [Emit("out", None, number(event))]
+
+    held = partition(handler, commit="stream")
+    object.__setattr__(held.stage.work.rules, "max_events", 3)
+    held.new_run()
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: calls == [0])
+    await held.runner.stop(0)
+    for name in range(1, 6):
+        held.log.append("a", name)
+    held.new_run()
+    held.start()
+    await held.until(lambda: not held.runner.core.room)
+    let_go.set()
+    await held.until(lambda: held.out("out") == list(range(6)))
     await held.runner.stop(1)
 
 
