@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from secrets import randbits
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
@@ -82,7 +83,7 @@ class UnitSender:
             self._check()
             sent = await self._producer._hand_over(None, _message(message), self.name)
             self._sending.add(sent)
-            sent.add_done_callback(self._sending.discard)
+            sent.add_done_callback(self._sent)  # which keeps this sender until then
         return int((await _arrived(sent, self._producer.destination)).offset)
 
     async def send_all(
@@ -112,6 +113,9 @@ class UnitSender:
             if self._sending:
                 await asyncio.wait(self._sending)
 
+    def _sent(self, sent: "asyncio.Future[Any]") -> None:
+        self._sending.discard(sent)
+
     def _check(self) -> None:
         if self._closed:
             raise SendRefused(f"this producer has left unit {self.name!r}; call unit() again")
@@ -140,7 +144,7 @@ class UnitProducer:
         self._transactional: AIOKafkaProducer | None = None
         self._one_transaction = asyncio.Lock()
         self._members = 0
-        self._units: dict[str, UnitSender] = {}
+        self._units: WeakValueDictionary[str, UnitSender] = WeakValueDictionary()
         self.sent: Counter[int] = Counter()
         """Member → messages that were handed over to it."""
 
@@ -275,7 +279,9 @@ async def _arrived(sent: "asyncio.Future[Any]", destination: str) -> Any:
         raise _unreachable(destination, error) from error
 
 
-def _unreachable(destination: str, error: KafkaError) -> MemberUnavailable:
+def _unreachable(destination: str, error: KafkaError) -> SendRefused:
+    if isinstance(error, MessageSizeTooLargeError):
+        return SendRefused(f"a message to {destination!r} is too large, and was not sent: {error}")
     return MemberUnavailable(
         f"a message to {destination!r} was not sent ({type(error).__name__}): its member is not "
         "reachable, and no other one may take it without breaking its unit's order; send it again"

@@ -10,6 +10,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, ProducerFenced
 
+from stores.units.errors import UnitError
+from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner
 from stores.units.server.settings import ServerSettings
 from topology.model.printable import printable
@@ -128,6 +130,8 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 orderly = True
             except ProducerFenced:
                 logger.warning("member %d: another server owns it now", member)
+            except UnitError as error:
+                logger.error("member %d: %s", member, error)
             except KafkaError as error:
                 logger.warning("member %d: %s; starting again", member, printable(error))
             except Exception:
@@ -146,11 +150,20 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _seek(self, owner: Owner) -> None:
         at = TopicPartition(self._settings.destination, owner.member)
         first = (await self._consumer.beginning_offsets([at]))[at]
+        end = (await self._consumer.end_offsets([at]))[at]
         place = owner.position
         if place is None:
             place = await self._consumer.committed(at)
-        if place is None:
-            place = first
+            if place is None or place > end:
+                place = first
+        if place > end:  # what comes now would be taken for what was complete before
+            topic = self._settings.destination
+            raise UnitError(
+                f"{topic}/{owner.member} ends at offset {end}, but what is on record goes to"
+                f" {place}: the topic was made anew, or lost its end; nothing is delivered, and"
+                f" nothing passed by. Stop the servers, delete topic {rows_topic(topic)!r}, and"
+                " start them to begin with what the topic has"
+            )
         if place < first:
             logger.error(
                 "%s/%d: it is at offset %d, but the topic begins at %d: retention has deleted what "

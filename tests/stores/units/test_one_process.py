@@ -2,16 +2,21 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from stores.units import DeliveryLost, SendRefused, UnitError
+from stores.units import DeliveryLost, SendRefused, UnitError, UnitProducer
 from stores.units.kafka.row_log import RowKey
 from stores.units.kafka.rows import row_json, row_value
-from stores.units.queue import Filter, UnitMark
+from stores.units.queue import Filter, UnitMark, UnitMessage
 from stores.units.server.transactions import Batch, Send
-from tests.stores.units.one_process import one_member
+from stores.units.wire import PATH
+from tests.stores.units.one_process import OneMember, one_member
 
 U = [("unit", b"u")]
 
@@ -250,3 +255,42 @@ async def test_status_lists_first_what_needs_somebody(monkeypatch: pytest.Monkey
 def test_an_ungrouped_message_that_is_parked_stays_parked_under_the_next_owner() -> None:
     mark = UnitMark(parked=1.0, reason="it failed")
     assert row_value(("unit", 3), row_json(mark)) == (("unit", 3), mark)
+
+
+async def test_an_owner_that_ends_while_it_is_greeted_is_looked_for_again() -> None:
+    greeted = list[str]()
+
+    async def ends(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        greeted.append((await socket.receive()).data)
+        await socket.close()
+        return socket
+
+    app = web.Application()
+    app.router.add_get(PATH, ends)
+    async with TestServer(app) as server, aiohttp.ClientSession() as http:
+        owner: Any = SimpleNamespace(epoch=1)
+        member = OneMember(owner, str(server.make_url("/")), http)
+        member.link()
+        try:
+            async with asyncio.timeout(8):
+                while len(greeted) < 2:
+                    await asyncio.sleep(0.01)
+        finally:
+            await member.end()
+
+
+def test_a_filter_looks_at_attributes_of_any_name() -> None:
+    admits = Filter.of(**{"cls": "x"}).admits
+    assert admits(UnitMessage(0, attributes={"cls": "x"}))
+    assert not admits(UnitMessage(0, attributes={"cls": "y"}))
+
+
+async def test_a_producer_keeps_nothing_of_units_that_nobody_is_in() -> None:
+    producer = UnitProducer("d", {})
+    unit = producer.unit("u")
+    assert producer.unit("u") is unit
+    for number in range(100):
+        producer.unit(f"passing-{number}")
+    assert list(producer._units) == ["u"]

@@ -3,16 +3,17 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from aiokafka import TopicPartition
 
-from stores.units import ServerSettings
+from stores.units import ServerSettings, UnitError
 from stores.units.kafka import row_log
 from stores.units.kafka.row_log import RowKey, restore_rows, row_key
 from stores.units.server import owner as owner_module
 from stores.units.server import partitions as partitions_module
+from stores.units.server.owner import Owner
 from stores.units.server.partitions import OwnedPartitions
 from tests.stores.units.one_process import TOKEN, MemoryTransactions
 
@@ -86,3 +87,38 @@ async def test_rows_behind_an_open_transaction_of_another_owner_are_waited_for(
 
     monkeypatch.setattr(row_log, "reader", reader)
     assert await restore_rows({}, "d", "g", 0, 0) == {("position",): {"position": 3}}
+
+
+@pytest.mark.parametrize(
+    ("row", "committed", "place"),
+    [(None, None, 2), (None, 4, 4), (None, 99, 2), (3, 99, 3), (1, None, 2), (5, None, 5)],
+)
+async def test_an_owner_begins_where_it_left_off_and_where_the_topic_has_something(
+    row: int | None, committed: int | None, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = await sought(row, committed, monkeypatch)
+    assert owner.queue.read_to == place
+
+
+async def test_a_topic_that_was_made_anew_is_not_taken_for_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UnitError, match="made anew"):
+        await sought(6, None, monkeypatch)
+
+
+async def sought(row: int | None, committed: int | None, monkeypatch: pytest.MonkeyPatch) -> Owner:
+    """An owner that begins on a topic with offsets 2 to 4."""
+    at = TopicPartition("d", 0)
+    kafka = MagicMock(
+        beginning_offsets=AsyncMock(return_value={at: 2}),
+        end_offsets=AsyncMock(return_value={at: 5}),
+        committed=AsyncMock(return_value=committed),
+    )
+    monkeypatch.setattr(owner_module, "OwnerTransactions", MemoryTransactions)
+    monkeypatch.setattr(partitions_module, "AIOKafkaConsumer", MagicMock(return_value=kafka))
+    settings = ServerSettings("d", "g", {}, TOKEN)
+    owner = Owner(settings, 0, 0, {}, "")
+    owner.position = row
+    await OwnedPartitions(settings, 1, {}, "", {})._seek(owner)
+    return owner
