@@ -316,14 +316,23 @@ class OrderedCommit:
 
     # commits
 
-    def take_commits(self, now: float) -> list[Grant]:
+    def take_commits(self, now: float, most: float = math.inf) -> list[Grant]:
         """The finished grants whose turn it is, in the order of commit, for one unit.
 
-        Empty until `committed` or `commit_failed` is told of those taken before.
+        Empty until `committed` or `commit_failed` is told of those taken before. most: bytes of
+        their messages and effects; a larger grant is taken alone, and what is left is taken next.
         """
         if self._taken or self._revoked:
             return []
-        taken = self._taken
+        taken, used, full = self._taken, 0, False
+
+        def fits(grant: Grant) -> bool:
+            nonlocal used, full
+            used += grant.size + sum(event.size for event in grant.events)
+            # What comes behind what is left may have to stay behind it.
+            full = full or (bool(taken) and used > most)
+            return not full
+
         lanes = list(self._dirty)
         self._dirty.clear()
         for lane in lanes:  # grows by the other lanes of batches
@@ -331,17 +340,24 @@ class OrderedCommit:
             while event is not None and event.state >= FINISHED:
                 grant = event.grant
                 if event.state == FINISHED and grant is not None:
+                    if len(grant.events) > 1 and not all(map(at_turn, grant.events)):
+                        break
+                    if not fits(grant):
+                        self._dirty[lane] = None
+                        break
                     if len(grant.events) > 1:
-                        if not all(map(at_turn, grant.events)):
-                            break
                         lanes += {each.lane for each in grant.events if each.lane is not None}
                     self._take(grant)
                 event = event.newer
         ahead, self._older_open.ahead = self._older_open.ahead, []
         free, self._free = self._free, []
-        for grant in itertools.chain(ahead, free):
-            if all(event.state == FINISHED and event.grant is grant for event in grant.events):
-                self._take(grant)
+        for left, grants in ((self._older_open.ahead, ahead), (self._free, free)):
+            for grant in grants:
+                if all(event.state == FINISHED and event.grant is grant for event in grant.events):
+                    if fits(grant):
+                        self._take(grant)
+                    else:
+                        left.append(grant)
         self._look(dict.fromkeys(lanes), now)
         return taken.copy()
 

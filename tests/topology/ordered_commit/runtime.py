@@ -1,6 +1,7 @@
 """A runtime in memory: a log with gaps, attempts that outlive their grants, durable units."""
 
 import itertools
+import math
 from dataclasses import dataclass, field
 
 from topology.ordered_commit import (
@@ -41,9 +42,12 @@ class Attempt:
 class Runtime:
     """Drives an OrderedCommit as a worker does, and checks every step against the promises."""
 
-    def __init__(self, rules: CommitRules, workers: int = 3, *, declared: bool = True) -> None:
+    def __init__(
+        self, rules: CommitRules, workers: int = 3, *, declared: bool = True, unit: float = math.inf
+    ) -> None:
         self.rules = rules
         self.workers = workers
+        self.unit = unit
         self.declared = declared
         self.now = 0.0
         self.log: dict[int, Logged] = {}
@@ -203,7 +207,7 @@ class Runtime:
 
     def take(self) -> None:
         if not self.in_unit:
-            self.in_unit = self.core.take_commits(self.now)
+            self.in_unit = self.core.take_commits(self.now, self.unit)
         else:
             assert self.core.take_commits(self.now) == []
 

@@ -1,5 +1,6 @@
 """Whatever happens, in whatever order: nothing is lost, doubled, overtaken, or stuck."""
 
+import math
 from typing import Literal
 
 from hypothesis import settings
@@ -50,6 +51,7 @@ class AnyCourse(RuleBasedStateMachine):
         most=st.sampled_from([4, 12, 50]),
         size=st.sampled_from([5, 1 << 20, 1 << 20]),
         by_function=st.booleans(),
+        unit=st.sampled_from([math.inf, 4]),
     )
     def begin_with(
         self,
@@ -63,6 +65,7 @@ class AnyCourse(RuleBasedStateMachine):
         most: int,
         size: int,
         by_function: bool,
+        unit: float,
     ) -> None:
         if by_function and hasattr(policy, "critical"):
             policy = wait_and_commit(policy.wait, self.critical)
@@ -77,7 +80,7 @@ class AnyCourse(RuleBasedStateMachine):
             max_events=most,
             max_bytes=size,
         )
-        self.runtime = Runtime(rules, workers=4)
+        self.runtime = Runtime(rules, workers=4, unit=unit)
 
     def critical(self, older: OpenEvent, later: OpenEvent) -> bool:
         log = self.runtime.log

@@ -155,3 +155,19 @@ def test_what_is_rolled_back_begins_before_what_was_about_to_begin_on_it() -> No
     assert driven.begin() == [0]
     driven.finish(0)
     assert driven.begin() == [1]
+
+
+@pytest.mark.parametrize("order", ["arrival", "stream"])
+def test_a_unit_that_is_full_leaves_the_rest_to_the_next_in_the_same_order(order: str) -> None:
+    driven = Driven(order=order)
+    driven.arrive("a", "b", "a", "c")
+    for size, offset in ((10, 0), (50, 1), (10, 2), (10, 3)):
+        driven.begin()
+        driven.finish(offset, size=size)
+    units = []
+    while taken := driven.core.take_commits(0.0, most=25):
+        units.append([grant.offset for grant in taken])
+        driven.core.committed(0.0)
+    assert sorted(offset for unit in units for offset in unit) == [0, 1, 2, 3]
+    assert all(unit == [1] or 1 not in unit for unit in units)
+    assert driven.core.position == 4

@@ -1,6 +1,7 @@
 """Runs a partition whose events are handled side by side: reads, grants, commits, in one loop."""
 
 import asyncio
+import math
 import time
 from collections.abc import Iterable
 
@@ -16,7 +17,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.ordered.workers import Workers
 from topology.faust.worker.runner import STOP, Runner, stopped
-from topology.faust.worker.writer import Writer
+from topology.faust.worker.writer import BATCH_BYTES, Writer
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.large import size_of_message
@@ -31,6 +32,8 @@ TICK = 0.05
 """The most seconds between two looks at what is due."""
 SOON = 0.002
 """The least."""
+ONE_BATCH = BATCH_BYTES // 2
+"""Bytes of a unit's events and effects, at least once: their rows fit into one record batch."""
 LINGER = 0.005
 """Seconds from one unit to the next while there is work."""
 
@@ -78,6 +81,8 @@ class OrderedRunner(Runner):
         self.asides = CommitUnit(*source)
         """What is to be made durable with the next turn, whosever it is: lines of error logs."""
         self._running = context.running
+        # Without a transaction it is the batch that makes states and offsets durable together.
+        self._most = math.inf if context.producer is None else ONE_BATCH
         self._finished = asyncio.Event()
         self._room = asyncio.Event()
         self._committed_to = core.position
@@ -236,7 +241,7 @@ class OrderedRunner(Runner):
     async def _commit_turn(self) -> bool:
         """Make durable whose turn it is; False if there is nothing."""
         core = self.core
-        turns = core.take_commits(time.monotonic())
+        turns = core.take_commits(time.monotonic(), self._most)
         position, done = core.progress()
         if not turns and position <= self._committed_to and not self.asides:
             return False

@@ -61,6 +61,7 @@ class Partition:
         self.log, self.table = Log(), MemoryTable()
         self.units: list[CommitUnit] = []
         self.numbers = itertools.count(1)
+        self.producer: object = None
         self.running: dict[TopicPartition, OrderedCommit] = {}
         self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
         self.runner = self.new_run()
@@ -76,7 +77,10 @@ class Partition:
             still_running=() if last is None else last.still_running,
         )  # fmt: skip
         context: Any = SimpleNamespace(
-            shared_reader=self.log, running=self.running, refusals=lambda *_: None
+            shared_reader=self.log,
+            running=self.running,
+            refusals=lambda *_: None,
+            producer=self.producer,
         )
         parked = [split_buffer_key(key)[0] for key, _ in self.table.scan(*BUFFERS)]
         effects = StagedEffects(self.stage, self.table, parked)

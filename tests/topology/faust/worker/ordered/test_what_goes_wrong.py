@@ -13,6 +13,7 @@ from tests.topology.faust.worker.ordered.test_ordered_runner import number, part
 from topology import Emit, Event, Inspector, Topology, Touched, key, park, retry, wait_and_commit
 from topology.declaration.ordered_stage import ARRIVED, RELEASE
 from topology.engine.state.rows import HOLES, decode_holes
+from topology.faust.worker.writer import BATCH_BYTES
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 
 
@@ -211,6 +212,37 @@ async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked() -> 
     held.log.append("a", b"a", [(RELEASE, b"drop")])
     await held.until(lambda: held.runner.core.position == 6)
     assert not list(held.table.scan(b"p", b"q"))
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize("at_least_once", [False, True])
+async def test_without_a_transaction_the_rows_of_a_unit_fit_into_one_batch(
+    at_least_once: bool,
+) -> None:
+    let_go = asyncio.Event()
+
+    async def handler(event: Event, state: dict[str, Any]) -> list[Emit]:
+        if event.sequence == 1:
+            await let_go.wait()
+        state["all"] = "x" * 100_000
+        return []
+
+    held = _work(handler, commit="arrival")
+    if at_least_once:
+        held.producer = object()
+    held.new_run()
+    for stream in range(20):
+        held.log.append(f"s{stream}", {"n": 1 if stream == 0 else 2})
+    held.start()
+    await held.until(lambda: held.runner.core.counts.finished == 19)
+    let_go.set()
+    await held.until(lambda: held.runner.core.position == 20)
+    sizes = [
+        sum(len(key) + len(row or b"") for rows in unit.rows.values() for key, row in rows)
+        for unit in held.units
+    ]
+    assert (max(sizes) < BATCH_BYTES) is at_least_once
+    assert sum(sizes) > 2_000_000
     await held.runner.stop(1)
 
 
