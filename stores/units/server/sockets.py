@@ -151,7 +151,8 @@ class Sockets:
             size = sum(len(name.encode()) + len(a.encode()) for name, a in attributes.items())
             if len(value) + size > VALUE_BYTES - 4096 or len(attributes) > MOST_ATTRIBUTES:
                 raise UnitError(
-                    f"a message to {printable(topic)!r} has over 1 MB, or over {MOST_ATTRIBUTES} attributes; send less"
+                    f"a message to {printable(topic)!r} has over 1 MB, or over {MOST_ATTRIBUTES}"
+                    " attributes; send less"
                 )
             message = OutgoingMessage(
                 value,
