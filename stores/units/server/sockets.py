@@ -78,15 +78,16 @@ class Sockets:
         prefetch = max(1, int(number(hello, "prefetch", NUMBERS, 1)))
         found = texts(hello, "filter")
         filter = Filter.of(**found) if found else Filter()
-        knows = [numbers(hello, each) for each in ("held", "completed", "returned")]
+        held, completed = numbers(hello, "held"), numbers(hello, "completed")
+        returned = numbers(hello, "returned")
         consumer = hello.get("consumer", "")
         if not isinstance(consumer, str) or len(consumer) > SESSION_LENGTH:
             raise FrameError(f"consumer is a text of at most {SESSION_LENGTH} characters")
-        session, told = owner.join(name, prefetch, filter, *knows, consumer)
+        session, told = owner.join(name, prefetch, filter, held, completed, returned, consumer)
         session.attach(socket, "welcome", **told)
-        there = {*knows[0], *knows[1]}
-        held = [each for each in session.held.values() if each.message.offset not in there]
-        session.send_contents(held)  # frames that the last connection did not bring
+        there = {*held, *completed}
+        rest = [each for each in session.held.values() if each.message.offset not in there]
+        session.send_contents(rest)  # frames that the last connection did not bring
         return session
 
     async def _listen(self, owner: Owner, session: Session, socket: web.WebSocketResponse) -> None:
