@@ -47,7 +47,8 @@ class UnitConsumer:
         mode: who completes messages.
         prefetch: messages of a member that it holds at a time.
         filter: attribute → the value that a message must have.
-        session: its name, unique among the subscriber's consumers; by default a new one.
+        session: its name, unique among the subscriber's consumers; by default a new one. Another
+            consumer of the same name has to wait until this one's lease is over.
     """
 
     def __init__(
@@ -69,7 +70,11 @@ class UnitConsumer:
         self.destination, self.group, self.mode = destination, group, mode
         self.session = session or f"{time.time_ns():x}-{randbits(48):x}"
         self._token = token
-        self._hello = {"prefetch": prefetch, "filter": dict(filter) if filter else None}
+        self._hello = {
+            "prefetch": prefetch,
+            "filter": dict(filter) if filter else None,
+            "consumer": f"{randbits(64):x}",  # of this session's name, this consumer alone
+        }
         self._follower = OwnerFollower(kafka, destination, group, self._looks_for_owners)
         self._links: dict[int, MemberLink] = {}
         self._tasks: list[asyncio.Task[None]] = []

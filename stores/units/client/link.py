@@ -84,6 +84,7 @@ class MemberLink:
         self._lease = 1.0
         self._wanted = self._pending = self._closed = False
         # Pending: the owner has not decided yet what this session goes on holding.
+        self._why = ""
         self.epoch = 0
         self.position = 0
         """The offset below which everything is complete, durably."""
@@ -187,7 +188,10 @@ class MemberLink:
             return None
         answer = decode(message.data, DELIVERY_BYTES)
         if answer["t"] != "welcome":
-            logger.info("member %d: %s", self.member, printable(answer.get("why", ""), 400))
+            why = printable(answer.get("why", ""), 400)
+            logger.log(logging.INFO if why == self._why else logging.WARNING,
+                       "member %d: the owner refused: %s", self.member, why)  # fmt: skip
+            self._why = why
             return None
         if int(answer["epoch"]) < self.epoch:
             return None

@@ -14,8 +14,8 @@ ROWS = ".units"
 """Behind a destination's name: the topic of its owners' rows."""
 DEAD = ".dead"
 """Behind a destination's name: the topic of what is dead-lettered or has expired."""
-ROW_BYTES = 4 << 20
-"""The largest row: a message that is parked is one."""
+ROW_BYTES = 64 << 20
+"""The largest row: a message that is parked is one, and of a dead one there is more than it was."""
 LOOKS = 15
 """Looks, in 3 seconds, after which a topic is not there."""
 
@@ -57,10 +57,11 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
         there = await _topics(admin, destination)
         described = await _described(admin, destination)
         partitions, copies = len(described), len(described[0]["replicas"])
-        configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
+        large = {"max.message.bytes": str(ROW_BYTES)}
+        configs = {"cleanup.policy": "compact", **large}
         new = [
             NewTopic(rows, partitions, copies, topic_configs=configs),
-            NewTopic(dead, partitions, copies),
+            NewTopic(dead, partitions, copies, topic_configs=large),
         ]
         if missing := [each for each in new if each.name not in there]:
             answer = await admin.create_topics(missing)

@@ -62,6 +62,7 @@ class Owner:
         self.queue = UnitQueue(settings.queue)
         self.sessions: dict[str, Session] = {}
         self.succession = Succession(())
+        self._former_consumers: dict[str, str] = {}
         self.epoch = 0
         self.position: int | None = None
         """Where to read on; None before anything is known: see the group, or begin."""
@@ -97,6 +98,8 @@ class Owner:
                     done = OffsetRanges.decode(unpacked(value["done"]) or b"")
                 case (str(subject), str(session)) if subject == SESSION:
                     former.add(session)
+                    if isinstance(value, dict) and isinstance(whose := value.get("consumer"), str):
+                        self._former_consumers[session] = whose
                 case _ if row := row_value(key, value):
                     rows[row[0]] = row[1]
                 case _:
@@ -338,19 +341,27 @@ class Owner:
         held: list[int],
         completed: list[int],
         returned: list[int],
+        consumer: str = "",
     ) -> tuple[Session, dict[str, Any]]:
         """A session connects, for the first time or again; returns it and what it is told.
 
-        held, completed, returned: offsets, as the consumer knows of them. Raises UnitError.
+        held, completed, returned: offsets, as the consumer knows of them. consumer: see `Session`.
+        Raises UnitError.
         """
         session = self.sessions.get(name)
+        whose = session.consumer if session else self._former_consumers.get(name, consumer)
+        if whose != consumer and (session or name in self.succession.silent):
+            raise UnitError(
+                f"session {printable(name)} is another consumer's until its lease is over: give"
+                " each consumer a name of its own"
+            )
         if session is None:
             if len(self.sessions) >= self.settings.sessions:
                 raise UnitError(
                     f"member {self.member} has {self.settings.sessions} sessions, no more are taken"
                 )
             self.queue.open_session(name, filter, prefetch)
-            session = self.sessions[name] = Session(name)
+            session = self.sessions[name] = Session(name, consumer)
         lease = self.grant(session)
         session.told_held, session.told_completed = held, completed
         self.tick()
@@ -358,7 +369,7 @@ class Owner:
             session.durable = True
             return session, {"epoch": self.epoch, "lease": lease, "pending": True}
         if not session.durable:
-            self._batch.rows[SESSION, name] = {"since": steady()}
+            self._batch.rows[SESSION, name] = {"since": steady(), "consumer": consumer}
             self._batch.confirm.append(lambda: self._made_durable(session))
         known = {each.message.offset: number for number, each in session.held.items()}
         if mine := [known[offset] for offset in completed if offset in known]:

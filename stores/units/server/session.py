@@ -32,6 +32,7 @@ class Session:
     """What the owner knows of a session. Nothing is handed out before its row is durable.
 
     Attributes:
+        consumer: whose session it is; another one by the same name is another consumer.
         wants: whether the consumer has asked for more.
         durable: whether the session's row is durable.
         granted: monotonic time at which the lease that it was told of ends.
@@ -41,8 +42,8 @@ class Session:
         told_completed: those that it had completed, as far as it knows without effect.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name, self.granted = name, 0.0
+    def __init__(self, name: str, consumer: str = "") -> None:
+        self.name, self.consumer, self.granted = name, consumer, 0.0
         self.wants = self.durable = False
         self.held: dict[int, Delivery] = {}
         self.completed: deque[int] = deque(maxlen=NUMBERS)

@@ -37,6 +37,8 @@ HELLO = 10.0
 """Seconds until a socket has said who it is."""
 VALUE_BYTES = 1 << 20
 """The largest message that a transacted consumer may send."""
+MOST_ATTRIBUTES = 100
+"""Attributes of one."""
 
 
 class Sockets:
@@ -76,12 +78,16 @@ class Sockets:
         prefetch = max(1, int(number(hello, "prefetch", NUMBERS, 1)))
         found = texts(hello, "filter")
         filter = Filter.of(**found) if found else Filter()
-        knows = [numbers(hello, each) for each in ("held", "completed", "returned")]
-        session, told = owner.join(name, prefetch, filter, *knows)
+        held, completed = numbers(hello, "held"), numbers(hello, "completed")
+        returned = numbers(hello, "returned")
+        consumer = hello.get("consumer", "")
+        if not isinstance(consumer, str) or len(consumer) > SESSION_LENGTH:
+            raise FrameError(f"consumer is a text of at most {SESSION_LENGTH} characters")
+        session, told = owner.join(name, prefetch, filter, held, completed, returned, consumer)
         session.attach(socket, "welcome", **told)
-        there = {*knows[0], *knows[1]}
-        held = [each for each in session.held.values() if each.message.offset not in there]
-        session.send_contents(held)  # frames that the last connection did not bring
+        there = {*held, *completed}
+        rest = [each for each in session.held.values() if each.message.offset not in there]
+        session.send_contents(rest)  # frames that the last connection did not bring
         return session
 
     async def _listen(self, owner: Owner, session: Session, socket: web.WebSocketResponse) -> None:
@@ -142,11 +148,16 @@ class Sockets:
                 )
             unit = None if each.get("u") is None else checked_name(text(each, "u", 249))
             value = unpacked(each.get("v")) or b""
-            if len(value) > VALUE_BYTES - 4096:
-                raise UnitError(f"a message to {printable(topic)!r} has over 1 MB; send less")
+            attributes = texts(each, "a") or {}
+            size = sum(len(name.encode()) + len(a.encode()) for name, a in attributes.items())
+            if len(value) + size > VALUE_BYTES - 4096 or len(attributes) > MOST_ATTRIBUTES:
+                raise UnitError(
+                    f"a message to {printable(topic)!r} has over 1 MB, or over {MOST_ATTRIBUTES}"
+                    " attributes; send less"
+                )
             message = OutgoingMessage(
                 value,
-                attributes=texts(each, "a") or {},
+                attributes=attributes,
                 not_before=each.get("not_before"),
                 expires=each.get("expires"),
                 sort=each.get("sort", 0),

@@ -50,6 +50,22 @@ async def test_a_session_that_cannot_be_opened_keeps_nobody_from_messages(
         assert (await arrivals.next()).value == b"1"
 
 
+async def test_another_consumer_by_the_name_of_a_session_waits_for_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else both would work on what the session holds."""
+    rows: dict[RowKey, Any] = {("session", "old"): {"since": 1.0, "consumer": "first"}}
+    async with one_member(monkeypatch, rows) as member:
+        owner = member.owner
+        with pytest.raises(UnitError, match="a name of its own"):
+            owner.join("old", 1, Filter(), [], [], [], "second")
+        session, _ = owner.join("old", 1, Filter(), [], [], [], "first")
+        with pytest.raises(UnitError, match="a name of its own"):
+            owner.join("old", 1, Filter(), [], [], [], "second")
+        owner.leave(session, complete=False)
+        owner.join("old", 1, Filter(), [], [], [], "second")
+
+
 async def test_many_large_messages_arrive_in_frames_that_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -72,6 +88,9 @@ async def test_a_commit_that_no_frame_holds_is_refused_and_nothing_is_done(
         for sends in (many, large):
             with pytest.raises(SendRefused, match="commit more often"):
                 await link.commit([delivery], sends)
+        attributes = {"a": "x" * (1 << 20)}
+        with pytest.raises(SendRefused, match="over 1 MB"):
+            await link.commit([delivery], [{"topic": "out", "a": attributes}])
         with pytest.raises(SendRefused, match="1 to 249"):
             await link.commit([delivery], [{"topic": "out", "u": ""}])
         await link.commit([delivery], [{"topic": "out"}])
