@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from topology.declaration.lanes import Lane
+from topology.declaration.policies.error import ErrorPolicy, OnError, Park, Retry
 from topology.declaration.policies.late import OnLate, RebuildStream
 from topology.declaration.source import Source
 from topology.model.errors import DeclarationError
@@ -113,7 +114,12 @@ def checked_work(
 
 
 def check_fits(
-    what: str, work: ParallelWork | None, source: Source, late: OnLate, lane: Lane | None
+    what: str,
+    work: ParallelWork | None,
+    source: Source,
+    late: OnLate,
+    lane: Lane | None,
+    error: OnError,
 ) -> None:
     """Whether a view that works side by side may have such policies. Raises DeclarationError."""
     if work is None:
@@ -122,6 +128,12 @@ def check_fits(
         raise DeclarationError(
             f"{what}: late={late!r} with workers: a stream cannot be rebuilt while its events are "
             "in work and not committed; use late_topic(), or leave workers out"
+        )
+    if work.rules.within_stream == "parallel" and may_park(error):
+        raise DeclarationError(
+            f"{what}: error={error!r} with within_stream='parallel': what is set aside of a stream "
+            "has no order that it could be redriven in; use advance(), retry(…) or halt(), or "
+            "leave within_stream out"
         )
     if work.scope == "topic" and len(source.topics) > 1:
         raise DeclarationError(
@@ -133,6 +145,13 @@ def check_fits(
             f"{what}: lane={lane!r} with workers; give the stream the lane's id in the inspector, "
             "or leave workers out"
         )
+
+
+def may_park(error: OnError) -> bool:
+    """Whether an error policy may set streams aside; one of the user's own may."""
+    return isinstance(error, Park | ErrorPolicy) or (
+        isinstance(error, Retry) and isinstance(error.then, Park)
+    )
 
 
 def attempting(handler: Any, view: str) -> Any:

@@ -19,6 +19,7 @@ from topology.declaration.parallel_work import (
     attempting,
     check_fits,
     checked_work,
+    may_park,
 )
 from topology.declaration.policies import (
     Full,
@@ -27,8 +28,6 @@ from topology.declaration.policies import (
     OnError,
     OnLate,
     OnUnknown,
-    Park,
-    Retry,
     Spill,
     Wait,
 )
@@ -247,7 +246,7 @@ class Topology(Graph):
             stateful, is_async = handler_shape(name, function)
             what = f"view {name!r}"
             work = checked_work(what, options, stateful=stateful, is_async=is_async)
-            check_fits(what, work, source, late, lane)
+            check_fits(what, work, source, late, lane, error)
             run = function if limit is None else timed(name, function, limit, is_async)
             run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run
@@ -344,7 +343,7 @@ class Topology(Graph):
         self._check_output(name)
         check_partitions(name, (topic,), True, partitions)
         gap, full, late, on_error = checked_policies(name, Wait(), Spill(), LateTopic(), error)
-        if isinstance(on_error, Park) or (isinstance(on_error, Retry) and on_error.then == Park()):
+        if may_park(on_error):
             raise DeclarationError(
                 f"{what}: error={on_error!r}: a plain topic has no commands, so nothing could "
                 "redrive what is parked; use advance(), retry(…) or halt(), or a view with workers"

@@ -76,9 +76,25 @@ def test_a_topic_is_read_by_a_source_or_by_parallel_and_its_outputs_by_neither()
             topology.source(topic, inspector=Inspector(stream=key(), sequence="seq"))
 
 
+class Own:
+    """An error policy of the user's, which may park."""
+
+    def on_error(self, event: Event, error: BaseException) -> Any:
+        return park()
+
+
+def test_a_stream_whose_events_run_side_by_side_is_not_parked() -> None:
+    topology, source = declared()
+    for error in (park(), retry(3, 1, park()), Own()):
+        with pytest.raises(DeclarationError, match="within_stream='parallel'"):
+            topology.view(
+                "v", of=source, workers=2, within_stream="parallel", error=error, handler=charge
+            )
+
+
 def test_a_plain_topic_parks_nothing_since_nobody_could_redrive_it() -> None:
     topology, _ = declared()
-    for error in (park(), retry(3, 1, park())):
+    for error in (park(), retry(3, 1, park()), Own()):
         with pytest.raises(DeclarationError, match="a plain topic has no commands"):
             topology.parallel("copy", topic="other", workers=4, handler=charge, error=error)
 
