@@ -121,6 +121,26 @@ async def test_keys_that_are_none_are_told_of_and_taken_for_unknown(keys: Any) -
     await held.runner.stop(1)
 
 
+async def test_a_thread_over_its_time_limit_is_told_of_and_its_event_is_tried_again_behind_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    let_go, calls = threading.Event(), []
+
+    def handler(event: Event) -> list[Emit]:
+        calls.append(number(event))
+        let_go.wait(20)
+        return [Emit("out", None, number(event))]
+
+    held = partition(handler, time_limit=0.05)
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: "its thread cannot be ended" in caplog.text)
+    let_go.set()
+    await held.until(lambda: held.out("out") == [0])
+    assert calls == [0, 0]
+    await held.runner.stop(1)
+
+
 async def test_a_stream_whose_old_run_ends_while_intake_pauses_goes_on() -> None:
     let_go, calls = threading.Event(), []
 
