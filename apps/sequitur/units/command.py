@@ -27,6 +27,14 @@ TOKEN = "UNITS_TOKEN"
 logger = logging.getLogger("units")
 
 
+def _name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    """A unit's name: an empty one, as of a variable that is not set, is not the whole member."""
+    try:
+        return name if name is None else checked_name(name)
+    except UnitError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.group("units", cls=Group)
 def command() -> None:
     """Serve units of order, look at them, and administer them.
@@ -123,7 +131,7 @@ def serve(
 
 @command.command()
 @_of
-@click.option("--unit", help="This one alone.")
+@click.option("--unit", callback=_name, help="This one alone.")
 def status(
     destination: str,
     group: str,
@@ -171,9 +179,8 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
         async def work(asked: UnitAdministration) -> int:
             if unit is None and member is None:
                 raise UnitError("name --unit, or --member")
-            place = member if member is not None else asked.member(checked_name(unit or ""))
-            named = unit if unit is None else checked_name(unit)
-            told = {"unit": named, "offsets": list(offset), "to": to, "reason": reason}
+            place = member if member is not None else asked.member(unit or "")
+            told = {"unit": unit, "offsets": list(offset), "to": to, "reason": reason}
             given = {key: value for key, value in told.items() if value}
             answer = await asked.act(name, place, by=getpass.getuser(), **given)
             what = "the whole member" if unit is None else printable(unit)
@@ -190,7 +197,7 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
     command.command(name, help=text)(_of(function))
 
 
-_UNIT = click.option("--unit", help="Its name.")
+_UNIT = click.option("--unit", callback=_name, help="Its name.")
 _MEMBER = click.option("--member", type=click.IntRange(0), help="The partition, if not the unit's.")
 _OFFSET = click.option("--offset", type=click.IntRange(0), multiple=True, help="Repeatable.")
 _UNGROUPED = click.option(

@@ -29,6 +29,7 @@ class Ledger:
         self.redelivered: dict[int, int] = {}
         self.stored: set[int] = set()
         """Messages that are in rows: the log is not read again for them."""
+        self.stored_size = 0
         self.records: deque[AdministrationRecord] = deque(maxlen=records)
         self.counts: Counter[Outcome] = Counter()
         self.messages = self.size = 0
@@ -77,6 +78,7 @@ class Ledger:
         offset = message.offset
         if offset in self.stored:
             self.stored.discard(offset)
+            self.stored_size -= message.size
             self._rows["message", offset] = None
         else:
             self._cover(offset)
@@ -107,6 +109,7 @@ class Ledger:
         """Keep a message in a row, so that it does not hold the position back."""
         if message.offset not in self.stored:
             self.stored.add(message.offset)
+            self.stored_size += message.size
             self._rows["message", message.offset] = message
             self._cover(message.offset)
 
@@ -131,6 +134,7 @@ class Ledger:
         for (kind, key), value in rows.items():
             if isinstance(value, UnitMessage):
                 self.stored.add(value.offset)
+                self.stored_size += value.size
                 self.messages += 1
                 self.size += value.size
             elif isinstance(value, AdministrationRecord):

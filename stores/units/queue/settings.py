@@ -17,6 +17,7 @@ class QueueSettings:
             offset is at most this much higher.
         longest_wait: seconds, at most, that a not-before time or a redelivery delay may block.
         parked_messages: messages that may be parked; a unit beyond it is dead-lettered.
+        parked_size: bytes of them, likewise. They are in memory, and count for the owner's limit.
         dead_for: seconds for which messages that follow into a dead-lettered unit share its fate.
         records: what was done by administration, at most this many of the latest.
     """
@@ -27,5 +28,6 @@ class QueueSettings:
     look_ahead: int = 1_000
     longest_wait: float = 30 * 86_400.0
     parked_messages: int = 10_000
+    parked_size: int = 64 << 20
     dead_for: float = 3_600.0
     records: int = 1_000

@@ -222,8 +222,13 @@ class UnitTable:
         for message in messages:
             if message.committed:
                 self._ledger.store(message)
-        if len(self._ledger.stored) > self._settings.parked_messages:
-            why = f"more than {self._settings.parked_messages} messages are parked"
+        ledger, settings = self._ledger, self._settings
+        many = len(ledger.stored) > settings.parked_messages
+        if many or ledger.stored_size > settings.parked_size:
+            most = (
+                f"{settings.parked_messages} messages" if many else f"{settings.parked_size} bytes"
+            )
+            why = f"more than {most} are parked"
             self._dead_letter(unit, now, why)
         else:
             self._refresh(unit, now)

@@ -33,7 +33,7 @@ class Administration:
         """All members of this server, or the units of one: `?member=0&unit=NAME`."""
         if "member" not in request.query:
             return _json(partitions_of(self._owners.values()))
-        owner = self._owner({"member": int(request.query["member"])})
+        owner = self._owner({"member": _asked(request)})
         if (unit := request.query.get("unit")) is not None:
             names: list[str | int] = [unit]
         else:
@@ -42,7 +42,7 @@ class Administration:
 
     async def records(self, request: web.Request) -> web.Response:
         """What was done by administration to a member."""
-        owner = self._owner({"member": int(request.query.get("member", "0"))})
+        owner = self._owner({"member": _asked(request)})
         return _json([asdict(each) for each in owner.queue.records()])
 
     async def carry_out(self, request: web.Request) -> web.Response:
@@ -101,6 +101,13 @@ class Administration:
         if (owner := self._owners.get(member)) is None:
             raise web.HTTPMisdirectedRequest(text=f"member {member} has another owner\n")
         return owner
+
+
+def _asked(request: web.Request) -> int:
+    member = request.query.get("member", "0")
+    if not (member.isascii() and member.isdecimal() and len(member) < 10):
+        raise web.HTTPBadRequest(text="member is the number of a partition\n")
+    return int(member)
 
 
 def _json(value: object) -> web.Response:

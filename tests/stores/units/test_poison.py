@@ -129,3 +129,16 @@ def test_a_poisoned_unit_of_a_thousand_leaves_the_others_whole(poisoned: str) ->
             order.append(delivery.message.offset)
             desk.complete("one", delivery)
     assert order == [each for each in range(2_000) if each % 1_000 != 7]
+
+
+def test_what_is_parked_never_fills_the_memory_of_its_owner() -> None:
+    desk = Desk(redelivery_limit=0, parked_size=20)
+    desk.send("a", "a", "b", "c")
+    desk.open("one")
+    desk.fail("one", times=2)
+    assert [desk.queue.status(unit).state for unit in "ab"] == ["parked", "dead"]
+    assert desk.gone() == [(2, "dead")]
+    desk.queue.redrive("a", desk.now, "me")
+    desk.complete("one", desk.take("one"))
+    desk.fail("one", times=1)
+    assert desk.queue.status("a").state == "parked"
