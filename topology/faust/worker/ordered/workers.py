@@ -96,8 +96,16 @@ class Workers:
     def cancel(self, grant: Grant) -> None:
         """End an attempt, if that can be done; a thread's goes on, and its effects are dropped."""
         attempt = self._attempts.get(grant.number)
-        if attempt is not None and attempt.task is not None:
+        if attempt is None:
+            return
+        if attempt.task is not None:
             attempt.task.cancel()
+            return
+        logger.warning(
+            "view %s: the attempt at offset %d is rolled back after %.1f s, but its thread cannot "
+            "be ended: it keeps a worker of %d, and what comes after it waits, until it returns",
+            self._view.name, grant.offset, time.monotonic() - grant.started, self._work.workers,
+        )  # fmt: skip
 
     def forget(self, offset: int) -> None:
         """An event is done."""

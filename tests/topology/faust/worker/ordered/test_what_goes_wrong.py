@@ -1,20 +1,24 @@
 """What handlers, rules and logs do wrong hangs, stops and loses nothing. In memory."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.topology.faust.worker.ordered.in_memory import Partition
+from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
 from tests.topology.faust.worker.ordered.test_ordered_runner import number, partition
 from topology import Emit, Event, Inspector, Topology, Touched, key, park, retry, wait_and_commit
 from topology.declaration.ordered_stage import ARRIVED, RELEASE
-from topology.engine.state.rows import HOLES, decode_holes
+from topology.engine.state.rows import HOLES, decode_holes, encode_holes
+from topology.faust.worker.ordered import OrderedPartition
 from topology.faust.worker.writer import BATCH_BYTES
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
+from topology.ordered_commit import OffsetRanges
 
 
 async def test_a_handler_in_a_thread_that_raises_stop_iteration_fails_its_event_alone() -> None:
@@ -118,6 +122,26 @@ async def test_keys_that_are_none_are_told_of_and_taken_for_unknown(keys: Any) -
     held.start()
     await held.until(lambda: held.out("out") == [0, 1, 2])
     assert any("touches=" in report for unit in held.units for report in unit.reports)
+    await held.runner.stop(1)
+
+
+async def test_a_thread_over_its_time_limit_is_told_of_and_its_event_is_tried_again_behind_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    let_go, calls = threading.Event(), []
+
+    def handler(event: Event) -> list[Emit]:
+        calls.append(number(event))
+        let_go.wait(20)
+        return [Emit("out", None, number(event))]
+
+    held = partition(handler, time_limit=0.05)
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: "its thread cannot be ended" in caplog.text)
+    let_go.set()
+    await held.until(lambda: held.out("out") == [0])
+    assert calls == [0, 0]
     await held.runner.stop(1)
 
 
@@ -297,3 +321,18 @@ async def test_a_log_that_was_made_anew_while_it_was_read_is_read_from_its_begin
     held.start()
     await held.until(lambda: len(held.out("out")) == 5 + again)
     await held.runner.stop(1)
+
+
+@pytest.mark.parametrize(("committed", "begins"), [(2, 2), (7, 1)])
+async def test_a_log_that_was_made_anew_while_nobody_read_is_begun_where_it_has_something(
+    committed: int, begins: int
+) -> None:
+    held = _work(lambda event: None)
+    held.table.write([(HOLES, encode_holes(7, OffsetRanges([(8, 9)])))])
+    context: Any = SimpleNamespace(
+        running={}, grant_numbers=itertools.count(1), settings=SimpleNamespace(session_timeout=1)
+    )
+    opened = OrderedPartition(TOPIC, held.stage, context, lambda error: asyncio.sleep(0))
+    core = opened._core(held.table, first=1, start=committed, end=3)
+    assert core.position == begins
+    assert not list(core.done)
