@@ -108,6 +108,9 @@ def serve(
     """Own members of a destination and hand out their messages."""
 
     def run() -> int:
+        # From then on a header name that is not UTF-8 does not end whoever reads its topic.
+        import topology.faust.kafka.records  # noqa: F401
+
         settings = ServerSettings(
             destination,
             group,

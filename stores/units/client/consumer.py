@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 LOOK = 60.0
 """Seconds after which partitions are looked for that were added."""
+LONELY = 15.0
+"""Seconds after which it is told, again and again, that a member has no owner that answers."""
 PREFETCH = 1_000
 """The most messages of a member that a consumer may hold."""
 
@@ -133,7 +135,18 @@ class UnitConsumer:
             self._more.set()
 
     async def _link(self) -> None:
+        told = time.monotonic()
         while True:
+            now = time.monotonic()
+            if lonely := self._without_owner():
+                if now - told > LONELY:
+                    told = now
+                    logger.warning(
+                        "members %s of %s have no owner that answers; start a unit server of %s",
+                        lonely, printable(self.destination), printable(self.group),
+                    )  # fmt: skip
+            else:
+                told = now
             for member in self._follower.owners.keys() - self._links.keys():
                 assert self._http is not None
                 link = self._links[member] = MemberLink(
@@ -158,8 +171,11 @@ class UnitConsumer:
         """Whether a member has no owner that answers, or it is time to look for new members."""
         if not self._follower.members or time.monotonic() - self._follower.looked > LOOK:
             return True
-        links = (self._links.get(member) for member in range(self._follower.members))
-        return not all(link is not None and link.healthy for link in links)
+        return bool(self._without_owner())
+
+    def _without_owner(self) -> list[int]:
+        links = ((member, self._links.get(member)) for member in range(self._follower.members))
+        return [member for member, link in links if link is None or not link.healthy]
 
     def _take(self, delivery: UnitDelivery | None) -> None:
         if delivery is not None:

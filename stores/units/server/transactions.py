@@ -22,6 +22,11 @@ OFFSET_EVERY = 1.0
 counts."""
 
 
+def transactional_id(destination: str, group: str, member: int) -> str:
+    """By which owners of a member fence each other, and nobody else: topics have no slash."""
+    return f"units/{destination}/{group}/{member}"
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """A message that a transacted consumer sends."""
@@ -72,7 +77,7 @@ class OwnerTransactions:
         self._written: tuple[int, bytes] | None = None
         self._producer = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **settings.kafka},
-            transactional_id=f"units-{settings.destination}-{settings.group}-{member}",
+            transactional_id=transactional_id(settings.destination, settings.group, member),
             max_request_size=ROW_BYTES,
             max_batch_size=1 << 18,
             transaction_timeout_ms=30_000,

@@ -1,4 +1,4 @@
-"""A consumer that is closed while somebody waits for a message, and a commit that is cancelled."""
+"""A consumer that is closed, or finds no owner, while somebody waits; a cancelled commit."""
 
 import asyncio
 from typing import Any
@@ -7,6 +7,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from stores.units import DeliveryLost, SendRefused, UnitConsumer, UnitDelivery
+from stores.units.client import consumer as consumer_module
 from tests.stores.units.one_process import TOKEN
 
 
@@ -57,3 +58,15 @@ async def test_of_a_transaction_that_lost_a_message_the_others_return_too() -> N
     with pytest.raises(DeliveryLost):
         await consumer.commit()
     assert link.roll_back.await_args.args[0] == [kept]
+
+
+async def test_a_consumer_that_finds_no_owner_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(consumer_module, "LONELY", -1.0)
+    consumer = UnitConsumer("orders", "billing", {}, TOKEN)
+    consumer._follower.members = 2
+    task = asyncio.create_task(consumer._link())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert "members [0, 1] of orders have no owner that answers" in caplog.text

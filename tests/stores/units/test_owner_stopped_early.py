@@ -15,6 +15,7 @@ from stores.units.server import owner as owner_module
 from stores.units.server import partitions as partitions_module
 from stores.units.server.owner import Owner
 from stores.units.server.partitions import OwnedPartitions
+from stores.units.server.transactions import transactional_id
 from tests.stores.units.one_process import TOKEN, MemoryTransactions
 
 
@@ -122,3 +123,15 @@ async def sought(row: int | None, committed: int | None, monkeypatch: pytest.Mon
     owner.position = row
     await OwnedPartitions(settings, 1, {}, "", {})._seek(owner)
     return owner
+
+
+def test_only_owners_of_the_same_member_for_the_same_subscriber_fence_each_other() -> None:
+    ids = {
+        transactional_id(*each)
+        for each in (
+            ("orders", "eu-billing", 0),
+            ("orders-eu", "billing", 0),
+            ("orders-eu", "b", 0),
+        )
+    }
+    assert len(ids) == 3

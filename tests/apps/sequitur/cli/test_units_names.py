@@ -1,4 +1,7 @@
-"""`sequitur units` acts on a whole member only if nothing names a unit."""
+"""`sequitur units`: names that no unit bears, and header names that are no text."""
+
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -13,3 +16,17 @@ def test_a_name_that_no_unit_bears_is_refused(action: str, unit: str) -> None:
     result = CliRunner().invoke(command, given)
     assert result.exit_code == 2
     assert "cannot name a unit" in result.output
+
+
+def test_a_server_goes_on_behind_a_header_name_that_is_not_utf8() -> None:
+    """What goes on is `TolerantRecords`, whose tests are with it."""
+    code = """
+from click.testing import CliRunner
+from sequitur.units.command import command
+given = ["serve", "--destination", "d", "--group", "g"]
+CliRunner(env={"UNITS_TOKEN": "short"}).invoke(command, given)
+from aiokafka.consumer import fetcher
+print(fetcher.PartitionRecords.__module__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "topology.faust.kafka.records"
