@@ -259,6 +259,10 @@ class OrderedCommit:
             self._deadlines.set(event, now + delay)
         return True
 
+    def counts_still(self, grant: Grant) -> bool:
+        """Whether what an attempt brings still counts; else the grant is old."""
+        return grant.number in self._attempts.running
+
     def ended(self, grant: Grant, now: float) -> None:
         """A cancelled attempt has ended; until then its stream waits. Others need no telling."""
         for name in self._attempts.ended(grant):

@@ -251,7 +251,8 @@ class Workers:
     # -- what fails
 
     def _failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
-        if isinstance(error, HandlerError) and not isinstance(error, TooSlow):
+        sure = isinstance(error, HandlerError) and not isinstance(error, TooSlow)
+        if sure and self._core.counts_still(grant):
             # What it yields is wrong, or Kafka refuses it: that would be so again.
             self._settle(grant, event, error, retried=RETRIES)
             return

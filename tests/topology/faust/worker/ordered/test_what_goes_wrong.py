@@ -12,7 +12,18 @@ import pytest
 
 from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
 from tests.topology.faust.worker.ordered.test_ordered_runner import number, partition
-from topology import Emit, Event, Inspector, Topology, Touched, key, park, retry, wait_and_commit
+from topology import (
+    Emit,
+    Event,
+    Inspector,
+    Topology,
+    Touched,
+    halt,
+    key,
+    park,
+    retry,
+    wait_and_commit,
+)
 from topology.declaration.ordered_stage import ARRIVED, RELEASE
 from topology.engine.state.rows import HOLES, decode_holes, encode_holes
 from topology.faust.worker.ordered import OrderedPartition
@@ -142,6 +153,24 @@ async def test_a_thread_over_its_time_limit_is_told_of_and_its_event_is_tried_ag
     let_go.set()
     await held.until(lambda: held.out("out") == [0])
     assert calls == [0, 0]
+    await held.runner.stop(1)
+
+
+async def test_what_an_attempt_that_was_rolled_back_yields_wrongly_halts_nothing() -> None:
+    calls: list[Any] = []
+
+    def handler(event: Event) -> list[Any]:
+        calls.append(number(event))
+        if len(calls) > 1:
+            return [Emit("out", None, number(event))]
+        threading.Event().wait(0.3)
+        return [7]
+
+    held = partition(handler, time_limit=0.05, error=halt())
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: held.out("out") == [0])
+    assert not held.out("t.errors")
     await held.runner.stop(1)
 
 
