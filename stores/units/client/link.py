@@ -38,6 +38,8 @@ ANSWER = 10.0
 AGAIN = 0.1
 """Seconds until an owner is asked again that cannot be reached, or is one no longer."""
 
+_LOST: Frame = {"delay": 0.0, "reason": "", "failed": False}
+
 
 class MemberLink:
     """The session with one member.
@@ -72,6 +74,8 @@ class MemberLink:
         self._arrived = arrived
         self.held: dict[int, UnitDelivery] = {}
         """By offset: what is here, whether or not the application has it yet."""
+        self._back: dict[int, Frame] = {}
+        """Offsets that it rolled back while the owner could not be told."""
         self._returned: set[int] = set()
         """Offsets that it rolled back, while what it completed beyond them is unsettled."""
         self._unsettled: dict[int, asyncio.Future[None]] = {}
@@ -212,11 +216,26 @@ class MemberLink:
                     done.append(delivery.number)
             elif offset not in gone:
                 self._refuse(offset, "another consumer may have it")
+        given_up = [each for each in there.values() if "v" not in each]
         for each in there.values():
-            self._take(each)
+            if "v" in each:
+                self._take(each)
+        await self._give_back(socket, given_up)
         if done:
             await socket.send_bytes(encode("done", n=done))
         return gone
+
+    async def _give_back(
+        self, socket: aiohttp.ClientWebSocketResponse, given_up: list[Frame]
+    ) -> None:
+        """Return what it held when it told of it, and rolled back or lost since then."""
+        units = set()
+        for each in sorted(given_up, key=lambda each: int(each["o"]) not in self._back):
+            if each["u"] not in units:  # else it returns with the other
+                back = self._back.get(int(each["o"]), _LOST)
+                await socket.send_bytes(encode("back", n=[int(each["n"])], **back))
+            units.update({each["u"]} - {None})
+        self._back.clear()
 
     def _extend(self, sent: float, answer: Frame) -> None:
         lease = float(answer["lease"])
@@ -361,7 +380,10 @@ class MemberLink:
                 self._returned |= back
         numbers = [each.number for each in chosen]
         why = printable(reason, 400)
-        await self._send("back", n=numbers, delay=delay, reason=why, failed=failed)
+        told: Frame = {"delay": delay, "reason": why, "failed": failed}
+        if self._socket is None or self._pending:
+            self._back.update((each.offset, told) for each in chosen)
+        await self._send("back", n=numbers, **told)
 
     def _unsettled_here(self) -> set[int]:
         return self._unsettled.keys() & self.held.keys()

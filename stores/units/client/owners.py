@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 
 from stores.units.errors import UnitError
 from stores.units.kafka.row_log import OWNER, read_key, read_value, reader
-from stores.units.kafka.topics import rows_topic
+from stores.units.kafka.topics import LOOKS, rows_topic
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -85,8 +85,11 @@ class OwnerFollower:
     async def _begin(self, consumer: Any) -> None:
         # Partitions are known of what is assigned.
         consumer.assign([TopicPartition(each, 0) for each in (self._topic, self._destination)])
-        await consumer._client.force_metadata_update()
-        numbers = consumer.partitions_for_topic(self._topic)
+        for _ in range(LOOKS):  # a broker that begins may not know its topics yet
+            await consumer._client.force_metadata_update()
+            if numbers := consumer.partitions_for_topic(self._topic):
+                break
+            await asyncio.sleep(0.2)
         self.members = len(consumer.partitions_for_topic(self._destination) or ())
         if not numbers:
             raise UnitError(

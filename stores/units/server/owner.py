@@ -150,7 +150,11 @@ class Owner:
         finally:
             self._ended.set()
             await asyncio.gather(*(each.close("moved") for each in self.sessions.values()))
-            await self._transactions.stop()
+            try:
+                async with asyncio.timeout(self.settings.lease):
+                    await self._transactions.stop()
+            except Exception as error:  # the next owner fences it anyway
+                logger.info("member %d: disconnecting failed: %s", self.member, printable(error))
 
     # What arrives, and what goes out.
 

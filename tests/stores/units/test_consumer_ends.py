@@ -1,6 +1,7 @@
 """A consumer that is closed, or finds no owner, while somebody waits; a cancelled commit."""
 
 import asyncio
+import time
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -8,6 +9,8 @@ import pytest
 
 from stores.units import DeliveryLost, SendRefused, UnitConsumer, UnitDelivery
 from stores.units.client import consumer as consumer_module
+from stores.units.client.link import MemberLink
+from stores.units.wire import decode
 from tests.stores.units.one_process import TOKEN
 
 
@@ -70,3 +73,20 @@ async def test_a_consumer_that_finds_no_owner_says_so(
     await asyncio.sleep(0)
     task.cancel()
     assert "members [0, 1] of orders have no owner that answers" in caplog.text
+
+
+async def test_what_is_rolled_back_while_the_owner_decides_returns_once_it_has() -> None:
+    """It was told as held, so that it is given back without its content."""
+    arrived, socket = list[UnitDelivery | None](), AsyncMock()
+    nobody: Any = None
+    link = MemberLink("d", "g", 0, "s", {}, TOKEN, nobody, nobody, arrived.append)
+    link._socket, link._pending, link._until = socket, True, time.monotonic() + 60
+    link.held = {each: UnitDelivery(link, each, each, "u", 0, {}, b"1") for each in (3, 4)}
+    await link.roll_back([link.held[3]], 7.0, "why")
+    told = {"u": "u", "r": 0, "a": {}}
+    await link._reconcile(socket, {"d": [{"n": 8, "o": 3, **told}, {"n": 9, "o": 4, **told}],
+                                   "gone": []})  # fmt: skip
+    assert not arrived
+    assert [decode(call.args[0]) for call in socket.send_bytes.await_args_list] == [
+        {"t": "back", "n": [8], "delay": 7.0, "reason": "why", "failed": True}
+    ]

@@ -7,8 +7,10 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
 
 from stores.units import ServerSettings, UnitError
+from stores.units.client.owners import OwnerFollower
 from stores.units.kafka import row_log
 from stores.units.kafka.row_log import RowKey, restore_rows, row_key
 from stores.units.server import owner as owner_module
@@ -135,3 +137,27 @@ def test_only_owners_of_the_same_member_for_the_same_subscriber_fence_each_other
         )
     }
     assert len(ids) == 3
+
+
+async def test_an_owner_that_cannot_disconnect_makes_room_for_the_next_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owner_module, "OwnerTransactions", MemoryTransactions)
+    owner = Owner(ServerSettings("d", "g", {}, TOKEN), 0, 0, {}, "")
+    stop = AsyncMock(side_effect=KafkaConnectionError)
+    monkeypatch.setattr(owner._transactions, "stop", stop)
+    await owner.stop(orderly=False)
+    stop.assert_awaited_once()
+
+
+async def test_who_follows_owners_asks_again_where_a_broker_does_not_know_the_rows_yet() -> None:
+    place = TopicPartition("d.units", 0)
+    known = iter([None, {0}, {0}])
+    consumer = MagicMock(
+        _client=AsyncMock(),
+        partitions_for_topic=lambda _: next(known),
+        offsets_for_times=AsyncMock(return_value={place: None}),
+        end_offsets=AsyncMock(return_value={place: 7}),
+    )
+    await OwnerFollower({}, "d", "g")._begin(consumer)
+    consumer.seek.assert_called_once_with(place, 7)
