@@ -25,6 +25,7 @@ ARRIVED = "sequitur-arrived"
 
 RELEASE = "sequitur-release"
 """Header: a record of the arrivals topic that lets a parked stream go on; see `Release`."""
+FORCED_DROP = b"drop forced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,13 @@ class Release:
     """An operator lets a parked stream go on, at this place of its order.
 
     without_first: the failed event goes to the dead topic; else it is handled again. dropped: the
-    stream is forgotten, and all that is parked of it goes to the dead topic.
+    stream is forgotten; forced, what is parked of it goes to the dead topic, else it must be none.
     """
 
     stream: str
     without_first: bool
     dropped: bool = False
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +78,8 @@ class OrderedStage:
             if record.headers and record.headers[-1][0] == RELEASE:
                 stream = (record.value or b"").decode("utf-8", "replace")
                 command = record.headers[-1][1]
-                return Release(stream, command == b"unpark", command == b"drop")
+                dropped, forced = command in (b"drop", FORCED_DROP), command == FORCED_DROP
+                return Release(stream, command == b"unpark", dropped, forced)
             message = original(record)
             *headers, last = message.headers or [("", b"")]
             if isinstance(message, Record) and last[0] == ARRIVED and _is_time(last[1]):

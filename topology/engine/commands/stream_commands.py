@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from topology.declaration.ordered_stage import RELEASE
+from topology.declaration.ordered_stage import FORCED_DROP, RELEASE
 from topology.declaration.view import View
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
@@ -154,7 +154,8 @@ def _tell_workers(view: View, stream: str, command: Command, unit: CommitUnit) -
     """Put a command among the events that arrive, for the second stage of a view with workers."""
     alone = view.work is not None and view.work.scope != "partition"
     key = None if alone else stream.encode()
-    record = (key, stream.encode(), unit.now, [(RELEASE, command.name.encode())])
+    name = FORCED_DROP if command.name == "drop" and command.force else command.name.encode()
+    record = (key, stream.encode(), unit.now, [(RELEASE, name)])
     (unit.keyed if alone else unit.colocated)[view.arrivals_topic].append(record)
 
 

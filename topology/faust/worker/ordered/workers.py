@@ -22,6 +22,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.model.changes import acollected, collected
 from topology.model.errors import HandlerError, Malformed
 from topology.model.event import Event
+from topology.model.printable import printable
 from topology.model.work_event import WorkEvent, work_event
 from topology.ordered_commit import FailureOutcome, Grant, WaitAndCommit
 
@@ -207,6 +208,12 @@ class Workers:
         unit, state = self._runner.unit(), effects.state_of(stream)
         nobody = Event(stream, 0, None, None, self._runner.records[grant.offset])
         whole = Staged(nobody, unit)
+        if release.dropped and waiting and not release.forced:
+            logger.error(
+                "view %s: stream %s is not dropped: %d parked events would be lost; force it if "
+                "that is meant", self._view.name, printable(stream), len(waiting),
+            )  # fmt: skip
+            return whole
         if release.dropped:
             whole.state = b"{}"
         for key, event in waiting:

@@ -24,7 +24,7 @@ from topology import (
     retry,
     wait_and_commit,
 )
-from topology.declaration.ordered_stage import ARRIVED, RELEASE
+from topology.declaration.ordered_stage import ARRIVED, FORCED_DROP, RELEASE
 from topology.engine.state.rows import HOLES, decode_holes, encode_holes
 from topology.faust.worker.ordered import OrderedPartition
 from topology.faust.worker.writer import BATCH_BYTES
@@ -245,7 +245,9 @@ async def test_a_parked_stream_that_begins_anew_keeps_all_its_events_in_order() 
     await held.runner.stop(1)
 
 
-async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked() -> None:
+async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def handler(event: Event, state: dict[str, Any]) -> AsyncIterator[Emit]:
         if event.content.get("fails"):
             raise ValueError("boom")
@@ -257,13 +259,15 @@ async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked() -> 
     held.log.append("a", {"n": 2, "fails": True})
     held.log.append("a", {"n": 3})
     held.log.append("a", b"a", [(RELEASE, b"drop")])
+    held.log.append("a", b"a", [(RELEASE, FORCED_DROP)])
     held.log.append("a", {"n": 1})
     held.start()
     await held.until(lambda: held.out("out") == [1, 1])
     assert [each["n"] for each in held.out("t.dead")] == [2, 3]
+    assert "2 parked events would be lost" in caplog.text
     assert not list(held.table.scan(b"b", b"c"))
     held.log.append("a", b"a", [(RELEASE, b"drop")])
-    await held.until(lambda: held.runner.core.position == 6)
+    await held.until(lambda: held.runner.core.position == 7)
     assert not list(held.table.scan(b"p", b"q"))
     await held.runner.stop(1)
 
