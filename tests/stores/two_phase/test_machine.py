@@ -116,12 +116,12 @@ class Machine(RuleBasedStateMachine):
         self.stack.callback(self.looking.close)
         for what, instead in (
             ("coordinator.separate_engine", lambda participant: participant),
-            ("coordinator.event", mock.Mock()),
+            ("running_transaction.event", mock.Mock()),
             ("coordinator.Coordinator._watch", lambda self: None),
             ("coordinator.FORGET", 1),
             ("recovery.prepared", self.prepared),
             ("recovery.end", self.end),
-            ("log.BUSY", 1),
+            ("decision_log.BUSY", 1),
         ):
             self.stack.enter_context(mock.patch(f"stores.two_phase.{what}", instead))
         self.participants: Any = {name: Participant() for name in NAMES}

@@ -240,18 +240,21 @@ async def test_of_two_relays_one_leads_and_the_other_takes_over(
 
 
 class _Stuck:
-    """A link that takes nothing until it is told to, and then all at once, as after a pause."""
+    """A link whose answers are held back until it is told to go on, as after a pause."""
 
     def __init__(self, url: str) -> None:
         self.go = asyncio.Event()
+        self.delivered = asyncio.Event()
         self._link = HttpLink("orders", url, TOKEN)
 
     async def open(self, log: str = "") -> None:
         await self._link.open(log)
 
     async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
+        result = await self._link.send(messages, answers)
+        self.delivered.set()
         await self.go.wait()
-        return await self._link.send(messages, answers)
+        return result
 
     async def void(self, *_: Any) -> list[Answer]:
         return []
@@ -268,7 +271,7 @@ async def test_a_relay_that_was_replaced_deletes_nothing_more(
     async with served(inbox, free_port()) as url:
         stuck = _Stuck(url)
         async with relaying(source, log, url, link=stuck) as one:
-            await until(one.leading.is_set)
+            await until(stuck.delivered.is_set)
             # As if it had been stopped for longer than its lease.
             lease = Lease(source, "relay orders", "two")
             Lease(source, "relay orders", "one").release(1)
