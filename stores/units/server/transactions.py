@@ -119,8 +119,9 @@ class OwnerTransactions:
             offsets = {self._at: changes.position}
             await producer.send_offsets_to_transaction(offsets, self._settings.group)
             self._offset, self._offset_at = changes.position, begun
-        await producer.commit_transaction()
+        # A record that the broker refuses does not keep a transaction from being committed.
         await asyncio.gather(*sent)
+        await producer.commit_transaction()
         return begun
 
     def _all_rows(self, batch: Batch) -> list[tuple[RowKey, Any]]:
