@@ -25,6 +25,7 @@ from stores.inbox.receiver import Fenced
 from stores.inbox.rows import Partition, ReadRange
 from stores.message import Message
 from topology.faust.kafka.records import raw
+from topology.model.ending import end_tasks, wait_for_stop
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +70,7 @@ class Feed:
             await self._feed(stopped)
         finally:
             if asking is not None:
-                asking.cancel()
-                await asyncio.gather(asking, return_exceptions=True)
+                await end_tasks(asking)
 
     async def _asking(self, every: float) -> None:
         while True:
@@ -86,7 +86,7 @@ class Feed:
                 await asyncio.sleep(every)
             finally:
                 with suppress(Exception):
-                    await producer.stop()
+                    await wait_for_stop(producer.stop())
 
     def _missing(self, every: float) -> list[Gap]:
         """What to ask for now: some of what is missing, and the next time what comes behind it."""
@@ -155,7 +155,7 @@ class Feed:
                     await self._receive(found, positions)
         finally:
             with suppress(Exception):
-                await consumer.stop()
+                await wait_for_stop(consumer.stop())
 
     async def _assign(self, consumer: Any) -> dict[TopicPartition, int]:
         partitions = await self._partitions()
@@ -186,7 +186,7 @@ class Feed:
             voids = [f"{topic}{VOID}" for topic in self._topics if f"{topic}{VOID}" in known]
             described = await admin.describe_topics([*self._topics, *voids])
         finally:
-            await admin.close()
+            await wait_for_stop(admin.close())
         return [
             TopicPartition(topic["topic"], partition["partition"])
             for topic in described

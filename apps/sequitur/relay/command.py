@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +36,7 @@ from stores.db.urls import existing
 from stores.locks.lease import Lease
 from stores.outbox import MessageLog
 from topology.model.counted import counted
+from topology.model.ending import end_tasks
 from topology.model.printable import printable
 
 logger = logging.getLogger("relay")
@@ -173,9 +173,9 @@ def _run(options: SimpleNamespace) -> int:
             await relay.run(stopped)
         finally:
             if asked is not None:
-                asked.cancel()
-                with suppress(asyncio.CancelledError):
-                    await asked
+                await end_tasks(asked)
+                if not asked.cancelled():
+                    asked.result()
 
     return run_until_stopped(work)
 

@@ -26,6 +26,7 @@ from sequitur.relay.rate_limit import RateLimit
 from sequitur.relay.records import SEQUENCE, VOID, headers_of
 from stores.message import Message
 from topology.engine.commands.command import Command, encode_command
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -263,4 +264,4 @@ def _hash(key: bytes) -> int:
 async def _stop(producer: AIOKafkaProducer) -> None:
     with suppress(Exception):
         async with asyncio.timeout(5):
-            await producer.stop()
+            await wait_for_stop(producer.stop())

@@ -27,6 +27,7 @@ from stores.message import Message
 from stores.outbox import MessageLog
 from stores.outbox.message import damage
 from stores.outbox.retention import RetentionStore
+from topology.model.ending import end_tasks
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -77,9 +78,7 @@ class Relay:
             if lead.done():
                 lead.result()
         finally:
-            for task in (lead, stop):
-                task.cancel()
-            await asyncio.gather(lead, stop, return_exceptions=True)
+            await end_tasks(lead, stop)
             await self._link.close()
 
     def missing(self, missing: Sequence[MissingRange]) -> None:

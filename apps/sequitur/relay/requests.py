@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 from sequitur.relay.link import MissingRange
 from sequitur.relay.rate_limit import RateLimit
 from sequitur.relay.records import missing_of
+from topology.model.ending import wait_for_stop
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ async def requests(
             await asyncio.sleep(1)
         finally:
             with suppress(Exception):
-                await consumer.stop()
+                await wait_for_stop(consumer.stop())
 
 
 def _request(record: Any) -> MissingRange | None:

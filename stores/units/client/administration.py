@@ -11,6 +11,7 @@ from stores.units.client.owners import OwnerFollower
 from stores.units.errors import MemberUnavailable, UnitError
 from stores.units.kafka.topics import member_of, members_of
 from stores.units.wire import bearer
+from topology.model.ending import end_tasks
 
 OWNERS = 10.0
 """Seconds within which the owners of all members have to show."""
@@ -47,8 +48,7 @@ class UnitAdministration:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._following.cancel()
-        await asyncio.gather(self._following, return_exceptions=True)
+        await end_tasks(self._following)
 
     def member(self, unit: str) -> int:
         """The member on which a unit lives.

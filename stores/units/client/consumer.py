@@ -18,6 +18,7 @@ from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
 from stores.units.naming import checked_name
 from stores.units.wire import packed
+from topology.model.ending import end_tasks
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -123,9 +124,7 @@ class UnitConsumer:
             self._tasks.append(self._ending)
         for link in self._links.values():
             await link.leave(complete=False)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         if self._http is not None:
             await self._http.close()
 

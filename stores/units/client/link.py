@@ -29,6 +29,7 @@ from stores.units.wire import (
     encode,
     unpacked,
 )
+from topology.model.ending import end_tasks
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -160,9 +161,7 @@ class MemberLink:
                     tasks.append(changed)
         finally:
             self._socket = None
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*tasks)
             await socket.close()
 
     async def _go_on(self, gone: set[int]) -> None:

@@ -14,6 +14,7 @@ from aiokafka.errors import KafkaError
 from stores.units.errors import UnitError
 from stores.units.kafka.row_log import OWNER, read_key, read_value, reader
 from stores.units.kafka.topics import LOOKS, rows_topic
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class OwnerFollower:
                 logger.warning("owners of %s: %s; trying again", self._topic, printable(error))
                 await asyncio.sleep(AGAIN)
             finally:
-                await consumer.stop()
+                await wait_for_stop(consumer.stop())
 
     async def _begin(self, consumer: Any) -> None:
         # Partitions are known of what is assigned.

@@ -17,6 +17,7 @@ from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
 from stores.units.kafka.topics import member_of, prepare
 from stores.units.naming import DefaultUnit, ProducerUnit, checked_name, system_name
+from topology.model.ending import wait_for_stop
 
 Sort = str | Callable[[OutgoingMessage], Any] | None
 
@@ -167,7 +168,7 @@ class UnitProducer:
             await unit.leave()
         for producer in (self._plain, self._transactional):
             if producer is not None:
-                await producer.stop()
+                await wait_for_stop(producer.stop())
         self._plain = self._transactional = None
 
     def unit(self, name: str | None = None) -> UnitSender:
@@ -235,7 +236,7 @@ class UnitProducer:
                     yield UnitTransaction(self, producer)
             except KafkaError as error:
                 self._transactional = None
-                await producer.stop()
+                await wait_for_stop(producer.stop())
                 raise SendRefused(
                     f"the transaction to {self.destination!r} was not committed, and nothing of it "
                     f"was sent ({type(error).__name__}); send it again"

@@ -12,6 +12,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.units.kafka.topics import rows_topic
+from topology.model.ending import wait_for_stop
 
 RowKey = tuple[str | int, ...]
 OWNER = "owner"
@@ -81,7 +82,7 @@ async def restore_rows(
                 else:
                     rows[key[2]] = value
     finally:
-        await consumer.stop()
+        await wait_for_stop(consumer.stop())
     return rows
 
 
@@ -92,4 +93,4 @@ async def _end(kafka: Mapping[str, Any], at: TopicPartition) -> int:
     try:
         return int((await consumer.end_offsets([at]))[at])
     finally:
-        await consumer.stop()
+        await wait_for_stop(consumer.stop())

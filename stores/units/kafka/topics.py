@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stores.units.errors import UnitError
 from stores.units.routing import slot_of
+from topology.model.ending import wait_for_stop
 
 ROWS = ".units"
 """Behind a destination's name: the topic of its owners' rows."""
@@ -70,7 +71,7 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
                     raise UnitError(f"topic {name!r} cannot be made: {for_code(code).__name__}")
         return partitions if rows not in there else await _partitions(admin, rows)
     finally:
-        await admin.close()
+        await wait_for_stop(admin.close())
 
 
 async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> dict[str, int]:
@@ -85,7 +86,7 @@ async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> d
             found[topic] = await _partitions(admin, known)
         return found
     finally:
-        await admin.close()
+        await wait_for_stop(admin.close())
 
 
 async def _topics(admin: AIOKafkaAdminClient, wanted: str) -> set[str]:

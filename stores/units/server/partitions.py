@@ -14,6 +14,7 @@ from stores.units.errors import UnitError
 from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner
 from stores.units.server.settings import ServerSettings
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._release(member)
             if self._ending:
                 await asyncio.wait(self._ending)
-            await self._consumer.stop()
+            await wait_for_stop(self._consumer.stop())
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Owners go on: the assignment tells which stay, and who is not one is fenced."""
@@ -125,6 +126,8 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
             try:
                 await owner.start()
                 await self._seek(owner)
+                if self._tasks.get(member) is not mine:  # a client may swallow a cancellation
+                    return
                 self.owners[member] = owner
                 await owner.run()
                 orderly = True

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -9,7 +10,9 @@ import pytest
 
 from stores.units import DeliveryLost, SendRefused, UnitConsumer, UnitDelivery
 from stores.units.client import consumer as consumer_module
+from stores.units.client import owners
 from stores.units.client.link import MemberLink
+from stores.units.client.owners import OwnerFollower
 from stores.units.wire import decode
 from tests.stores.units.one_process import TOKEN
 
@@ -90,3 +93,32 @@ async def test_what_is_rolled_back_while_the_owner_decides_returns_once_it_has()
     assert [decode(call.args[0]) for call in socket.send_bytes.await_args_list] == [
         {"t": "back", "n": [8], "delay": 7.0, "reason": "why", "failed": True}
     ]
+
+
+async def test_a_consumer_closes_while_it_stops_to_look_for_owners(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its Kafka client swallowed the cancellation, and it looked for owners for ever."""
+    stopping = asyncio.Event()
+
+    class Client:
+        async def start(self) -> None: ...
+
+        async def getmany(self, **_: Any) -> dict[str, Any]:
+            await asyncio.sleep(0)
+            return {}
+
+        async def stop(self) -> None:
+            stopping.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(owners, "reader", lambda _: Client())
+    monkeypatch.setattr(OwnerFollower, "_begin", AsyncMock())
+    looks = iter([True, True])
+    follower = OwnerFollower({}, "d", "g", needed=lambda: next(looks, False))
+    following = asyncio.create_task(follower.follow())
+    await stopping.wait()
+    following.cancel()
+    await asyncio.wait([following], timeout=5)
+    assert following.cancelled()

@@ -24,6 +24,7 @@ from topology.faust.kafka.clients import (
     partitions_of,
     read_range,
 )
+from topology.model.ending import wait_for_stop
 
 PATIENCE = 20.0
 """Seconds to wait for a moment in which nothing is committed; then something may move."""
@@ -84,7 +85,7 @@ async def audit(
             report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report
     finally:
-        await consumer.stop()
+        await wait_for_stop(consumer.stop())
 
 
 async def _compare(consumer: AIOKafkaConsumer, made: Audit, snapshot: AuditSnapshot) -> None:

@@ -15,6 +15,7 @@ from topology.faust.kafka import reconnect
 from topology.faust.kafka.records import raw
 from topology.faust.kafka.topics import Topic
 from topology.model.counted import counted
+from topology.model.ending import wait_for_stop
 
 logger = get_logger(__name__)
 
@@ -40,7 +41,7 @@ async def admin_client(app: Any) -> AsyncIterator[AIOKafkaAdminClient]:
         await admin.start()
         yield admin
     finally:
-        await admin.close()
+        await wait_for_stop(admin.close())
 
 
 class CannotMake(KafkaError):  # type: ignore[misc]
@@ -66,7 +67,7 @@ async def connected_consumer(app: Any, **settings: Any) -> AIOKafkaConsumer:
     try:
         await consumer.start()
     except BaseException:
-        await consumer.stop()
+        await wait_for_stop(consumer.stop())
         raise
     return consumer
 

@@ -28,6 +28,7 @@ from topology.faust.inspection.named import view_of
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counted import counted
+from topology.model.ending import wait_for_stop
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.sequencer.progress import last_of
@@ -192,7 +193,7 @@ async def _send(app: Any, view: View, chosen: list[DeadEvent], now: int) -> None
             )  # fmt: skip
         await producer.flush()
     finally:
-        await producer.stop()
+        await wait_for_stop(producer.stop())
 
 
 def _partition(view: View, dead: DeadEvent) -> int:

@@ -26,11 +26,11 @@ from topology.faust.worker.ordered import OrderedPartition
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
-from topology.faust.worker.runner import stopped
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import shared_producer
 from topology.model.counted import counted
+from topology.model.ending import wait_for_stop
 
 logger = get_logger(__name__)
 
@@ -139,7 +139,7 @@ class Engine:
         if context.producer is not None:
             clients.append(context.producer)
         context.standalone_readers, context.producer = {}, None
-        await asyncio.gather(*(stopped(client.stop()) for client in clients))
+        await asyncio.gather(*(wait_for_stop(client.stop()) for client in clients))
 
     # -- partitions
 

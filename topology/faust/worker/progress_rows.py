@@ -10,6 +10,7 @@ from topology.engine.state.rows import progress_key, without_state
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.worker.snapshot import Spans
+from topology.model.ending import wait_for_stop
 
 FETCH_BYTES = 4 << 20
 MOST = 10_000
@@ -66,7 +67,7 @@ async def _read(
                     consumer.pause(at)
                     del spans[at]
     finally:
-        await consumer.stop()
+        await wait_for_stop(consumer.stop())
     return found
 
 

@@ -11,6 +11,7 @@ from mode import get_logger
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.clients import connected_consumer, read_range
+from topology.model.ending import wait_for_stop
 from topology.view_rebuild.history import Histories, History
 from topology.view_rebuild.stream_rebuild import rebuild_all
 
@@ -125,7 +126,7 @@ class Rebuilds:
                     # The handlers of all other streams have their turn in between.
                     await asyncio.sleep(0)
         finally:
-            await consumer.stop()
+            await wait_for_stop(consumer.stop())
         return histories
 
     async def stop(self) -> None:

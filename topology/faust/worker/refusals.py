@@ -32,6 +32,7 @@ from topology.faust.kafka.broker.shapes import configs
 from topology.faust.kafka.clients import CannotMake, connection
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.writer import BATCH_BYTES, REQUEST_BYTES
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 logger = get_logger(__name__)
@@ -152,7 +153,7 @@ class Refusals:
             await producer.begin_transaction()
             answers = [await self._send(producer, each) for each in sent]
         finally:
-            await producer.stop()
+            await wait_for_stop(producer.stop())
         unsaid: list[SentBy] = []
         for each, error in zip(sent, answers, strict=True):
             if isinstance(error, REFUSALS):

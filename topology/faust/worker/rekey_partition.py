@@ -4,8 +4,9 @@ from topology.engine.partition import RekeyStep
 from topology.engine.stream_task import RekeyTask
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.partition import Partition
-from topology.faust.worker.runner import Runner, stopped
+from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
+from topology.model.ending import wait_for_stop
 
 
 class RekeyPartition(Partition):
@@ -18,7 +19,7 @@ class RekeyPartition(Partition):
             await writer.start()
             _, start, taken = await committed_start(context, self.source)
         except BaseException:
-            await stopped(writer.stop())
+            await wait_for_stop(writer.stop())
             raise
         task = RekeyTask(context.topology, self._declared, taken)
         step = RekeyStep(self.source, task, context.sources[self._declared.name].do, wall)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -16,6 +16,7 @@ from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.refusals import REFUSALS, Refusals
 from topology.faust.worker.writer import Writer
+from topology.model.ending import wait_for_stop
 from topology.model.event import Message
 from topology.model.printable import printable
 
@@ -136,7 +137,7 @@ class Runner:
             await asyncio.wait([task], timeout=STOP)
         self._input.pause()
         self.step.stop()
-        await stopped(self.writer.stop())
+        await wait_for_stop(self.writer.stop())
 
 
 class _Input(AssignedPartition):
@@ -154,18 +155,3 @@ class _Input(AssignedPartition):
             more = await super().fetch(FRESH)
             return [*records, *more] if more else records
         return records
-
-
-async def stopped(stopping: Awaitable[None]) -> None:
-    """Wait for a client to stop, but not for ever, and whatever it raises: its broker may be gone.
-
-    As a task of its own, because a client whose fetch failed a moment before ends as cancelled,
-    which must not pass for a cancellation of whoever waits here.
-    """
-    task = asyncio.ensure_future(stopping)
-    await asyncio.wait([task], timeout=STOP)
-    if not task.done():
-        task.cancel()
-        logger.warning("a Kafka client did not stop within %.0f s", STOP)
-    elif not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("a Kafka client failed while it stopped: %r", error)

@@ -31,11 +31,12 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.open_view import open_view
 from topology.faust.worker.partition import Crash, Partition
-from topology.faust.worker.runner import Runner, stopped
+from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import clamp_to_log_start, committed_start
 from topology.faust.worker.watermark import Watermark
 from topology.faust.worker.writer import Writer
 from topology.model.counts import left_behind
+from topology.model.ending import wait_for_stop
 from topology.model.partition_table import PartitionTable
 from topology.sequencer.memory_budget import Budget
 
@@ -79,13 +80,13 @@ class StreamPartition(Partition):
                 await context.tables.restore([view], self.source.partition)
                 position = self._own(view, table, first, start)
                 if position is None:
-                    await stopped(writer.stop())
+                    await wait_for_stop(writer.stop())
                 else:
                     del rest[view.name]
                     runners.append(await self._standalone(view, table, position, writer))
             runners.insert(0, self._main(rest, start, taken, writers[0]))
         except BaseException:
-            await asyncio.gather(*(stopped(writer.stop()) for writer in writers))
+            await asyncio.gather(*(wait_for_stop(writer.stop()) for writer in writers))
             raise
         return runners
 
@@ -179,7 +180,7 @@ class StreamPartition(Partition):
             task = self._task({}, start, None, apart=True)
             runner = await self._run_standalone(task, view, start, writer)
         except Exception as error:
-            await stopped(writer.stop())
+            await wait_for_stop(writer.stop())
             self.failed(error)
             return
         if self.stopping:

@@ -22,6 +22,7 @@ from topology.faust.worker.disk.table_freshness import (
     written_too_late,
 )
 from topology.faust.worker.disk.writing import write
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 logger = get_logger(__name__)
@@ -70,7 +71,7 @@ class Tables:
                 changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
                 await self._catch_up(consumer, tables[view.name], changelog)
         finally:
-            await consumer.stop()
+            await wait_for_stop(consumer.stop())
         return tables
 
     async def opened(self, view: str, partition: int) -> ViewTable:

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from topology.faust.kafka.worker_clock import wall
+from topology.model.ending import wait_for_stop
 
 logger = get_logger(__name__)
 
@@ -43,7 +44,7 @@ async def go_by_broker(app: Any, *, tell: bool = True) -> bool:
                 found = await producer.send_and_wait(topic, b"", partition=0)
                 took = time.monotonic() - began
             finally:
-                await producer.stop()
+                await wait_for_stop(producer.stop())
     except (KafkaError, TimeoutError, OSError) as error:
         logger.warning("the clock is this machine's: topic %s: %s", topic, error or "no answer")
         return False

@@ -12,8 +12,9 @@ from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffe
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Crash, Partition
-from topology.faust.worker.runner import Runner, stopped
+from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
+from topology.model.ending import wait_for_stop
 from topology.model.partition_table import PartitionTable
 from topology.ordered_commit import OffsetRanges, OrderedCommit
 
@@ -42,7 +43,7 @@ class OrderedPartition(Partition):
             core = self._core(table, first, start, end)
             effects = StagedEffects(stage, table, _parked(table))
         except BaseException:
-            await stopped(writer.stop())
+            await wait_for_stop(writer.stop())
             raise
         return [OrderedRunner(self.source, stage, writer, context, core, effects, table)]
 

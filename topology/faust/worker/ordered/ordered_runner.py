@@ -16,8 +16,9 @@ from topology.engine.state.rows import HOLES, encode_holes
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.ordered.workers import Workers
-from topology.faust.worker.runner import STOP, Runner, stopped
+from topology.faust.worker.runner import STOP, Runner
 from topology.faust.worker.writer import BATCH_BYTES, Writer
+from topology.model.ending import wait_for_stop
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.large import size_of_message
@@ -292,7 +293,7 @@ class OrderedRunner(Runner):
             await asyncio.wait([task], timeout=2 * STOP)
         self._input.pause()
         logger.info("%s stops: %s", self.source, self.core.counts)
-        await stopped(self.writer.stop())
+        await wait_for_stop(self.writer.stop())
 
     def _is_done(self) -> bool:
         return self.task is None or self.task.done()

@@ -9,6 +9,7 @@ from mode import get_logger
 from topology.declaration.view import View
 from topology.faust.kafka.clients import connection
 from topology.faust.worker.watch.watchdog import Blocked
+from topology.model.ending import wait_for_stop
 from topology.model.errors import described
 
 logger = get_logger(__name__)
@@ -40,4 +41,4 @@ async def _write(app: Any, view: View, blocked: Blocked) -> None:
             view.audit_topic, value, key=key, headers=headers, timestamp_ms=blocked.when
         )
     finally:
-        await producer.stop()
+        await wait_for_stop(producer.stop())
