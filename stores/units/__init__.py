@@ -10,6 +10,8 @@ from stores.units.errors import (
     UnitElsewhere,
     UnitError,
 )
+from stores.units.forward.agent import ForwardingAgent
+from stores.units.forward.producer import StoredProducer, StoredUnit
 from stores.units.kafka.producer import UnitProducer, UnitSender, UnitTransaction
 from stores.units.kafka.records import OutgoingMessage
 from stores.units.marks import create_marks, forget_marks, mark
@@ -20,12 +22,15 @@ from stores.units.server.settings import ServerSettings
 
 __all__ = [
     "DeliveryLost",
+    "ForwardingAgent",
     "MemberUnavailable",
     "OutgoingMessage",
     "QueueSettings",
     "SendRefused",
     "ServerSettings",
     "StaleDelivery",
+    "StoredProducer",
+    "StoredUnit",
     "UnitAdministration",
     "UnitConsumer",
     "UnitDelivery",

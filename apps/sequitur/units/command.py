@@ -2,29 +2,26 @@
 
 import asyncio
 import getpass
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from aiokafka.errors import KafkaError
 
 from sequitur.cli.group import Group
 from sequitur.cli.options import BROKER, COUNT, DURATION, HTTP_URL, properties_option
-from sequitur.cli.outcome import cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
-from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
+from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
+from sequitur.units.ending import status_of
+from sequitur.units.forward import forward
 from stores.units import QueueSettings, ServerSettings, UnitAdministration, UnitError, UnitServer
 from stores.units.naming import checked_name
 from topology.model.printable import printable
 
 TOKEN = "UNITS_TOKEN"
 """The variable that has the token of consumers and administrators."""
-
-logger = logging.getLogger("units")
 
 
 def _name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
@@ -47,6 +44,9 @@ def command() -> None:
     Servers, consumers and administrators show the token of UNITS_TOKEN. status ends
     with status 1 if a unit is parked, paused or dead, or admitted by no consumer.
     """
+
+
+command.add_command(forward)
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +129,7 @@ def serve(
         )
         return run_until_stopped(lambda stopped: UnitServer(settings).run(stopped))
 
-    return _status(run)
+    return status_of(run)
 
 
 @command.command()
@@ -230,19 +230,10 @@ def _asked(
         async with UnitAdministration(destination, group, login, _token()) as administration:
             return await work(administration)
 
-    return _status(lambda: asyncio.run(ask()))
+    return status_of(lambda: asyncio.run(ask()))
 
 
 def _token() -> str:
     if not (found := os.environ.get(TOKEN)):
         raise ValueError(f"set {TOKEN} to the servers' secret, of at least 16 ASCII characters")
     return found
-
-
-def _status(run: Callable[[], int]) -> int:
-    log_to_stderr()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    try:
-        return run()
-    except (UnitError, ValueError, KafkaError, OSError) as error:
-        return cannot(error, logger) or CANNOT

@@ -1,0 +1,226 @@
+"""The agent that forwards what waits in a store, in order, each message once.
+
+Each transaction carries messages together with their place in the store, as a row of the
+destination. An agent begins by fencing the one before; then it reads that row, and deletes from the
+store what is forwarded already. So an agent may be killed anywhere, and so may the broker.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+
+from stores.message import Message
+from stores.units.errors import UnitError
+from stores.units.forward.store import UnitStore
+from stores.units.kafka.producer import UnitProducer
+from stores.units.kafka.records import OutgoingMessage, key_of, read_headers
+from stores.units.kafka.row_log import RowKey, restore_rows, row_key
+from stores.units.kafka.topics import ROW_BYTES, dead_topic, rows_topic
+from topology.model.ending import wait_for_stop
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+MANY = 250
+"""Messages of a transaction."""
+LOOK = 0.1
+"""Seconds until an empty store is looked at again."""
+AGAIN = 1.0
+"""Seconds until it is tried again where Kafka cannot be reached."""
+TOLD = 10.0
+"""Seconds between two lines that say how far it is."""
+_NOBODY = ("", 0)
+"""Subscriber and member of the row: no subscriber's, of the first partition."""
+
+T = TypeVar("T")
+
+
+class StoreOutdated(UnitError):
+    """The store is older than what was forwarded from it: an old copy was put in its place."""
+
+
+class ForwardingAgent:
+    """Forwards what waits in one store to its destination.
+
+    Args:
+        destination: the topic.
+        store: the file.
+        kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
+    """
+
+    def __init__(self, destination: str, store: str | Path, kafka: Mapping[str, Any]) -> None:
+        self.destination, self._path, self._kafka = destination, store, dict(kafka)
+        self._thread = ThreadPoolExecutor(1, "unit-store")
+        self._refused: set[int] = set()
+        """Sequences of messages that the topic does not take."""
+        self.counts: Counter[str] = Counter()
+        """forwarded, and refused: how many since it began."""
+        self._told, self._told_at = 0, 0.0
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Forward until it is told to stop; a broker that is away is waited for.
+
+        Args:
+            stopped: tells it to stop.
+
+        Raises:
+            UnitError: another agent forwards this store, or the store is an old copy.
+        """
+        store = await self._in_thread(UnitStore, self._path, self.destination)
+        try:
+            with store.forwarding():
+                while not stopped.is_set():
+                    try:
+                        await self._forward(store, stopped)
+                    except StoreOutdated:
+                        raise
+                    except (KafkaError, UnitError, OSError) as error:
+                        logger.warning(
+                            "%s cannot be forwarded now: %s; %s",
+                            self._path, printable(error, 400), await self._waiting(store),
+                        )  # fmt: skip
+                        await _pause(stopped, AGAIN)
+        finally:
+            await asyncio.to_thread(self._thread.shutdown)
+            store.close()
+
+    async def _forward(self, store: UnitStore, stopped: asyncio.Event) -> None:
+        """Forward until told to stop. Raises KafkaError, UnitError: begin anew."""
+        while (name := await self._in_thread(store.name)) is None:
+            await _pause(stopped, LOOK)
+            if stopped.is_set():
+                return
+        routes = UnitProducer(self.destination, self._kafka)
+        sender = AIOKafkaProducer(
+            **{"retry_backoff_ms": 10, **self._kafka},
+            transactional_id=f"units-forward/{self.destination}/{name}",
+            max_request_size=ROW_BYTES,
+        )
+        try:
+            await routes.start()
+            await sender.start()  # which fences the agent before, and ends its transaction
+            subject: RowKey = ("forwarded", name)
+            await self._settle(store, subject)
+            while not stopped.is_set():
+                if found := await self._in_thread(store.read, MANY):
+                    await self._send(routes, sender, subject, found)
+                    await self._in_thread(store.forget, found)
+                    self._refused.difference_update(each.sequence for each in found)
+                if not found or time.monotonic() - self._told_at > TOLD:
+                    await self._tell(store)
+                if not found:
+                    await _pause(stopped, LOOK)
+        finally:
+            await wait_for_stop(sender.stop())
+            await wait_for_stop(routes.close())
+
+    async def _settle(self, store: UnitStore, subject: RowKey) -> None:
+        """Delete what was forwarded, of which the store does not know yet. Raises StoreOutdated."""
+        rows = await restore_rows(self._kafka, self.destination, *_NOBODY, 0)
+        if not isinstance(row := rows.get(subject), dict):
+            return
+        sequence, at = int(row["sequence"]), float(row["at"])
+        if sequence <= await self._in_thread(store.forwarded):
+            return
+        waiting = await self._in_thread(store.read, 1)
+        while waiting and waiting[-1].sequence < sequence:
+            more = await self._in_thread(store.read, MANY, waiting[-1].sequence)
+            if not more:
+                break
+            waiting = [*waiting, *more]
+        done = [each for each in waiting if each.sequence <= sequence]
+        if not done or done[-1].sequence != sequence or done[-1].captured_at != at:
+            raise StoreOutdated(
+                f"{self._path} is an old copy: message {sequence} of it was forwarded, and is "
+                "another one here, or none. What is appended to it would be taken for forwarded. "
+                "Move the file away, and send what only it has from a new one"
+            )
+        await self._in_thread(store.forget, done)
+
+    async def _send(
+        self,
+        routes: UnitProducer,
+        sender: AIOKafkaProducer,
+        subject: RowKey,
+        messages: Sequence[Message],
+    ) -> None:
+        """Send messages and their place, in one transaction. Raises KafkaError, UnitError."""
+        sent: list[asyncio.Future[Any]] = []
+        refused = 0
+        await sender.begin_transaction()
+        for each in messages:
+            if each.damage is not None or each.sequence in self._refused:
+                sent.append(await self._give_up(sender, each))
+                refused += 1
+                continue
+            found = read_headers((name, text.encode()) for name, text in each.headers.items())
+            message = OutgoingMessage(
+                each.content, found.sort, found.not_before, found.expires, found.attributes
+            )
+            sent.append(await routes._hand_over(sender, message, found.unit))
+        place = {"sequence": messages[-1].sequence, "at": messages[-1].captured_at}
+        key, rows = row_key(*_NOBODY, subject), rows_topic(self.destination)
+        await sender.send(rows, orjson.dumps(place), key, 0)
+        ended = await asyncio.gather(*sent, return_exceptions=True)
+        if failed := [n for n, each in enumerate(ended) if isinstance(each, BaseException)]:
+            # One batch of records is refused whole: the largest of them is the reason.
+            if any(isinstance(ended[n], MessageSizeTooLargeError) for n in failed):
+                self._refused.add(
+                    max((messages[n] for n in failed), key=lambda each: len(each.content)).sequence
+                )
+            error = ended[failed[0]]
+            assert isinstance(error, BaseException)
+            raise error
+        await sender.commit_transaction()
+        self.counts["forwarded"] += len(messages) - refused
+        self.counts["refused"] += refused
+
+    async def _give_up(self, sender: AIOKafkaProducer, message: Message) -> "asyncio.Future[Any]":
+        """Send to the dead topic what the destination does not take."""
+        reason = message.damage or "the destination does not take messages of its size"
+        unit = message.headers.get("unit")
+        logger.error(
+            "message %d of %s goes to %s: %s; what follows it in unit %s goes on",
+            message.sequence, self._path, dead_topic(self.destination), reason, printable(unit),
+        )  # fmt: skip
+        headers = [(name, text.encode()) for name, text in message.headers.items()]
+        headers += [("unit-outcome", b"refused"), ("unit-reason", reason.encode())]
+        sent: asyncio.Future[Any] = await sender.send(
+            dead_topic(self.destination), message.content, key_of(unit), headers=headers
+        )
+        return sent
+
+    async def _tell(self, store: UnitStore) -> None:
+        """Say how far it is, where that has changed."""
+        if self.counts.total() != self._told and time.monotonic() - self._told_at > TOLD:
+            self._told, self._told_at = self.counts.total(), time.monotonic()
+            logger.info(
+                "%s: %d forwarded, %d refused; %s",
+                self._path, self.counts["forwarded"], self.counts["refused"],
+                await self._waiting(store),
+            )  # fmt: skip
+
+    async def _waiting(self, store: UnitStore) -> str:
+        backlog = await self._in_thread(store.backlog)
+        if backlog.since is None:
+            return "nothing waits"
+        return f"{backlog.messages} wait, the oldest for {time.time() - backlog.since:.0f} s"
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
+
+async def _pause(stopped: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopped.wait()

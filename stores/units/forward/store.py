@@ -1,0 +1,200 @@
+"""Messages that wait on the sender's disk: a message log in an SQLite file.
+
+All that waits for a destination is one stream of the log, so its sequence is the order in which it
+is forwarded, and has no gap. The stream's id names the file: it is random, and the file's first
+message brings it.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, event, select
+from sqlalchemy.exc import OperationalError
+
+from stores.db.engines import open_engine
+from stores.db.sqlite_engine import begin_immediate
+from stores.message import Message
+from stores.outbox.capture import Outbox
+from stores.outbox.log import MessageLog
+from stores.outbox.message import Draft, MessageRefused
+from stores.outbox.tables import MessageTables
+from stores.units.errors import SendRefused, UnitError
+from stores.units.kafka.records import OutgoingMessage
+
+NAME = "sequitur_units"
+"""How the log's tables begin: the file may have others."""
+PART = "part"
+"""Kind of a message that is sent whole with the one behind it, or not at all."""
+TOGETHER = 1_000
+"""Messages that are sent whole or not at all, at most."""
+TOGETHER_BYTES = 16 << 20
+"""Bytes of them, at most."""
+PAGE = 4_096
+LEAST = 1 << 20
+"""Bytes of a page of the file, and of the smallest limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits: how many messages, and since when the oldest, in seconds since 1970."""
+
+    messages: int
+    since: float | None
+
+
+class UnitStore:
+    """The file of a sender's messages for one destination. Any number of processes append to it.
+
+    Args:
+        path: the file; its folder is made.
+        destination: the topic that the messages are for. Those for another one are apart.
+        size: bytes that the file may have, for those who append; nothing is taken beyond.
+    """
+
+    def __init__(self, path: str | Path, destination: str, size: int | None = None) -> None:
+        if size is not None and size < LEAST:
+            raise ValueError(f"size is {size}: a store has at least {LEAST} bytes")
+        self.path, self.destination, self._size = Path(path), destination, size
+        self._log = MessageLog(NAME)
+        self._outbox = Outbox(self._log)
+        self._streams = MessageTables(NAME, None, "sqlite").streams
+        self._engine = begin_immediate(open_engine(f"sqlite:///{self.path}"))
+        if size is not None:
+            event.listen(self._engine, "connect", self._limit)
+        self._log.create(self._engine)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._engine.dispose()
+
+    def _limit(self, connection: sqlite3.Connection, _: Any) -> None:
+        assert self._size is not None
+        connection.execute(f"PRAGMA max_page_count={self._size // PAGE}")
+
+    def append(self, messages: Iterable[tuple[OutgoingMessage, str | None]]) -> None:
+        """Append messages with their units' names, all of them or none; on disk when it returns.
+
+        Args:
+            messages: at most 1,000, and 16 MB; they are sent whole or not at all.
+
+        Raises:
+            SendRefused: the store is full.
+            ValueError: one cannot be sent, or these are too many.
+        """
+        given = list(messages)
+        if len(given) > TOGETHER or sum(len(each.value) for each, _ in given) > TOGETHER_BYTES:
+            raise ValueError(
+                f"{len(given)} messages together: a store takes {TOGETHER}, and {TOGETHER_BYTES} "
+                "bytes; send several times"
+            )
+        texts = [
+            {name: text.decode() for name, text in message.headers(unit)} for message, unit in given
+        ]
+        try:
+            with self._engine.begin() as connection:
+                stream = self._stream(connection) or uuid4().hex
+                drafts = [
+                    Draft(
+                        self.destination,
+                        stream,
+                        None if at == len(given) - 1 else PART,
+                        message.value,
+                        headers,
+                    )
+                    for at, ((message, _), headers) in enumerate(zip(given, texts, strict=True))
+                ]
+                self._outbox.capture_many(connection, drafts)
+        except MessageRefused as error:
+            raise ValueError(f"it cannot wait in a store: {error}") from None
+        except OperationalError as error:
+            if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
+                raise
+            raise SendRefused(
+                f"{self.path} is full, and nothing was taken: see whether its agent (`sequitur "
+                "units forward`) reaches Kafka, or allow the store, and the disk, more bytes"
+            ) from None
+
+    # For the agent.
+
+    @contextmanager
+    def forwarding(self) -> Iterator[None]:
+        """Be the only one who forwards; a process that is killed leaves the lock free.
+
+        Raises:
+            UnitError: somebody else forwards.
+        """
+        place = self.path.with_name(f"{self.path.name}.{self.destination}.lock")
+        descriptor = os.open(place, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UnitError(
+                    f"another agent forwards {self.path} to {self.destination!r}: one is enough"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def name(self) -> str | None:
+        """What names this file among all that forward to the destination; None while it is new."""
+        with self._engine.begin() as connection:
+            return self._stream(connection)
+
+    def read(self, limit: int, after: int = 0) -> Sequence[Message]:
+        """The oldest messages, without a part of such as are sent whole.
+
+        Args:
+            limit: of messages; more, where that many are sent whole.
+            after: the sequence behind which to begin.
+        """
+        while True:
+            with self._engine.begin() as connection:
+                found = self._read(connection, after, limit)
+            whole = len(found)
+            while whole and found[whole - 1].kind == PART:
+                whole -= 1
+            if whole or len(found) < limit:
+                return found[:whole]
+            limit *= 2
+
+    def forwarded(self) -> int:
+        """The sequence up to which, as the file says, all is forwarded."""
+        with self._engine.begin() as connection:
+            if found := self._read(connection, 0, 1):
+                return found[0].sequence - 1
+            stream = self._stream(connection)
+            return 0 if stream is None else self._log.last(connection, self.destination, stream)
+
+    def forget(self, messages: Iterable[Message]) -> None:
+        """Delete what is forwarded."""
+        with self._engine.begin() as connection:
+            self._log.delete(connection, (each.id for each in messages))
+
+    def backlog(self) -> Backlog:
+        """What waits."""
+        with self._engine.begin() as connection:
+            stream = self._stream(connection)
+            if stream is None or not (found := self._read(connection, 0, 1)):
+                return Backlog(0, None)
+            last = self._log.last(connection, self.destination, stream)
+            return Backlog(last - found[0].sequence + 1, found[0].captured_at)
+
+    def _read(self, connection: Connection, after: int, limit: int) -> tuple[Message, ...]:
+        stream = self._stream(connection)
+        if stream is None:
+            return ()
+        return self._log.read_stream(connection, self.destination, stream, after, limit)
+
+    def _stream(self, connection: Connection) -> str | None:
+        streams = self._streams
+        chosen = select(streams.c.stream).where(streams.c.topic == self.destination)
+        found: str | None = connection.execute(chosen).scalar()
+        return found
