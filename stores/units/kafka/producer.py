@@ -32,6 +32,7 @@ class UnitTransaction:
 
     def __init__(self, producer: "UnitProducer", transactional: AIOKafkaProducer) -> None:
         self._producer, self._transactional = producer, transactional
+        self._sent: list[asyncio.Future[Any]] = []
 
     async def send(self, message: OutgoingMessage | bytes, unit: str | None) -> None:
         """Send a message, and wait until it has arrived. Nobody sees it before the commit.
@@ -51,7 +52,13 @@ class UnitTransaction:
             unit: the unit's name, None for ungrouped messages.
         """
         for message in messages:
-            await self._producer._hand_over(self._transactional, message, unit)
+            self._sent.append(await self._producer._hand_over(self._transactional, message, unit))
+
+    async def _all_arrived(self) -> None:
+        """A record that the broker refuses does not keep a transaction from being committed."""
+        for ended in await asyncio.gather(*self._sent, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
 
 
 class UnitSender:
@@ -233,10 +240,16 @@ class UnitProducer:
             producer = self._transactional
             try:
                 async with producer.transaction():
-                    yield UnitTransaction(self, producer)
-            except KafkaError as error:
+                    transaction = UnitTransaction(self, producer)
+                    yield transaction
+                    await transaction._all_arrived()
+            except (KafkaError, SendRefused) as error:
                 self._transactional = None
                 await wait_for_stop(producer.stop())
+                if isinstance(error, SendRefused):
+                    raise
+                if isinstance(error, MessageSizeTooLargeError):
+                    raise _unreachable(self.destination, error) from error
                 raise SendRefused(
                     f"the transaction to {self.destination!r} was not committed, and nothing of it "
                     f"was sent ({type(error).__name__}); send it again"

@@ -18,10 +18,12 @@ from confluent_kafka.cimpl import NewTopic
 from stores.units import (
     ForwardingAgent,
     OutgoingMessage,
+    SendRefused,
     StoredProducer,
     UnitError,
 )
 from stores.units.forward.store import UnitStore
+from tests.conftest import BrokerAddress
 from tests.stores.units.conftest import Destination, received
 from tests.stores.units.test_transactions import everything_in
 
@@ -125,15 +127,31 @@ async def test_an_old_copy_of_a_store_is_refused(destination: Create, path: Path
     assert await everything_in(there, there.name, 2) == [b"1", b"2"]
 
 
-async def test_what_the_destination_does_not_take_goes_to_the_dead_and_the_rest_goes_on(
-    destination: Create, path: Path, unique: Callable[[str], str]
+@pytest.fixture
+def small(broker: BrokerAddress, unique: Callable[[str], str]) -> Destination:
+    """A destination that takes no message of 40 KB."""
+    name = unique("small")
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    made = NewTopic(name, 1, 1, config={"max.message.bytes": "40000"})
+    admin.create_topics([made])[name].result()
+    return Destination({"bootstrap_servers": broker.address}, name)
+
+
+async def test_nothing_of_send_all_is_sent_if_the_destination_does_not_take_one_of_it(
+    small: Destination,
 ) -> None:
-    kafka, name = destination().kafka, unique("small")
-    small = NewTopic(name, 1, 1, config={"max.message.bytes": "40000"})
-    admin = AdminClient({"bootstrap.servers": kafka["bootstrap_servers"]})
-    admin.create_topics([small])[name].result()
-    there = Destination(kafka, name)
-    large = random.Random(1).randbytes(60_000)
+    async with small.producer() as producer:
+        for _ in range(2):
+            with pytest.raises(SendRefused, match="too large"):
+                await producer.unit("u").send_all([b"lost", random.Random(1).randbytes(60_000)])
+        await producer.unit("u").send_all([b"1", b"2"])
+    assert await everything_in(small, small.name, 2) == [b"1", b"2"]
+
+
+async def test_what_the_destination_does_not_take_goes_to_the_dead_and_the_rest_goes_on(
+    small: Destination, path: Path
+) -> None:
+    there, large = small, random.Random(1).randbytes(60_000)
     async with StoredProducer(there.name, path) as producer:
         await producer.unit("u").send_all([b"1", large, b"2"])
     async with forwarding(there, path) as agent:
