@@ -1,6 +1,7 @@
 """Producers: messages of units, one by one, several at once, or within a transaction."""
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -16,7 +17,13 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
 from stores.units.kafka.topics import member_of, prepare
-from stores.units.naming import DefaultUnit, ProducerUnit, checked_name, system_name
+from stores.units.naming import (
+    DefaultUnit,
+    ProducerUnit,
+    administered,
+    checked_name,
+    system_name,
+)
 from topology.model.ending import wait_for_stop
 
 Sort = str | Callable[[OutgoingMessage], Any] | None
@@ -135,8 +142,8 @@ class UnitProducer:
     Args:
         destination: the topic.
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
-        default: names the unit of what is sent without one; None: such messages are ungrouped, and
-            no order holds them together.
+        default: names the unit of what is sent without one; None: as the variable UNITS_DEFAULT
+            says, else such messages are ungrouped, and no order holds them together.
     """
 
     def __init__(
@@ -147,6 +154,7 @@ class UnitProducer:
         default: DefaultUnit | None = None,
     ) -> None:
         self.destination, self._kafka = destination, dict(kafka)
+        default = administered(os.environ) if default is None else default
         self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
         self._plain: AIOKafkaProducer | None = None
         self._transactional: AIOKafkaProducer | None = None
