@@ -46,7 +46,7 @@ COMMANDS = {"home", "complete"}
 
 _BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")
-_KINDS = {"python", "bash", "json", "text", "mermaid"}
+_KINDS = {"python", "bash", "json", "text", "toml", "mermaid"}
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
 _OTHERS = {"export", "source", "sqlite3"}
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "relay": Lazy("sequitur.relay.command", "Move a message log to Kafka or to an inbox."),
     "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and list what it has."),
     "units": Lazy("sequitur.units.command", "Serve units of order, and administer them."),
+    "alerts": Lazy("sequitur.alerts.command", "Watch topics of errors, and tell somebody."),
     "two-phase": Lazy("sequitur.two_phase", "Resolve transactions that are in doubt."),
     "dead-records": Lazy(
         "sequitur.materialize.dead_records", "List or remove what a read store refused."

@@ -2,7 +2,6 @@
 
 import asyncio
 import getpass
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ from sequitur.cli.options import BROKER, COUNT, DURATION, HTTP_URL, properties_o
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
-from sequitur.units.ending import status_of
 from sequitur.units.forward import forward
+from sequitur.units.process import status_of, units_token
+from sequitur.units.work import work
 from stores.units import QueueSettings, ServerSettings, UnitAdministration, UnitError, UnitServer
 from stores.units.naming import checked_name
 from topology.model.printable import printable
-
-TOKEN = "UNITS_TOKEN"
-"""The variable that has the token of consumers and administrators."""
 
 
 def _name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
@@ -47,6 +44,7 @@ def command() -> None:
 
 
 command.add_command(forward)
+command.add_command(work)
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +113,7 @@ def serve(
             destination,
             group,
             kafka_login(broker, kafka_properties),
-            _token(),
+            units_token(),
             host,
             port,
             url,
@@ -227,13 +225,7 @@ def _asked(
 ) -> int:
     async def ask() -> int:
         login = kafka_login(broker, properties)
-        async with UnitAdministration(destination, group, login, _token()) as administration:
+        async with UnitAdministration(destination, group, login, units_token()) as administration:
             return await work(administration)
 
     return status_of(lambda: asyncio.run(ask()))
-
-
-def _token() -> str:
-    if not (found := os.environ.get(TOKEN)):
-        raise ValueError(f"set {TOKEN} to the servers' secret, of at least 16 ASCII characters")
-    return found

@@ -7,7 +7,7 @@ import click
 from sequitur.cli.options import BROKER, FILE, properties_option
 from sequitur.cli.running import run_until_stopped
 from sequitur.kafka.login import kafka_login
-from sequitur.units.ending import status_of
+from sequitur.units.process import status_of
 from stores.units import ForwardingAgent
 
 

@@ -266,22 +266,33 @@ class UnitConsumer:
 
     # Transactions.
 
-    def send(self, topic: str, message: OutgoingMessage | bytes, unit: str | None = None) -> None:
+    def send(
+        self,
+        topic: str,
+        message: OutgoingMessage | bytes | None,
+        unit: str | None = None,
+        *,
+        key: bytes | None = None,
+    ) -> None:
         """Send a message when the transaction commits.
 
         Args:
             topic: one of the outputs that the servers allow.
-            message: its content, or a message.
+            message: its content, or a message; None for a record without a value.
             unit: the unit's name; None for an ungrouped message.
+            key: the record's key, which decides its partition; a message of a unit has its name.
         """
         self._check_transacted()
-        found = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
+        if unit is not None and key is not None:
+            raise ValueError(f"unit {unit!r} and a key: a unit's name is the key of its messages")
+        found = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message or b"")
         found.headers(unit if unit is None else checked_name(unit))
         self._sends.append(
             {
                 "topic": topic,
                 "u": unit,
-                "v": packed(found.value),
+                "v": None if message is None else packed(found.value),
+                **({} if key is None else {"k": packed(key)}),
                 "a": dict(found.attributes),
                 "sort": found.sort,
                 "not_before": found.not_before,

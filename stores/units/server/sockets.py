@@ -147,16 +147,18 @@ class Sockets:
                     "an output"
                 )
             unit = None if each.get("u") is None else checked_name(text(each, "u", 249))
-            value = unpacked(each.get("v")) or b""
+            value, key = unpacked(each.get("v")), unpacked(each.get("k"))
+            content = value or b""
             attributes = texts(each, "a") or {}
             size = sum(len(name.encode()) + len(a.encode()) for name, a in attributes.items())
-            if len(value) + size > VALUE_BYTES - 4096 or len(attributes) > MOST_ATTRIBUTES:
+            size += len(content) + len(key or b"")
+            if size > VALUE_BYTES - 4096 or len(attributes) > MOST_ATTRIBUTES:
                 raise UnitError(
                     f"a message to {printable(topic)!r} has over 1 MB, or over {MOST_ATTRIBUTES}"
                     " attributes; send less"
                 )
             message = OutgoingMessage(
-                value,
+                content,
                 attributes=attributes,
                 not_before=each.get("not_before"),
                 expires=each.get("expires"),
@@ -166,5 +168,5 @@ class Sockets:
                 message.headers(unit)
             except (ValueError, TypeError) as error:
                 raise UnitError(f"a message cannot be sent: {error}") from None
-            sends.append(Send(topic, message, unit))
+            sends.append(Send(topic, message, unit, key, value is None))
         return sends

@@ -29,11 +29,16 @@ def transactional_id(destination: str, group: str, member: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A message that a transacted consumer sends."""
+    """A message that a transacted consumer sends.
+
+    key: of the record, where the message names no unit. empty: whether it has no value.
+    """
 
     topic: str
     message: OutgoingMessage
     unit: str | None
+    key: bytes | None = None
+    empty: bool = False
 
 
 @dataclass(slots=True)
@@ -108,7 +113,8 @@ class OwnerTransactions:
         for each in batch.sends:
             place = None if each.unit is None else member_of(each.unit, self._members[each.topic])
             headers = each.message.headers(each.unit)
-            to, content = key_of(each.unit), each.message.value
+            to = each.key if each.unit is None else key_of(each.unit)
+            content = None if each.empty else each.message.value
             sent.append(await producer.send(each.topic, content, to, place, headers=headers))
         changes = batch.changes
         if (

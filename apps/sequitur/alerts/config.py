@@ -1,0 +1,151 @@
+"""The TOML file of `sequitur alerts`: what is watched, the patterns, and their actions."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from topology.diagnostics.alerts import MOST_COUNT, AlertPattern
+from topology.model.closest import closest
+from topology.model.duration import seconds_of
+from topology.model.errors import DeclarationError
+from topology.model.names import checked_topic
+from topology.model.printable import printable
+
+
+def _seconds(given: object) -> float:
+    return float(given) if isinstance(given, int | float) else seconds_of(str(given))
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+Topic = Annotated[str, BeforeValidator(checked_topic)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Action(_Table):
+    """What an alert triggers: one of an e-mail, a webhook and a command.
+
+    Attributes:
+        smtp: host:port of a mail server.
+        security: how the connection with it is made safe.
+        sender: of the mail.
+        to: whom it goes to.
+        user: by which to log in there.
+        password: the name of the variable that has the password.
+        webhook: the URL that is posted to.
+        token: the name of the variable that has the bearer token.
+        command: a program and its arguments; it reads the alert as JSON.
+        time_limit: seconds.
+        most: how many alerts at most within `each`; what is beyond is counted.
+        each: seconds.
+    """
+
+    smtp: str | None = None
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    sender: str = Field(default="", alias="from")
+    to: tuple[str, ...] = ()
+    user: str = ""
+    password: str = ""
+    webhook: str | None = None
+    token: str = ""
+    command: tuple[str, ...] = ()
+    time_limit: Seconds = 30.0
+    most: int = Field(default=20, ge=1, le=10_000)
+    each: Seconds = 3600.0
+
+    @property
+    def kind(self) -> str:
+        """Which of the three it is."""
+        return "e-mail" if self.smtp else "webhook" if self.webhook else "command"
+
+
+class Pattern(_Table):
+    """See `topology.diagnostics.alerts.AlertPattern`."""
+
+    name: str = Field(min_length=1, max_length=100)
+    count: int = Field(default=1, ge=1, le=MOST_COUNT)
+    within: Seconds = 300.0
+    same: tuple[str, ...] = ()
+    where: dict[str, str] = {}
+    topics: tuple[Topic, ...] = ()
+    quiet: Seconds = 3600.0
+    actions: tuple[str, ...] = Field(min_length=1)
+
+
+class AlertsConfig(_Table):
+    """The file.
+
+    Attributes:
+        name: of the consumer group.
+        topics: what is watched.
+        pattern: the patterns.
+        action: name → action.
+    """
+
+    name: str = "sequitur-alerts"
+    topics: tuple[Topic, ...] = Field(min_length=1)
+    pattern: tuple[Pattern, ...] = Field(min_length=1)
+    action: dict[str, Action] = Field(min_length=1)
+
+    @property
+    def patterns(self) -> tuple[AlertPattern, ...]:
+        """The patterns as the core takes them."""
+        return tuple(
+            AlertPattern(**{**dict(each), "topics": frozenset(each.topics)})
+            for each in self.pattern
+        )
+
+
+def read_config(path: Path) -> AlertsConfig:
+    """Read and check the file.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        DeclarationError: what is wrong in it, and where.
+        OSError: it cannot be read.
+    """
+    try:
+        found = AlertsConfig.model_validate(tomllib.loads(path.read_text()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeclarationError(f"{path}: it is no TOML: {error}") from None
+    except ValidationError as error:
+        raise DeclarationError(f"{path}: {_first(error)}") from None
+    for name, action in found.action.items():
+        _check_action(f"{path}: action.{name}", action)
+    names = [each.name for each in found.pattern]
+    for each in found.pattern:
+        if names.count(each.name) > 1:
+            raise DeclarationError(f"{path}: pattern {each.name!r} exists twice; rename one")
+        for topic in set(each.topics) - set(found.topics):
+            raise DeclarationError(
+                f"{path}: pattern {each.name!r} is about topic {topic!r}, which is not among the"
+                " file's topics; add it there"
+            )
+        for name in set(each.actions) - set(found.action):
+            raise DeclarationError(
+                f"{path}: pattern {each.name!r} has the action {name!r}, which the file does not"
+                f" have{closest(name, found.action)}"
+            )
+    return found
+
+
+def _check_action(where: str, action: Action) -> None:
+    given = [each for each in (action.smtp, action.webhook, action.command) if each]
+    if len(given) != 1:
+        raise DeclarationError(f"{where}: give one of smtp, webhook and command")
+    if action.smtp and not (action.sender and action.to):
+        raise DeclarationError(f"{where}: an e-mail needs from and to")
+    if action.webhook and not action.webhook.startswith(("http://", "https://")):
+        raise DeclarationError(f"{where}: webhook is an http:// or https:// URL")
+
+
+def _first(error: ValidationError) -> str:
+    first: Any = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(each) for each in first["loc"])
+    return f"{printable(where, 200)}: {printable(first['msg'], 200)}"

@@ -1,0 +1,152 @@
+"""Reads topics of errors, and carries out what the alerts in them trigger.
+
+Who starts again reads what still decides about the next record, without carrying anything out for
+what was done before.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from sequitur.alerts.actions import Actions
+from sequitur.alerts.config import AlertsConfig
+from topology.diagnostics.alerts import Alerts, fields_of
+from topology.model.ending import wait_for_stop
+from topology.model.printable import printable
+
+logger = logging.getLogger("alerts")
+
+AGAIN = 2.0
+"""Seconds until it begins again where Kafka failed."""
+LOOK = 30.0
+"""Seconds between two looks for topics that are not there yet, and new partitions."""
+READ = 500
+"""Records at a time."""
+
+
+class Watch:
+    """Watches the topics of a configuration.
+
+    Args:
+        config: what it goes by.
+        kafka: arguments of aiokafka's clients.
+        everything: whether what the topics have counts too, where it has never been before.
+    """
+
+    def __init__(
+        self, config: AlertsConfig, kafka: Mapping[str, Any], everything: bool = False
+    ) -> None:
+        self._config, self._kafka, self._everything = config, kafka, everything
+        self.actions = Actions(config.action)
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Watch until it is told to stop; begin again where Kafka failed."""
+        while not stopped.is_set():
+            consumer = AIOKafkaConsumer(
+                **self._kafka,
+                group_id=self._config.name,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+            )
+            try:
+                await consumer.start()
+                while not stopped.is_set():
+                    await self._read(consumer, stopped)
+            except (KafkaError, OSError) as error:
+                logger.warning("%s; trying again", printable(repr(error)))
+                await asyncio.sleep(AGAIN)
+            finally:
+                await wait_for_stop(consumer.stop())
+
+    async def _read(self, consumer: Any, stopped: asyncio.Event) -> None:
+        """Read the partitions that there are, until it is time to look for others."""
+        alerts = Alerts(self._config.patterns)
+        self.actions.forget()
+        places = await self._places()
+        if not places:
+            logger.info("none of the topics is there yet: %s", ", ".join(self._config.topics))
+            await _within(stopped, LOOK)
+            return
+        consumer.assign(places)
+        done = await self._begin(consumer, places, alerts.memory)
+        looked = time.monotonic()
+        while not stopped.is_set():
+            found = await consumer.getmany(timeout_ms=500, max_records=READ)
+            records = [record for each in found.values() for record in each]
+            for record in sorted(records, key=lambda each: int(each.timestamp)):
+                await self._take(alerts, record, done)
+            if records:
+                await consumer.commit(
+                    {at: max(done[at], each[-1].offset + 1) for at, each in found.items()}
+                )
+            elif time.monotonic() - looked > LOOK:
+                looked = time.monotonic()
+                if set(await self._places()) != set(places):
+                    return
+
+    async def _take(self, alerts: Alerts, record: Any, done: dict[TopicPartition, int]) -> None:
+        if (fields := fields_of(record)) is None:
+            return
+        # A clock that was ahead does not keep a pattern quiet until then.
+        when = min(int(record.timestamp), int(time.time() * 1000))
+        new = record.offset >= done[TopicPartition(record.topic, record.partition)]
+        for alert, actions in alerts.note(fields, when):
+            if new:
+                logger.warning("%s", alert.subject)
+            for name in actions:
+                if self.actions.admits(name, when) and new:
+                    await self.actions.carry_out(name, alert)
+
+    async def _places(self) -> list[TopicPartition]:
+        """The partitions that there are of the topics."""
+        admin = AIOKafkaAdminClient(**self._kafka)
+        await admin.start()
+        try:
+            there = set(await admin.list_topics())
+            known = [topic for topic in self._config.topics if topic in there]
+            found = await admin.describe_topics(known) if known else []
+        finally:
+            await wait_for_stop(admin.close())
+        return sorted(
+            TopicPartition(each["topic"], part["partition"])
+            for each in found
+            for part in each["partitions"]
+        )
+
+    async def _begin(
+        self, consumer: Any, places: list[TopicPartition], memory: float
+    ) -> dict[TopicPartition, int]:
+        """Seek to what decides about the next record; returns what is done up to where."""
+        since = int((time.time() - memory) * 1000)
+        first = await consumer.beginning_offsets(places)
+        ends = await consumer.end_offsets(places)
+        recent = await consumer.offsets_for_times(dict.fromkeys(places, since))
+        done: dict[TopicPartition, int] = {}
+        for at in places:
+            committed = await consumer.committed(at)
+            if committed is None:
+                committed = first[at] if self._everything else ends[at]
+                # From now on it has been here, whenever it is asked again.
+                await consumer.commit({at: committed})
+            if committed > ends[at]:
+                logger.warning("%s/%d was made anew: it is read from its beginning", *at)
+                committed = first[at]
+            done[at] = committed
+            back = recent[at].offset if recent.get(at) else ends[at]
+            consumer.seek(at, max(first[at], min(committed, back)))
+        return done
+
+
+async def _within(stopped: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stopped.wait()
+    except TimeoutError:
+        pass

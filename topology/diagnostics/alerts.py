@@ -1,0 +1,230 @@
+"""Patterns over records of errors: so many of one kind within a time are an alert.
+
+Time is the records' own, so that whoever reads the same records again comes to the same alerts.
+"""
+
+import re
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from topology.model.counted import counted
+from topology.model.event import Message
+from topology.model.origin_headers import REASON
+from topology.model.printable import printable
+
+MOST_GROUPS = 10_000
+"""Groups of one pattern that are held; the one that was quiet for longest is forgotten first."""
+MOST_COUNT = 10_000
+"""The most records that a pattern may ask for."""
+LENGTH = 2_000
+"""Characters of a field that an alert tells."""
+LATEST = 253_402_300_799_000
+"""The last second of the year 9999 in ms, beyond which no time can be shown."""
+
+_FRAME = re.compile(r'^ *File "(.+)", line \d+, in (.+)$', re.MULTILINE)
+
+
+def fields_of(record: Message) -> dict[str, str] | None:
+    """What patterns see of a record of a side topic; None of one that tells of no failure.
+
+    Args:
+        record: of an errors, parked, malformed, late or dead topic, or of any other one.
+
+    Returns:
+        Field → text: `topic`, `key`, `view` and `reason` where there are any; of a report in JSON
+        each field that is a text or a number, as `view`, `stream`, `kind`, `error`, `done`; and of
+        an error `exception`, the name of its type, and `stack`, the functions that it went
+        through.
+    """
+    found = {"topic": record.topic}
+    if record.key is not None:
+        found["key"] = record.key.decode("utf-8", "replace")
+    for name, value in record.headers:
+        if name in ("view", REASON):
+            found["reason" if name == REASON else name] = (value or b"").decode("utf-8", "replace")
+    try:
+        report: Any = orjson.loads(record.value or b"")
+    except ValueError:
+        return found
+    if not isinstance(report, dict):
+        return found
+    for name, value in report.items():
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            found.setdefault(name, str(value))
+    if "error" in report:
+        if not report["error"]:  # what failed before is handled
+            return None
+        found["exception"] = found.get("error", "").partition(":")[0]
+        frames = _FRAME.findall(found.pop("traceback", ""))
+        found["stack"] = " > ".join(f"{file.rpartition('/')[2]}:{name}" for file, name in frames)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPattern:
+    """What an alert is: `count` records that agree in `same`, within a time.
+
+    Attributes:
+        name: of the pattern.
+        count: how many records, from 1 to 10,000.
+        within: seconds.
+        same: the fields in which they agree; a field that a record does not have is empty.
+        where: field → text that it has to have.
+        topics: the topics that it is about; none: all that are watched.
+        quiet: seconds after an alert in which there is no other one of the same group.
+        actions: the names of what it triggers.
+    """
+
+    name: str
+    count: int
+    within: float
+    same: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    quiet: float = 0.0
+    actions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= MOST_COUNT:
+            raise ValueError(f"pattern {self.name!r}: count={self.count}; use 1 to {MOST_COUNT}")
+        if self.within <= 0 or self.quiet < 0:
+            raise ValueError(f"pattern {self.name!r}: within is above 0, and quiet not below 0")
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether it is about such a record."""
+        if self.topics and fields["topic"] not in self.topics:
+            return False
+        return all(fields.get(name) == value for name, value in self.where.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A pattern that was found.
+
+    Attributes:
+        pattern: its name.
+        group: the fields in which its records agree.
+        count: how many records.
+        first: time of the first one (ms).
+        last: time of the last one (ms).
+        quiet: how many more there were of the group since the last alert, about which it was quiet.
+        sample: the fields of the last record.
+    """
+
+    pattern: str
+    group: Mapping[str, str]
+    count: int
+    first: int
+    last: int
+    quiet: int
+    sample: Mapping[str, str]
+
+    @property
+    def subject(self) -> str:
+        """One line."""
+        group = ", ".join(f"{name} {printable(text, 60)}" for name, text in self.group.items())
+        return printable(f"{self.pattern}: {self.count}" + (f" of {group}" if group else ""), 200)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Pattern {self.pattern}: {counted(self.count, 'record')}"
+            f" from {_time(self.first)} to {_time(self.last)}"
+        ]
+        if self.quiet:
+            lines.append(f"{counted(self.quiet, 'other one')} came since the last alert.")
+        lines += ["", "The last one:"]
+        for name, text in self.sample.items():
+            lines.append(f"  {printable(name, 100)}: {printable(text, LENGTH)}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        sample = {name: text[:LENGTH] for name, text in self.sample.items()}
+        names = ("pattern", "group", "count", "first", "last", "quiet")
+        return {name: getattr(self, name) for name in names} | {"sample": sample}
+
+
+@dataclass(slots=True)
+class _Group:
+    times: list[int] = field(default_factory=list)
+    told: float = float("-inf")
+    quiet: int = 0
+
+
+class Alerts:
+    """Finds patterns in records, which are given one by one, nearly in the order of their times.
+
+    Args:
+        patterns: what to look for.
+
+    Attributes:
+        forgotten: groups that were dropped because there were too many.
+    """
+
+    def __init__(self, patterns: tuple[AlertPattern, ...]) -> None:
+        self._patterns = patterns
+        self._groups: dict[str, OrderedDict[tuple[str, ...], _Group]] = {
+            each.name: OrderedDict() for each in patterns
+        }
+        self.forgotten = 0
+
+    @property
+    def memory(self) -> float:
+        """Seconds of records that decide about the next one."""
+        return max((max(each.within, each.quiet) for each in self._patterns), default=0.0)
+
+    def note(self, fields: Mapping[str, str], time: int) -> list[tuple[Alert, tuple[str, ...]]]:
+        """Take a record.
+
+        Args:
+            fields: of it, as `fields_of` says.
+            time: its own (ms).
+
+        Returns:
+            The alerts that it makes, each with the names of its actions.
+        """
+        found = []
+        for pattern in self._patterns:
+            if pattern.matches(fields) and (alert := self._noted(pattern, fields, time)):
+                found.append((alert, pattern.actions))
+        return found
+
+    def _noted(self, pattern: AlertPattern, fields: Mapping[str, str], time: int) -> Alert | None:
+        groups = self._groups[pattern.name]
+        key = tuple(fields.get(name, "") for name in pattern.same)
+        group = groups.pop(key, None) or _Group()
+        groups[key] = group
+        if len(groups) > MOST_GROUPS:
+            groups.popitem(last=False)
+            self.forgotten += 1
+        if time < group.told + pattern.quiet * 1000:
+            group.quiet += 1
+            return None
+        times = group.times
+        insort(times, time)
+        del times[: -pattern.count]
+        if len(times) < pattern.count or times[-1] - times[0] > pattern.within * 1000:
+            return None
+        alert = Alert(
+            pattern.name,
+            dict(zip(pattern.same, key, strict=True)),
+            pattern.count,
+            times[0],
+            times[-1],
+            group.quiet,
+            dict(fields),
+        )
+        group.told, group.quiet = time, 0
+        times.clear()
+        return alert
+
+
+def _time(ms: int) -> str:
+    seconds = min(max(ms, 0), LATEST) / 1000
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
