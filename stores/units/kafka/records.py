@@ -2,19 +2,29 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from stores.units.errors import UnitError
 from stores.units.naming import checked_name
+from stores.units.queue import Handover
 
 UNIT = "unit"
 SORT = "unit-sort"
 NOT_BEFORE = "unit-not-before"
 EXPIRES = "unit-expires"
-OWN = frozenset({UNIT, SORT, NOT_BEFORE, EXPIRES})
+ROUTE = "unit-route"
+"""The epoch of the route by which a message was sent."""
+HANDOVER = "unit-handover"
+"""What a record says of a unit that moves: see `Handover`."""
+OWN = frozenset({UNIT, SORT, NOT_BEFORE, EXPIRES, ROUTE, HANDOVER})
 """Headers that the library writes; an application's attributes have other names."""
 
+NOTHING = Handover("handed", 0, 0)
+"""Of a record that is no message, and says nothing of a move."""
 
 Headers = list[tuple[str, bytes]]
 
@@ -38,11 +48,12 @@ class OutgoingMessage:
     expires: float | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
 
-    def headers(self, unit: str | None) -> Headers:
+    def headers(self, unit: str | None, epoch: int = 0) -> Headers:
         """The record's headers.
 
         Args:
             unit: the unit's name, None for an ungrouped message.
+            epoch: of the route by which it is sent, 0 for routing by hash.
 
         Returns:
             Names and values.
@@ -62,12 +73,18 @@ class OutgoingMessage:
                 if not math.isfinite(number):
                     raise ValueError(f"{name} is {number}: it must be a finite number")
                 headers.append((name, repr(number).encode()))
+        if epoch:
+            headers.append((ROUTE, b"%d" % epoch))
         return headers + [(name, text.encode()) for name, text in self.attributes.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """What a record says besides its content. damaged: headers that could not be read."""
+    """What a record says besides its content.
+
+    damaged: headers that could not be read. epoch: of its route, 0 for none. handover: what it says
+    of a unit that moves, and for which subscriber (empty: for all).
+    """
 
     unit: str | None
     sort: float
@@ -75,6 +92,8 @@ class StoredMessage:
     expires: float | None
     attributes: Mapping[str, str]
     damaged: tuple[str, ...] = ()
+    epoch: int = 0
+    handover: tuple[Handover, str] | None = None
 
 
 def read_headers(headers: Iterable[tuple[str, bytes | None]]) -> StoredMessage:
@@ -112,7 +131,30 @@ def read_headers(headers: Iterable[tuple[str, bytes | None]]) -> StoredMessage:
         numbers[EXPIRES],
         {name: text for name, text in texts.items() if name not in OWN},
         tuple(damaged),
+        int(epoch) if (epoch := texts.get(ROUTE, "")[:18]).isdecimal() and epoch.isascii() else 0,
+        _handover(texts[HANDOVER]) if HANDOVER in texts and unit is not None else None,
     )
+
+
+def handover_headers(unit: str, handover: Handover, group: str = "") -> Headers:
+    """The headers of a record by which a unit goes to another member.
+
+    Args:
+        unit: its name.
+        handover: what the record says.
+        group: the subscriber that it is for; empty: for all.
+    """
+    found = orjson.dumps([handover.kind, handover.epoch, handover.other, group])
+    return [(UNIT, unit.encode()), (HANDOVER, found)]
+
+
+def _handover(text: str) -> tuple[Handover, str]:
+    """What a record says of a move; one that cannot be read says nothing, and is no message."""
+    with suppress(ValueError):
+        match orjson.loads(text):
+            case ["leaves" | "arrives" | "handed" as kind, int(epoch), int(other), str(group)]:
+                return Handover(kind, epoch, other), group
+    return NOTHING, ""
 
 
 def key_of(unit: str | None) -> bytes | None:

@@ -7,6 +7,8 @@ from typing import Any
 from stores.units.kafka.row_log import RowKey as Subject
 from stores.units.queue import (
     AdministrationRecord,
+    Handover,
+    MovedAway,
     RowKey,
     RowValue,
     UnitMark,
@@ -14,7 +16,7 @@ from stores.units.queue import (
 )
 from stores.units.wire import FrameError, unpacked
 
-KINDS = frozenset({"unit", "redelivered", "message", "record"})
+KINDS = frozenset({"unit", "redelivered", "message", "record", "moved"})
 """Subjects of the queue's rows; the owner has others of its own."""
 
 
@@ -41,7 +43,12 @@ def row_value(key: Subject, value: Any) -> tuple[RowKey, RowValue] | None:
                 return ("redelivered", offset), int(value)
             case "message", int(offset):
                 content = unpacked(value.pop("content"))
-                return ("message", offset), UnitMessage(**value, content=content)
+                if (handover := value.pop("handover", None)) is not None:
+                    handover = Handover(**handover)
+                message = UnitMessage(**value, content=content, handover=handover)
+                return ("message", offset), message
+            case "moved", str(name):
+                return ("moved", name), MovedAway(**value)
             case "record", int(number):
                 offsets = tuple(value.pop("offsets"))
                 return ("record", number), AdministrationRecord(**value, offsets=offsets)

@@ -8,6 +8,7 @@ from stores.units.queue.changes import (
     UnitChanges,
     UnitMark,
 )
+from stores.units.queue.handover import Handover, MovedAway
 from stores.units.queue.message import EVERY, Delivery, Filter, Outcome, UnitMessage
 from stores.units.queue.settings import QueueSettings
 from stores.units.queue.status import UnitStatus
@@ -19,6 +20,8 @@ __all__ = [
     "Delivery",
     "Departure",
     "Filter",
+    "Handover",
+    "MovedAway",
     "Outcome",
     "QueueSettings",
     "RowKey",

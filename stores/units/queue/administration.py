@@ -162,6 +162,14 @@ class Administration(UnitTable):
         if missing or not wanted:
             what = f"offset {min(missing)}" if missing else "no offset"
             raise UnitError(f"cannot {action} {what}: no such message waits here; list the unit")
+        kinds = {
+            each.handover.kind for chosen in taken.values() for each in chosen if each.handover
+        }
+        if kinds - ({"arrives"} if action == "delete" else set()):
+            raise UnitError(
+                f"cannot {action} the record of a unit that goes to another member: leave it out;"
+                " one by which a unit arrives can be deleted, which breaks its order"
+            )
         if unsent := wanted.intersection(self._uncommitted):
             raise UnitError(
                 f"cannot {action} offset {min(unsent)}: its send is not committed; wait until its"

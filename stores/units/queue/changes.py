@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from stores.units.queue.handover import MovedAway
 from stores.units.queue.message import Outcome, UnitMessage
 from topology.ordered_commit.offset_ranges import OffsetRanges
 
@@ -49,10 +50,12 @@ class AdministrationRecord:
     breaks_order: bool
 
 
-RowKey = tuple[Literal["unit", "redelivered", "message", "record"], str | int]
-"""("unit", name), ("redelivered", offset), ("message", offset), ("record", number)."""
-RowValue = UnitMark | int | UnitMessage | AdministrationRecord
-"""Of these keys: a mark, the redeliveries so far, a message that is parked, what was done."""
+RowKey = tuple[Literal["unit", "redelivered", "message", "record", "moved"], str | int]
+"""("unit", name), ("redelivered", offset), ("message", offset), ("record", number),
+("moved", name)."""
+RowValue = UnitMark | int | UnitMessage | AdministrationRecord | MovedAway
+"""Of these keys: a mark, the redeliveries so far, a message that is parked, what was done, how a
+unit left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Departure:
 
     Attributes:
         message: the message.
-        outcome: DEAD, MOVED or EXPIRED.
+        outcome: DEAD, MOVED, EXPIRED or REFUSED; HANDED for a unit that goes to another member.
         to: where it was moved to, as the administration said; else empty.
         reason: why.
     """

@@ -11,6 +11,7 @@ from stores.units.queue.changes import (
     UnitChanges,
     UnitMark,
 )
+from stores.units.queue.handover import MovedAway
 from stores.units.queue.message import Outcome, UnitMessage
 from stores.units.queue.unit import UnitKey
 from topology.ordered_commit.offset_ranges import OffsetRanges
@@ -116,6 +117,11 @@ class Ledger:
     def mark(self, key: UnitKey, mark: UnitMark | None) -> None:
         """Write what is on record about a unit."""
         self._rows["unit", key] = mark
+        self.changed = True
+
+    def moved(self, unit: str, left: MovedAway) -> None:
+        """Write that a unit has left."""
+        self._rows["moved", unit] = left
         self.changed = True
 
     def record(self, record: AdministrationRecord) -> None:

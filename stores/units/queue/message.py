@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from stores.units.queue.handover import Handover
+
 
 @dataclass(frozen=True, slots=True)
 class UnitMessage:
@@ -21,6 +23,7 @@ class UnitMessage:
         attributes: text by name, which the filters of sessions look at.
         size: bytes, for limits.
         content: what the caller keeps with it; the queue does not look at it.
+        handover: what it says of a unit that moves; nobody gets such a record.
     """
 
     offset: int
@@ -32,6 +35,7 @@ class UnitMessage:
     attributes: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
     content: Any = None
+    handover: Handover | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class Outcome(StrEnum):
     MOVED = "moved"
     DELETED = "deleted"
     ABORTED = "aborted"
+    REFUSED = "refused"
+    HANDED = "handed over"
 
 
 @dataclass(frozen=True, slots=True)

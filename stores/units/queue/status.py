@@ -11,8 +11,8 @@ class UnitStatus:
 
     Attributes:
         unit: its name; an ungrouped message is named by its offset.
-        state: held, parked, dead, settling, paused, empty, uncommitted, delayed, rejoining,
-            unadmitted or ready: the first of these that holds.
+        state: held, parked, dead, settling, paused, empty, uncommitted, arriving, delayed,
+            rejoining, unadmitted or ready: the first of these that holds.
         session: who holds it.
         since: seconds since 1970 at which it was taken, returned or parked; None if it is empty.
         until: when the state ends by itself, in seconds since 1970; None if it does not.
@@ -45,6 +45,7 @@ _HELPS = {
     "paused": "resume it.",
     "empty": "nothing has to be done.",
     "uncommitted": "its producer commits or aborts the send.",
+    "arriving": "the member that it comes from works off what it has; look at the unit there.",
     "delayed": "wait until the delay is over.",
     "rejoining": "sessions of the former owner rejoin, or their leases end.",
     "unadmitted": "open a session whose filter admits its head, or move or delete that message.",

@@ -12,6 +12,7 @@ from stores.units.queue.changes import (
     UnitMark,
 )
 from stores.units.queue.deliveries import Deliveries
+from stores.units.queue.handover import MovedAway
 from stores.units.queue.message import Outcome, UnitMessage
 from stores.units.queue.settings import QueueSettings
 from stores.units.queue.status import UnitStatus, told
@@ -126,7 +127,9 @@ class UnitQueue(Deliveries, Administration):
         self._former.update(former)
         self._ledger.restore(rows, position, done)
         for (_, key), value in rows.items():
-            if isinstance(value, UnitMark):
+            if isinstance(value, MovedAway):
+                self._moved[str(key)] = value
+            elif isinstance(value, UnitMark):
                 if key == WHOLE:
                     self._paused = value
                 else:
@@ -176,6 +179,7 @@ class UnitQueue(Deliveries, Administration):
             "paused": (mark is not None and mark.paused is not None) or self._paused is not None,
             "empty": head is None,
             "uncommitted": head is not None and not head.committed,
+            "arriving": head is not None and head.handover is not None,
             "delayed": head is not None and max(unit.open_at, head.not_before) > self._now,
             "rejoining": bool(self._former),
             "unadmitted": unit.ready in self._ready.unadmitted,

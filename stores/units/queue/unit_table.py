@@ -6,6 +6,7 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from stores.units.queue.changes import UnitMark
+from stores.units.queue.handover import Handover, MovedAway
 from stores.units.queue.ledger import Ledger
 from stores.units.queue.message import Outcome, UnitMessage
 from stores.units.queue.ready_heads import ReadyHeads
@@ -37,18 +38,22 @@ class UnitTable:
         self._settling: deque[tuple[int, Unit]] = deque()
         self._paused: UnitMark | None = None
         self._former: set[str] = set()
+        self._moved: dict[str | None, MovedAway] = {}
         self._now = 0.0
 
-    def arrive(self, message: UnitMessage, now: float) -> None:
+    def arrive(self, message: UnitMessage, now: float, epoch: int = 0) -> None:
         """Take a message in; one that is complete, or was taken in before, is passed by.
 
         Args:
             message: messages arrive by ascending offsets.
             now: seconds since 1970.
+            epoch: of the route by which it was sent, 0 for none.
         """
         self.expire(now)
         now = self._now
-        if not self._ledger.arrived(message):
+        if not self._ledger.arrived(message) or (
+            message.unit in self._moved and self._is_late(message, epoch)
+        ):
             return
         if message.not_before > now + self._settings.longest_wait:
             message = replace(message, not_before=now + self._settings.longest_wait)
@@ -59,11 +64,35 @@ class UnitTable:
         unit.append(message)
         if not message.committed:
             self._uncommitted[message.offset] = key
+        if message.handover is not None and message.handover.kind == "leaves":
+            self._leaves(unit, message, message.handover)
         mark = unit.mark
         if mark and mark.parked is not None:
             self._keep(unit, [message], now)
         elif (mark and mark.dead is not None) or len(unit.waiting) == 1:
             self._refresh(unit, now)
+
+    def handed(self, unit: str, epoch: int, offset: int, now: float) -> None:
+        """The member that a unit comes from has nothing left of it: what waited for that goes on.
+
+        Args:
+            unit: its name.
+            epoch: of its move.
+            offset: of the record that says so.
+            now: seconds since 1970.
+        """
+        self.expire(now)
+        record = UnitMessage(offset, unit)
+        if not self._ledger.arrived(record):
+            return
+        self._ledger.finish(record, Outcome.HANDED)
+        if (found := self._units.get(unit)) is None:
+            return
+        for message in list(found.waiting):
+            if message.handover is not None and message.handover.epoch == epoch:
+                found.waiting.remove(message)
+                self._ledger.finish(message, Outcome.HANDED)
+        self._refresh(found, self._now)
 
     def nothing_below(self, offset: int) -> None:
         """The log was read up to before an offset, and what did not arrive is no message.
@@ -153,6 +182,10 @@ class UnitTable:
         if mark is not None or unit.departed or (unit.session is None and unit.unsettled):
             return
         head = unit.waiting[0]
+        if head.handover is not None:
+            if head.handover.kind == "leaves" and unit.session is None:
+                self._depart_head(unit, Outcome.HANDED, "")
+            return
         opens = max(unit.open_at, head.not_before)
         if opens > now:
             self._time(opens, head.offset, unit)
@@ -192,10 +225,37 @@ class UnitTable:
             unit.unsettled = self._ledger.batch
             self._settling.append((unit.unsettled, unit))
 
+    def _leaves(self, unit: Unit, message: UnitMessage, handover: Handover) -> None:
+        """A unit leaves: what is sent here from now on is late, unless it comes back."""
+        known = self._moved.get(str(unit.key))
+        if known is None or known.offset < message.offset:  # else it is read again
+            left = MovedAway(message.offset, handover.epoch, handover.other)
+            self._moved[str(unit.key)] = left
+            self._ledger.moved(str(unit.key), left)
+
+    def _is_late(self, message: UnitMessage, epoch: int) -> bool:
+        """Whether a message came after its unit had left: it is refused, as all readers see it."""
+        unit = message.unit or ""
+        left = self._moved[unit]
+        if message.offset <= left.offset:
+            return False
+        epoch = message.handover.epoch if message.handover else epoch
+        if epoch > left.epoch and not left.back:
+            left = self._moved[unit] = replace(left, back=True)
+            self._ledger.moved(unit, left)
+        if epoch > left.epoch or (left.back and not epoch):
+            return False
+        why = f"it was sent here after its unit had moved to member {left.to}"
+        self._ledger.depart(message, Outcome.REFUSED, why=why)
+        return True
+
     def _depart_head(self, unit: Unit, outcome: Outcome, why: str) -> None:
         message = unit.waiting[0]
         del unit.waiting[0]
-        self._ledger.depart(message, outcome, why=why)
+        if message.handover is None or message.handover.kind == "leaves":
+            self._ledger.depart(message, Outcome.HANDED if message.handover else outcome, why=why)
+        else:  # what it waits for has nothing to follow any more
+            self._ledger.finish(message, Outcome.HANDED)
         self._unsettle(unit)
         unit.departed = unit.unsettled
 

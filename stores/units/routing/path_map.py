@@ -304,7 +304,12 @@ class PathMap:
         rows, self._rows = self._rows, {}
         return rows
 
-    def restore(self, rows: Mapping[str, PathEntry], now: float) -> None:
+    @property
+    def epoch(self) -> int:
+        """The highest epoch so far: to be stored, so that it never comes again."""
+        return self._epoch
+
+    def restore(self, rows: Mapping[str, PathEntry], now: float, epoch: int = 0) -> None:
         """Begin with the entries that are stored; their producers have a whole lease from now.
 
         Entries of members that are no longer among the members go.
@@ -312,7 +317,9 @@ class PathMap:
         Args:
             rows: unit → its entry.
             now: seconds.
+            epoch: the highest one so far.
         """
+        self._epoch = max(self._epoch, epoch)
         for unit, entry in rows.items():
             self._put(unit, entry)
             self._epoch = max(self._epoch, entry.epoch)

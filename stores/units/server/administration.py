@@ -72,7 +72,7 @@ class Administration:
             case "move" | "delete" as action:
                 offsets = numbers(told, "offsets")
                 if unit is not None and not offsets:
-                    offsets = [each.offset for each in queue.waiting(unit)]
+                    offsets = [each.offset for each in queue.waiting(unit) if not each.handover]
                 if action == "delete":
                     record = queue.delete(offsets, now, by, reason)
                 else:

@@ -14,7 +14,7 @@ from typing import Any
 
 from stores.db.steady_clock import steady
 from stores.units.errors import UnitError
-from stores.units.kafka.records import read_headers
+from stores.units.kafka.records import StoredMessage, read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
 from stores.units.naming import checked_name
@@ -162,7 +162,12 @@ class Owner:
         """Take records of the member in. read_to: up to where it was read."""
         now = steady()
         for record in records:
-            self.queue.arrive(self._message(record), now)
+            found = read_headers(record.headers)
+            handover, group = found.handover or (None, "")
+            if handover is None or handover.kind != "handed":
+                self.queue.arrive(self._message(record, found), now, found.epoch)
+            elif found.unit is not None and group == self.settings.group:
+                self.queue.handed(found.unit, handover.epoch, record.offset, now)
         self.queue.nothing_below(read_to)
         self.tick()
 
@@ -174,8 +179,7 @@ class Owner:
             return False
         return queue.messages >= settings.messages or queue.size >= settings.size
 
-    def _message(self, record: Any) -> UnitMessage:
-        found = read_headers(record.headers)
+    def _message(self, record: Any, found: StoredMessage) -> UnitMessage:
         unit = found.unit
         if unit is None and self.settings.naming is not None:
             try:
@@ -197,6 +201,7 @@ class Owner:
             attributes=found.attributes,
             size=len(record.value or b"") + sum(map(len, found.attributes.values())),
             content=record.value or b"",
+            handover=found.handover[0] if found.handover else None,
         )
 
     def tick(self) -> None:

@@ -3,13 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from stores.units.kafka.records import UNIT, Headers, OutgoingMessage, key_of
+from stores.units.kafka.records import UNIT, OutgoingMessage, handover_headers, key_of
 from stores.units.kafka.row_log import POSITION, RowKey, row_key
 from stores.units.kafka.rows import row_json
 from stores.units.kafka.topics import ROW_BYTES, dead_topic, member_of, rows_topic
@@ -141,17 +141,22 @@ class OwnerTransactions:
 
     async def _depart(self, leaving: Departure) -> Any:
         message = leaving.message
+        if message.handover is not None and message.unit is not None:
+            handed = replace(message.handover, kind="handed", other=self._member)
+            headers = handover_headers(message.unit, handed, self._settings.group)
+            to, place = self._settings.destination, message.handover.other
+            return await self._producer.send(to, b"", key_of(message.unit), place, headers=headers)
         topic = leaving.to or dead_topic(self._settings.destination)
-        headers: Headers = [(name, text.encode()) for name, text in message.attributes.items()]
+        headers = [(name, text.encode()) for name, text in message.attributes.items()]
         headers.append(("unit-outcome", leaving.outcome.value.encode()))
         if leaving.reason:
             headers.append(("unit-reason", leaving.reason[:1000].encode("utf-8", "replace")))
         if message.unit is not None:
             headers.append((UNIT, message.unit.encode()))
-        place = None
+        partition = None
         if message.unit is not None:  # all of one unit go to one partition, in order
             members = self._members.get(topic)
-            place = member_of(message.unit, members) if members else self._partition
+            partition = member_of(message.unit, members) if members else self._partition
         return await self._producer.send(
-            topic, message.content, key_of(message.unit), place, headers=headers
+            topic, message.content, key_of(message.unit), partition, headers=headers
         )
