@@ -1,6 +1,6 @@
 """Names of units: by the application, by the system, or by administration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -90,6 +90,41 @@ def unit_by(function: Callable[[Any], str | None]) -> DefaultUnit:
         function: message → name, or None for an ungrouped message.
     """
     return DefaultUnit("function", of=function)
+
+
+DEFAULT = "UNITS_DEFAULT"
+"""The variable by which administration names units for producers whose code does not."""
+
+
+def read_default(text: str) -> DefaultUnit:
+    """What administration says of a connection, in words.
+
+    Args:
+        text: `session`, `name:NAME`, or `header:NAME` for the value of an attribute.
+
+    Raises:
+        UnitError: it says nothing of that kind.
+    """
+    kind, _, name = text.partition(":")
+    if text == "session":
+        return unit_per_session()
+    if kind == "name":
+        return unit_named(name)
+    if kind == "header" and name:
+        return unit_by(lambda message: message.attributes.get(name))
+    raise UnitError(f"{printable(text)!r} names no units: write session, name:NAME or header:NAME")
+
+
+def administered(environment: Mapping[str, str]) -> DefaultUnit | None:
+    """The default of this process's connections, None where UNITS_DEFAULT is not set.
+
+    Args:
+        environment: of the process.
+
+    Raises:
+        UnitError: the variable says something else.
+    """
+    return read_default(text) if (text := environment.get(DEFAULT)) else None
 
 
 class ProducerUnit:

@@ -89,6 +89,11 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
     help="What becomes of a unit over its limit.",
 )
 @click.option("--output", multiple=True, help="Topic that consumers may send to; repeatable.")
+@click.option(
+    "--unit-by",
+    metavar="HOW",
+    help="Names what has no unit: session, key, header:NAME, name:NAME, MODULE:FUNCTION.",
+)
 def serve(
     destination: str,
     group: str,
@@ -102,12 +107,14 @@ def serve(
     redelivery_delay: float,
     poisoned: Any,
     output: tuple[str, ...],
+    unit_by: str | None,
 ) -> int:
     """Own members of a destination and hand out their messages."""
 
     def run() -> int:
         # From then on a header name that is not UTF-8 does not end whoever reads its topic.
         import topology.faust.kafka.records  # noqa: F401
+        from sequitur.units.naming import naming_of
 
         settings = ServerSettings(
             destination,
@@ -123,6 +130,7 @@ def serve(
                 redelivery_delay=redelivery_delay,
                 poisoned=poisoned,
             ),
+            naming=naming_of(unit_by) if unit_by else None,
             outputs=frozenset(output),
         )
         return run_until_stopped(lambda stopped: UnitServer(settings).run(stopped))

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 from sequitur.cli.outcome import cannot, log_to_stderr
 from sequitur.cli.statuses import CANNOT
 from stores.units import UnitError
-from topology import DeclarationError
+from topology.model.errors import DeclarationError
 
 TOKEN = "UNITS_TOKEN"
 """The variable that has the token of consumers and administrators."""

@@ -7,9 +7,7 @@ import click
 from sequitur.cli.options import BROKER, properties_option, topology_option
 from sequitur.cli.running import run_until_stopped
 from sequitur.kafka.login import kafka_login
-from sequitur.materialize.outputs import load_topology
 from sequitur.units.process import status_of, units_token
-from sequitur.units.worker import UnitWorkers, stage_for_units
 
 
 @click.command()
@@ -28,6 +26,9 @@ def work(
     """
 
     def run() -> int:
+        from sequitur.materialize.outputs import load_topology
+        from sequitur.units.worker import UnitWorkers, stage_for_units
+
         stage = stage_for_units(load_topology(topology), name)
         workers = UnitWorkers(stage, group, kafka_login(broker, kafka_properties), units_token())
         return run_until_stopped(workers.run)

@@ -259,6 +259,10 @@ class UnitConsumer:
 
     async def _complete_open(self) -> None:
         done, self._open = self._open, []
+        if self.mode == "client":
+            unseen = frozenset(map(id, self._arrived))
+            held = (each for link in self._links.values() for each in link.held.values())
+            done = [each for each in held if id(each) not in unseen]
         for delivery in done:
             if delivery.state == "held":
                 with suppress(DeliveryLost):

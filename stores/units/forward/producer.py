@@ -1,6 +1,7 @@
 """Producers whose messages wait on their own disk until an agent forwards them."""
 
 import asyncio
+import os
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,13 @@ from stores.units.errors import SendRefused
 from stores.units.forward.store import UnitStore
 from stores.units.kafka.producer import Sort
 from stores.units.kafka.records import OutgoingMessage, sorted_messages
-from stores.units.naming import DefaultUnit, ProducerUnit, checked_name, system_name
+from stores.units.naming import (
+    DefaultUnit,
+    ProducerUnit,
+    administered,
+    checked_name,
+    system_name,
+)
 
 SIZE = 256 << 20
 """Bytes of a store, unless its producers are told otherwise."""
@@ -70,7 +77,8 @@ class StoredProducer:
     Args:
         destination: the topic.
         store: the file, that several processes of this machine may share.
-        default: names the unit of what is sent without one; None: such messages are ungrouped.
+        default: names the unit of what is sent without one; None: as the variable UNITS_DEFAULT
+            says, else such messages are ungrouped.
         size: bytes that the file may have; what goes beyond is refused.
     """
 
@@ -84,6 +92,7 @@ class StoredProducer:
     ) -> None:
         self.destination = destination
         self._path, self._size = store, size
+        default = administered(os.environ) if default is None else default
         self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
         self._store: UnitStore | None = None
         # One thread: messages are appended in the order in which they were sent.

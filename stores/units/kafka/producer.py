@@ -1,6 +1,7 @@
 """Producers: messages of units, one by one, several at once, or within a transaction."""
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -17,7 +18,13 @@ from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
 from stores.units.kafka.routes import Routes
 from stores.units.kafka.topics import member_of, prepare
-from stores.units.naming import DefaultUnit, ProducerUnit, checked_name, system_name
+from stores.units.naming import (
+    DefaultUnit,
+    ProducerUnit,
+    administered,
+    checked_name,
+    system_name,
+)
 from topology.model.ending import wait_for_stop
 
 Sort = str | Callable[[OutgoingMessage], Any] | None
@@ -138,8 +145,8 @@ class UnitProducer:
     Args:
         destination: the topic.
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
-        default: names the unit of what is sent without one; None: such messages are ungrouped, and
-            no order holds them together.
+        default: names the unit of what is sent without one; None: as the variable UNITS_DEFAULT
+            says, else such messages are ungrouped, and no order holds them together.
         routing: where units live: by hash, or by the path service, which has to be running. All
             producers of a destination agree on it.
         token: that the path service wants to see.
@@ -161,6 +168,7 @@ class UnitProducer:
         self._routing, self._token, self._wait = routing, token, wait
         self._routes: Routes | None = None
         self.destination, self._kafka = destination, dict(kafka)
+        default = administered(os.environ) if default is None else default
         self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
         self._plain: AIOKafkaProducer | None = None
         self._transactional: AIOKafkaProducer | None = None

@@ -182,7 +182,7 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
                         *(producer.send(b"%d" % number, unit=name) for name in names)
                     )
                     if number in (40, 90, 120):
-                        await asyncio.sleep(chance.uniform(1.5, 3))
+                        await asyncio.sleep(chance.uniform(1.2, 2))
                         os.kill(process.pid, signal.SIGKILL)
                         process.wait()
                         process = agent(there.kafka["bootstrap_servers"])

@@ -57,6 +57,22 @@ async def test_what_is_sent_together_is_stored_and_read_whole_or_not_at_all(path
     store.close()
 
 
+async def test_send_all_sorts_by_time_by_priority_or_by_a_function(path: Path) -> None:
+    store = UnitStore(path, "orders")
+    given = [
+        OutgoingMessage(b"a", sort=2, not_before=3.0),
+        OutgoingMessage(b"b", sort=3, not_before=1.0),
+        OutgoingMessage(b"c", sort=1),
+    ]
+    async with StoredProducer("orders", path) as producer:
+        for sort in ("time", "priority", lambda each: -each.sort, None):
+            await producer.unit("u").send_all(given, sort=sort)
+        with pytest.raises(ValueError, match="use 'time', 'priority'"):
+            await producer.unit("u").send_all(given, sort="size")
+    assert b"".join(values(store)) == b"cba" + b"cab" + b"bac" + b"abc"
+    store.close()
+
+
 async def test_a_full_store_takes_nothing_more_until_something_is_forwarded(path: Path) -> None:
     async with StoredProducer("orders", path, size=LEAST) as producer:
         unit, sent = producer.unit("u"), 0
