@@ -131,7 +131,7 @@ def test_a_store_is_for_its_user_alone_and_another_file_is_told_of(tmp_path: Pat
     event.listen(store._engine, "connect", lambda connection, _: connection.execute(impatient))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(SendRefused, match="cannot be written.*locked"):
+        with pytest.raises(SendRefused, match=r"cannot be written.*locked"):
             store.append([(OutgoingMessage(b"1"), "u")])
     store.close()
     (tmp_path / "letter.txt").write_text("Call me Ishmael. " * 100)
