@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
 from stores.units.kafka.routes import Routes
-from stores.units.kafka.topics import member_of, prepare
+from stores.units.kafka.topics import learn_partition, member_of, prepare
 from stores.units.naming import (
     DefaultUnit,
     ProducerUnit,
@@ -309,6 +309,8 @@ class UnitProducer:
         elif unit is not None:
             member = member_of(unit, self._members)
         try:
+            if hold is not None:
+                await learn_partition(producer, self.destination, hold.member)
             sent: asyncio.Future[Any] = await producer.send(
                 self.destination,
                 message.value,
