@@ -87,8 +87,7 @@ class LearnedTouches:
 
 
 STAYING = 100
-"""Events that stay, from which on a function of the user's is not asked: what is later is critical.
-Of 10,000 that wait, it is asked about a million pairs rather than ten."""
+"""Events that stay, from which on a function of the user's is not asked: all later is critical."""
 
 
 class CriticalPairs:
