@@ -12,8 +12,8 @@ class Lane:
 
     oldest, newest: the ends of the chain. finished: those that are finished and do not commit
     ahead. blocker: the oldest one that is not finished while a later one is, since `since` (s).
-    overdue: whether the wait for it is over; again: when its next look may be (s). closed: whether nothing else may begin until it is
-    done. frozen: what would have begun.
+    overdue: whether the wait for it is over; again: when its next look may be (s). closed: whether
+    nothing else may begin until it is done. frozen: what would have begun.
     """
 
     __slots__ = (

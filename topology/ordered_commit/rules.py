@@ -115,7 +115,8 @@ class CommitRules:
     seconds after which a running event that later ones wait for is told so. batch: the most events
     of one grant; batch_of: of one `stream` or of `any`. In the order of arrival, the events of a
     batch are neighbours. upon_staged: whether a stream's next event may run on what the one before
-    has staged; else it begins once that is durable. max_events, max_bytes: open, from which on intake pauses.
+    has staged; else it begins once that is durable. max_events, max_bytes: open, from which on
+    intake pauses.
     """
 
     order: Literal["arrival", "stream"] = "stream"
