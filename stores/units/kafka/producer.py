@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, outgoing, sorted_messages
 from stores.units.kafka.routes import Routes
-from stores.units.kafka.topics import member_of, prepare
+from stores.units.kafka.topics import learn_partition, member_of, prepare
 from stores.units.naming import DefaultUnit, administered, checked_name, system_name
 from topology.model.ending import wait_for_stop
 
@@ -303,6 +303,8 @@ class UnitProducer:
         elif unit is not None:
             member = member_of(unit, self._members)
         try:
+            if hold is not None:
+                await learn_partition(producer, self.destination, hold.member)
             sent: asyncio.Future[Any] = await producer.send(
                 self.destination,
                 message.value,
