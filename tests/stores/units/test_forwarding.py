@@ -25,8 +25,8 @@ from stores.units import (
 )
 from stores.units.forward.store import UnitStore
 from tests.conftest import BrokerAddress
-from tests.stores.units.conftest import Destination, received
-from tests.stores.units.test_paths_over_kafka import paths, routed
+from tests.stores.units.conftest import TOKEN, Destination, received
+from tests.stores.units.test_paths_over_kafka import paths
 from tests.stores.units.test_transactions import everything_in
 
 pytestmark = pytest.mark.integration
@@ -115,14 +115,14 @@ async def test_units_that_wait_go_where_the_path_service_says_and_wait_for_it(
     destination: Create, path: Path
 ) -> None:
     there = destination(4)
+    by_path: dict[str, Any] = {"routing": "path", "token": TOKEN}
     async with StoredProducer(there.name, path) as stored:
         await stored.unit("u").send_all([b"0", b"1"])
-        async with paths(there), there.producer(**routed(there)) as direct:
+        async with paths(there), there.producer(**by_path) as direct:
             joined = direct.unit("u")
             await joined.send(b"first")
         stopped = asyncio.Event()
-        more: dict[str, Any] = routed(there)
-        agent = ForwardingAgent(there.name, path, there.kafka, **more)
+        agent = ForwardingAgent(there.name, path, there.kafka, **by_path)
         task = asyncio.create_task(agent.run(stopped))
         await asyncio.sleep(0.5)
         assert not agent.counts["forwarded"]  # nobody knows where the unit lives
