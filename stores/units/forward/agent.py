@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -56,10 +56,22 @@ class ForwardingAgent:
         destination: the topic.
         store: the file.
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
+        routing: where units live: by hash, or by the path service; see `UnitProducer`.
+        token: that the path service wants to see.
     """
 
-    def __init__(self, destination: str, store: str | Path, kafka: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        destination: str,
+        store: str | Path,
+        kafka: Mapping[str, Any],
+        *,
+        routing: Literal["hash", "path"] = "hash",
+        token: str = "",
+    ) -> None:
         self.destination, self._path, self._kafka = destination, store, dict(kafka)
+        self._routing: Literal["hash", "path"] = routing
+        self._token = token
         self._thread = ThreadPoolExecutor(1, "unit-store")
         self._refused: set[int] = set()
         """Sequences of messages that the topic does not take."""
@@ -100,7 +112,9 @@ class ForwardingAgent:
             await _pause(stopped, LOOK)
             if stopped.is_set():
                 return
-        routes = UnitProducer(self.destination, self._kafka)
+        routes = UnitProducer(
+            self.destination, self._kafka, routing=self._routing, token=self._token
+        )
         sender = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **self._kafka},
             transactional_id=f"units-forward/{self.destination}/{name}",
@@ -158,32 +172,45 @@ class ForwardingAgent:
         sent: list[asyncio.Future[Any]] = []
         refused = 0
         await sender.begin_transaction()
-        for each in messages:
-            if each.damage is not None or each.sequence in self._refused:
-                sent.append(await self._give_up(sender, each))
-                refused += 1
-                continue
-            found = read_headers((name, text.encode()) for name, text in each.headers.items())
-            message = OutgoingMessage(
-                each.content, found.sort, found.not_before, found.expires, found.attributes
-            )
-            sent.append(await routes._hand_over(sender, message, found.unit))
-        place = {"sequence": messages[-1].sequence, "at": messages[-1].captured_at}
-        key, rows = row_key(*_NOBODY, subject), rows_topic(self.destination)
-        await sender.send(rows, orjson.dumps(place), key, 0)
-        ended = await asyncio.gather(*sent, return_exceptions=True)
-        if failed := [n for n, each in enumerate(ended) if isinstance(each, BaseException)]:
-            # One batch of records is refused whole: the largest of them is the reason.
-            if any(isinstance(ended[n], MessageSizeTooLargeError) for n in failed):
-                self._refused.add(
-                    max((messages[n] for n in failed), key=lambda each: len(each.content)).sequence
+        try:
+            for each in messages:
+                if each.damage is not None or each.sequence in self._refused:
+                    sent.append(await self._give_up(sender, each))
+                    refused += 1
+                    continue
+                found = read_headers((name, text.encode()) for name, text in each.headers.items())
+                message = OutgoingMessage(
+                    each.content, found.sort, found.not_before, found.expires, found.attributes
                 )
-            error = ended[failed[0]]
-            assert isinstance(error, BaseException)
-            raise error
+                sent.append(await routes._hand_over(sender, message, found.unit))
+            place = {"sequence": messages[-1].sequence, "at": messages[-1].captured_at}
+            key, rows = row_key(*_NOBODY, subject), rows_topic(self.destination)
+            sent.append(await sender.send(rows, orjson.dumps(place), key, 0))
+        finally:
+            ended = asyncio.gather(*sent, return_exceptions=True)  # all are looked at
+        # A record that the broker refuses does not keep a transaction from being committed.
+        for at, error in enumerate(await ended):
+            if isinstance(error, BaseException):
+                self._note_refused(messages[at:], sent[at:])
+                raise error
         await sender.commit_transaction()
         self.counts["forwarded"] += len(messages) - refused
         self.counts["refused"] += refused
+
+    def _note_refused(
+        self, messages: Sequence[Message], sent: Sequence["asyncio.Future[Any]"]
+    ) -> None:
+        """Give up, next time, the largest of the messages that are refused for their size.
+
+        One batch of records is refused whole, for the sake of that one.
+        """
+        large = [
+            each
+            for each, future in zip(messages, sent, strict=False)
+            if not future.cancelled() and isinstance(future.exception(), MessageSizeTooLargeError)
+        ]
+        if large:
+            self._refused.add(max(large, key=lambda each: len(each.content)).sequence)
 
     async def _give_up(self, sender: AIOKafkaProducer, message: Message) -> "asyncio.Future[Any]":
         """Send to the dead topic what the destination does not take."""

@@ -16,10 +16,11 @@ from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, event, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from stores.db.engines import open_engine
 from stores.db.sqlite_engine import begin_immediate
+from stores.db.urls import said
 from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
@@ -27,6 +28,7 @@ from stores.outbox.message import Draft, MessageRefused
 from stores.outbox.tables import MessageTables
 from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
+from topology.model.printable import printable
 
 NAME = "sequitur_units"
 """How the log's tables begin: the file may have others."""
@@ -56,6 +58,9 @@ class UnitStore:
         path: the file; its folder is made.
         destination: the topic that the messages are for. Those for another one are apart.
         size: bytes that the file may have, for those who append; nothing is taken beyond.
+
+    Raises:
+        UnitError: the file cannot be opened, or is no store.
     """
 
     def __init__(self, path: str | Path, destination: str, size: int | None = None) -> None:
@@ -68,7 +73,14 @@ class UnitStore:
         self._engine = begin_immediate(open_engine(f"sqlite:///{self.path}"))
         if size is not None:
             event.listen(self._engine, "connect", self._limit)
-        self._log.create(self._engine)
+        try:  # for its owner alone; what SQLite makes beside it is for the same
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            self._log.create(self._engine)
+        except (OSError, DatabaseError) as error:
+            raise UnitError(
+                f"{self.path} cannot be used as a store: {printable(said(error))}; see whether it "
+                "is an SQLite file that this user may write"
+            ) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -115,7 +127,10 @@ class UnitStore:
             raise ValueError(f"it cannot wait in a store: {error}") from None
         except OperationalError as error:
             if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
-                raise
+                raise SendRefused(
+                    f"{self.path} cannot be written ({said(error)}), and nothing was taken; send "
+                    "again once that is mended"
+                ) from None
             raise SendRefused(
                 f"{self.path} is full, and nothing was taken: see whether its agent (`sequitur "
                 "units forward`) reaches Kafka, or allow the store, and the disk, more bytes"

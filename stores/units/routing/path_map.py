@@ -111,6 +111,14 @@ class PathMap:
         entry = self._entries.get(unit)
         return entry is not None and entry.target is None and producer in entry.producers
 
+    def dropped_by(self, producer: str) -> list[str]:
+        """Units that move, and whose old route a producer has not given back yet.
+
+        Args:
+            producer: its session.
+        """
+        return [unit for unit in self._moving if producer in self._entries[unit].producers]
+
     def leave(self, unit: str, producer: str) -> None:
         """A producer leaves a unit, or drops its route because the unit moves.
 
