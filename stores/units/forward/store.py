@@ -45,8 +45,17 @@ LEAST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits: how many messages, and since when the oldest, in seconds since 1970."""
+    """What waits.
 
+    Attributes:
+        name: what names the file among all that forward to the destination; None while it is new.
+        forwarded: the sequence up to which, as the file says, all is forwarded.
+        messages: how many wait.
+        since: when the oldest was sent, in seconds since 1970.
+    """
+
+    name: str | None
+    forwarded: int
     messages: int
     since: float | None
 
@@ -158,11 +167,6 @@ class UnitStore:
         finally:
             os.close(descriptor)
 
-    def name(self) -> str | None:
-        """What names this file among all that forward to the destination; None while it is new."""
-        with self._engine.begin() as connection:
-            return self._stream(connection)
-
     def read(self, limit: int, after: int = 0) -> Sequence[Message]:
         """The oldest messages, without a part of such as are sent whole.
 
@@ -180,14 +184,6 @@ class UnitStore:
                 return found[:whole]
             limit *= 2
 
-    def forwarded(self) -> int:
-        """The sequence up to which, as the file says, all is forwarded."""
-        with self._engine.begin() as connection:
-            if found := self._read(connection, 0, 1):
-                return found[0].sequence - 1
-            stream = self._stream(connection)
-            return 0 if stream is None else self._log.last(connection, self.destination, stream)
-
     def forget(self, messages: Iterable[Message]) -> None:
         """Delete what is forwarded."""
         with self._engine.begin() as connection:
@@ -196,11 +192,13 @@ class UnitStore:
     def backlog(self) -> Backlog:
         """What waits."""
         with self._engine.begin() as connection:
-            stream = self._stream(connection)
-            if stream is None or not (found := self._read(connection, 0, 1)):
-                return Backlog(0, None)
+            if (stream := self._stream(connection)) is None:
+                return Backlog(None, 0, 0, None)
             last = self._log.last(connection, self.destination, stream)
-            return Backlog(last - found[0].sequence + 1, found[0].captured_at)
+            if not (found := self._read(connection, 0, 1)):
+                return Backlog(stream, last, 0, None)
+        forwarded = found[0].sequence - 1
+        return Backlog(stream, forwarded, last - forwarded, found[0].captured_at)
 
     def _read(self, connection: Connection, after: int, limit: int) -> tuple[Message, ...]:
         stream = self._stream(connection)
