@@ -63,38 +63,25 @@ class OpenBatch:
     last: float = 0.0
 
     def add(self, size: int, now: float) -> None:
-        """Take in a message.
-
-        Args:
-            size: its bytes.
-            now: the time.
-        """
+        """Take in a message."""
         if not self.count:
             self.began = now
         self.count, self.size, self.last = self.count + 1, self.size + size, now
 
     def closing(self, now: float) -> Closing | None:
-        """Say why it is to be closed, None while it stays open; an empty one always does.
-
-        Args:
-            now: the time.
-        """
+        """Say why it is to be closed, None while it stays open; an empty one always does."""
         if not self.count:
             return None
         if self.count >= self.limits.count:
             return Closing.COUNT
         if self.size >= self.limits.size:
             return Closing.SIZE
-        if now - self.began >= self.limits.seconds:
+        if now >= self.began + self.limits.seconds:
             return Closing.TIME
-        return Closing.IDLE if now - self.last >= self.limits.idle else None
+        return Closing.IDLE if now >= self.last + self.limits.idle else None
 
     def wait(self, now: float) -> float | None:
-        """Say for how many seconds a further message may be waited for, None for any time.
-
-        Args:
-            now: the time.
-        """
+        """Say for how many seconds a further message may be waited for, None for any time."""
         if not self.count:
             return None
         due = min(self.began + self.limits.seconds, self.last + self.limits.idle)

@@ -56,12 +56,7 @@ class SegmentChain:
     segments: tuple[Segment, ...] = ()
 
     def opened(self, number: int, name: str) -> "SegmentChain":
-        """Open a segment; all before it are sealed.
-
-        Args:
-            number: its own.
-            name: its own.
-        """
+        """Open a segment; all before it are sealed."""
         if self.segments and number <= self.segments[-1].number:
             raise SegmentError(
                 f"segment {name}: number {number} is not above {self.segments[-1].number}; another "
@@ -80,9 +75,6 @@ class SegmentChain:
     def published(self, behind: Place) -> "SegmentChain":
         """Move START, of the first segment that has something to publish; finished ones go.
 
-        Args:
-            behind: the place behind what is confirmed.
-
         Raises:
             SegmentError: it is not between START and END.
         """
@@ -98,9 +90,6 @@ class SegmentChain:
 
     def resumed(self, known: Place | None) -> "SegmentChain":
         """Move START to what the destination itself knows, which beats what SQL knows.
-
-        Args:
-            known: the place behind what the destination has, None if it keeps none.
 
         Raises:
             SegmentError: the destination knows of more than was ever promised.
@@ -145,12 +134,7 @@ class Found(StrEnum):
 
 
 def found(size: int, end: int) -> Found:
-    """Say what a segment's size means: what is beyond END is cut off, what is missing is damage.
-
-    Args:
-        size: bytes that are there.
-        end: bytes that are promised.
-    """
+    """Say what a segment's size means: what is beyond END is cut off, what is missing is damage."""
     if size == end:
         return Found.INTACT
     return Found.LONGER if size > end else Found.SHORTER
@@ -172,12 +156,7 @@ class Backpressure:
         return bool(self.full)
 
     def next(self, backlogs: Mapping[str, int], limit: int) -> "Backpressure":
-        """Say what holds now: who is full stays so until half of the limit is published.
-
-        Args:
-            backlogs: transport → bytes, of one source.
-            limit: bytes of a pair.
-        """
+        """Say what holds now: who is full stays so until half of the limit is published."""
         return Backpressure(
             {
                 name: size
@@ -196,11 +175,6 @@ def segment_number(generation: int, count: int) -> int:
 
 def segment_name(pair: Pair, number: int, now: float) -> str:
     """Name a segment by topic, transport and time.
-
-    Args:
-        pair: whose.
-        number: its own, which makes the name unique whatever the clock does.
-        now: seconds since 1970.
 
     Raises:
         ValueError: a name cannot be part of a file's.

@@ -70,11 +70,7 @@ class SegmentOwner:
     generation: int
 
     def subject(self, router: str) -> str:
-        """What is owned: a topic, or a pair's topic and transport.
-
-        Args:
-            router: whose.
-        """
+        """What is owned: a topic, or a pair's topic and transport."""
         return self.lease.name.removeprefix(f"segments/{router}/")
 
     def check(self, connection: Connection) -> None:
@@ -118,21 +114,11 @@ class SegmentLedger:
             create_missing(connection, METADATA, AdvisoryLock.SEGMENTS)
 
     def own_end(self, topic: str, holder: str) -> SegmentOwner | None:
-        """Own END and the positions of a topic, None while another one does.
-
-        Args:
-            topic: the inbound topic.
-            holder: who, for whoever asks.
-        """
+        """Own END and the positions of a topic, None while another one does."""
         return self._own(f"segments/{self.router}/{topic}", holder)
 
     def own_start(self, pair: Pair, holder: str) -> SegmentOwner | None:
-        """Own START of a pair, None while another one does.
-
-        Args:
-            pair: the inbound topic and the outbound transport.
-            holder: who, for whoever asks.
-        """
+        """Own START of a pair, None while another one does."""
         return self._own(f"segments/{self.router}/{pair.topic}/{pair.transport}", holder)
 
     def _own(self, name: str, holder: str) -> SegmentOwner | None:
@@ -142,20 +128,12 @@ class SegmentLedger:
         return None if generation is None else SegmentOwner(lease, generation)
 
     def chain(self, pair: Pair) -> SegmentChain:
-        """Read the segments of a pair.
-
-        Args:
-            pair: the inbound topic and the outbound transport.
-        """
+        """Read the segments of a pair."""
         with self.engine.connect() as connection:
             return self._chain(connection, pair)
 
     def positions(self, topic: str) -> dict[int, int]:
-        """Read where to go on in each partition of a topic.
-
-        Args:
-            topic: the inbound topic.
-        """
+        """Read where to go on in each partition of a topic."""
         asked = select(POSITIONS.c.partition, POSITIONS.c.position).filter_by(
             router=self.router, topic=topic
         )
@@ -163,11 +141,7 @@ class SegmentLedger:
             return {row.partition: row.position for row in connection.execute(asked)}
 
     def backlogs(self, topic: str) -> dict[str, int]:
-        """Read how many bytes of a topic wait for each transport.
-
-        Args:
-            topic: the inbound topic.
-        """
+        """Read how many bytes of a topic wait for each transport."""
         asked = select(
             SEGMENTS.c.transport, SEGMENTS.c.end_offset - SEGMENTS.c.start_offset
         ).filter_by(router=self.router, topic=topic)
@@ -186,12 +160,6 @@ class SegmentLedger:
     def take_over(self, owner: SegmentOwner) -> list[SegmentChain]:
         """Seal what earlier generations left of a topic: its END is final.
 
-        Args:
-            owner: of END.
-
-        Returns:
-            The segments of each of the topic's pairs.
-
         Raises:
             StaleOwner: another generation owns END.
         """
@@ -204,15 +172,6 @@ class SegmentLedger:
 
     def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> SegmentChain:
         """Open a segment of a pair, before anything is written to it; all before it are sealed.
-
-        Args:
-            owner: of END.
-            pair: the inbound topic and the outbound transport.
-            number: the segment's.
-            name: the segment's.
-
-        Returns:
-            The segments, with it.
 
         Raises:
             StaleOwner: another generation owns END.
@@ -230,11 +189,6 @@ class SegmentLedger:
         self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
     ) -> None:
         """Promise what is written: END of each pair, and the topic's positions, in one transaction.
-
-        Args:
-            owner: of END.
-            ends: pair → the place behind what is written and synced; of one topic.
-            positions: partition → the position behind what is consumed.
 
         Raises:
             StaleOwner: another generation owns END.
@@ -263,14 +217,6 @@ class SegmentLedger:
     def resume(self, owner: SegmentOwner, pair: Pair, known: Place | None) -> SegmentChain:
         """Move START to what the destination itself knows.
 
-        Args:
-            owner: of START.
-            pair: the inbound topic and the outbound transport.
-            known: the place behind what the destination has, None if it keeps none.
-
-        Returns:
-            The segments from there.
-
         Raises:
             StaleOwner: another generation owns START.
             SegmentError: the destination knows of more than was promised.
@@ -285,14 +231,6 @@ class SegmentLedger:
 
     def published(self, owner: SegmentOwner, pair: Pair, behind: Place | None) -> list[str]:
         """Move START behind what is confirmed, and strike out the segments that are finished.
-
-        Args:
-            owner: of START.
-            pair: the inbound topic and the outbound transport.
-            behind: the place behind what is confirmed; None: only strike out.
-
-        Returns:
-            The names of the segments that may be removed.
 
         Raises:
             StaleOwner: another generation owns START.

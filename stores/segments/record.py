@@ -23,12 +23,7 @@ MAX_BODY = 100_000_000
 
 
 def encode(messages: Iterable[OutboundMessage], offset: int) -> bytes:
-    """Write messages as records.
-
-    Args:
-        messages: of one pair; the transport is the pair's, and is not written.
-        offset: where in the segment the first one will stand.
-    """
+    """Write messages as records."""
     parts: list[bytes] = []
     for message in messages:
         body = _body(message)
@@ -38,24 +33,14 @@ def encode(messages: Iterable[OutboundMessage], offset: int) -> bytes:
 
 
 def check_writable(message: OutboundMessage) -> None:
-    """Raise ValueError or TypeError for a message that no record can hold.
-
-    Args:
-        message: one of a unit of work.
-    """
+    """Raise ValueError or TypeError for a message that no record can hold."""
     size = len(message.value) + len(message.key or b"") + len(_meta(message))
     if size > MAX_BODY - _LENGTHS.size:
         raise ValueError(f"message {message.id}: {size} bytes; {MAX_BODY} are the limit")
 
 
 def record_at(data: bytes, at: int, offset: int) -> bytes | None:
-    """Return the body of the record at `at`, None where no whole and intact one is.
-
-    Args:
-        data: a part of the segment.
-        at: the record's place in it.
-        offset: the record's place in the segment.
-    """
+    """Return the body of the record at `at`, None where no whole and intact one is."""
     if at + HEAD.size > len(data):
         return None
     length, checksum = HEAD.unpack_from(data, at)
@@ -71,12 +56,7 @@ def length_at(data: bytes, at: int) -> int:
 
 
 def next_intact(data: bytes, offset: int) -> int:
-    """Return the offset of the first intact record behind damage, the end if there is none.
-
-    Args:
-        data: the segment from the damage to END.
-        offset: of the damage.
-    """
+    """Return the offset of the first intact record behind damage, the end if there is none."""
     at = 0
     # A body's content begins with the bracket of a JSON list, which saves most of the checksums.
     while (at := data.find(b"[", at + 1 + _BRACKET) - _BRACKET) > 0:
@@ -87,10 +67,6 @@ def next_intact(data: bytes, offset: int) -> int:
 
 def decode(body: bytes, transport: str) -> OutboundMessage:
     """Read a message.
-
-    Args:
-        body: of its record.
-        transport: the pair's.
 
     Raises:
         SegmentDamaged: it is intact, and no message; another version may have written it.

@@ -89,4 +89,4 @@ class RowSegments:
 
     def names(self) -> list[str]:
         with self._engine.connect() as connection:
-            return list(connection.execute(select(ROWS.c.name).distinct()).scalars())
+            return sorted(connection.execute(select(ROWS.c.name).distinct()).scalars())
