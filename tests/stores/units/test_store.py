@@ -176,19 +176,18 @@ async def test_destinations_of_one_file_are_apart_and_a_position_outlives_its_me
     path: Path,
 ) -> None:
     orders, bills = UnitStore(path, "orders"), UnitStore(path, "bills")
-    assert orders.name() is None
     orders.append([(OutgoingMessage(b"1"), "u")])
     orders.append([(OutgoingMessage(b"2"), None)])
     bills.append([(OutgoingMessage(b"3"), "u")])
     assert (values(orders), values(bills)) == ([b"1", b"2"], [b"3"])
-    assert orders.name() != bills.name()
-    assert orders.forwarded() == 0
+    assert orders.name != bills.name == UnitStore(path, "bills").name
+    assert orders.backlog().forwarded == 0
     began = time.time()
     assert began - 60 < (orders.backlog().since or 0.0) <= began
     orders.forget(orders.read(1))
-    assert (orders.forwarded(), orders.backlog().messages) == (1, 1)
+    assert (orders.backlog().forwarded, orders.backlog().messages) == (1, 1)
     orders.forget(orders.read(1))
-    assert (orders.forwarded(), orders.backlog().since) == (2, None)
+    assert (orders.backlog().forwarded, orders.backlog().since) == (2, None)
     orders.close()
     bills.close()
 
