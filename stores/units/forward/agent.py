@@ -117,22 +117,18 @@ class ForwardingAgent:
 
     async def _forward(self, store: UnitStore, stopped: asyncio.Event) -> None:
         """Forward until told to stop. Raises KafkaError, UnitError: begin anew."""
-        while (name := (await asyncio.to_thread(store.backlog)).name) is None:
-            await _pause(stopped, LOOK)
-            if stopped.is_set():
-                return
         routes = UnitProducer(
             self.destination, self._kafka, routing=self._routing, token=self._token
         )
         sender = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **self._kafka},
-            transactional_id=f"units-forward/{self.destination}/{name}",
+            transactional_id=f"units-forward/{self.destination}/{store.name}",
             max_request_size=ROW_BYTES,
         )
         try:
             await routes.start()
             await sender.start()  # which fences the agent before, and ends its transaction
-            subject: RowKey = ("forwarded", name)
+            subject: RowKey = ("forwarded", store.name)
             await self._settle(store, subject)
             while not stopped.is_set():
                 if found := await asyncio.to_thread(store.read, MANY):
@@ -199,8 +195,7 @@ class ForwardingAgent:
                 self._note_refused(messages[at:], sent[at:])
                 raise error
         await sender.commit_transaction()
-        self.counts["forwarded"] += len(messages) - refused
-        self.counts["refused"] += refused
+        self.counts.update(forwarded=len(messages) - refused, refused=refused)
 
     def _note_refused(
         self, messages: Sequence[Message], sent: Sequence["asyncio.Future[Any]"]
@@ -236,11 +231,7 @@ class ForwardingAgent:
         """Say how far it is, where that has changed."""
         if self.counts.total() != self._told and time.monotonic() - self._told_at > TOLD:
             self._told, self._told_at = self.counts.total(), time.monotonic()
-            logger.info(
-                "%s: %d forwarded, %d refused; %s",
-                self._path, self.counts["forwarded"], self.counts["refused"],
-                await self._waiting(store),
-            )  # fmt: skip
+            logger.info("%s: %s; %s", self._path, dict(self.counts), await self._waiting(store))
 
     async def _waiting(self, store: UnitStore) -> str:
         backlog = await asyncio.to_thread(store.backlog)

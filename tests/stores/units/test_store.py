@@ -176,12 +176,11 @@ async def test_destinations_of_one_file_are_apart_and_a_position_outlives_its_me
     path: Path,
 ) -> None:
     orders, bills = UnitStore(path, "orders"), UnitStore(path, "bills")
-    assert orders.backlog().name is None
     orders.append([(OutgoingMessage(b"1"), "u")])
     orders.append([(OutgoingMessage(b"2"), None)])
     bills.append([(OutgoingMessage(b"3"), "u")])
     assert (values(orders), values(bills)) == ([b"1", b"2"], [b"3"])
-    assert orders.backlog().name != bills.backlog().name
+    assert orders.name != bills.name == UnitStore(path, "bills").name
     assert orders.backlog().forwarded == 0
     began = time.time()
     assert began - 60 < (orders.backlog().since or 0.0) <= began
