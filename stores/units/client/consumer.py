@@ -15,7 +15,7 @@ from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.client.link import MemberLink
 from stores.units.client.owners import OwnerFollower
 from stores.units.errors import SendRefused, UnitError
-from stores.units.kafka.records import OutgoingMessage
+from stores.units.kafka.records import OutgoingMessage, outgoing
 from stores.units.naming import checked_name
 from stores.units.wire import packed
 from topology.model.ending import end_tasks
@@ -289,7 +289,7 @@ class UnitConsumer:
         self._check_transacted()
         if unit is not None and key is not None:
             raise ValueError(f"unit {unit!r} and a key: a unit's name is the key of its messages")
-        found = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message or b"")
+        found = outgoing(b"" if message is None else message)
         found.headers(unit if unit is None else checked_name(unit))
         self._sends.append(
             {

@@ -15,16 +15,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
-from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
+from stores.units.kafka.records import OutgoingMessage, key_of, outgoing, sorted_messages
 from stores.units.kafka.routes import Routes
-from stores.units.kafka.topics import member_of, prepare
-from stores.units.naming import (
-    DefaultUnit,
-    ProducerUnit,
-    administered,
-    checked_name,
-    system_name,
-)
+from stores.units.kafka.topics import learn_partition, member_of, prepare
+from stores.units.naming import DefaultUnit, administered, checked_name, system_name
 from topology.model.ending import wait_for_stop
 
 Sort = str | Callable[[OutgoingMessage], Any] | None
@@ -49,7 +43,7 @@ class UnitTransaction:
             message: its content, or a message.
             unit: the unit's name, None for an ungrouped message.
         """
-        sent = await self._producer._hand_over(self._transactional, _message(message), unit)
+        sent = await self._producer._hand_over(self._transactional, outgoing(message), unit)
         await _arrived(sent, self._producer.destination)
 
     async def send_together(self, messages: Iterable[OutgoingMessage], unit: str | None) -> None:
@@ -97,7 +91,7 @@ class UnitSender:
         """
         async with self._turn:
             self._check()
-            sent = await self._producer._hand_over(None, _message(message), self.name)
+            sent = await self._producer._hand_over(None, outgoing(message), self.name)
             self._sending.add(sent)
             sent.add_done_callback(self._sent)  # which keeps this sender until then
         return int((await _arrived(sent, self._producer.destination)).offset)
@@ -114,7 +108,7 @@ class UnitSender:
         Raises:
             UnitError: none of them was sent.
         """
-        chosen = sorted_messages([_message(each) for each in messages], sort)
+        chosen = sorted_messages([outgoing(each) for each in messages], sort)
         async with self._turn:
             self._check()
             if self._sending:
@@ -168,8 +162,8 @@ class UnitProducer:
         self._routing, self._token, self._wait = routing, token, wait
         self._routes: Routes | None = None
         self.destination, self._kafka = destination, dict(kafka)
-        default = administered(os.environ) if default is None else default
-        self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
+        self._default = administered(os.environ) if default is None else default
+        self._session = system_name(time.time(), randbits(80))
         self._plain: AIOKafkaProducer | None = None
         self._transactional: AIOKafkaProducer | None = None
         self._one_transaction = asyncio.Lock()
@@ -239,8 +233,8 @@ class UnitProducer:
         Raises:
             UnitError: it was not sent: the member is not reachable, or is not the unit's.
         """
-        found = _message(message)
-        name = unit if unit is not None else self._naming.name_of(found)
+        found = outgoing(message)
+        name = unit if unit is not None else self._default.name_of(found, self._session)
         if name is None:
             sent = await self._hand_over(None, found, None, member)
             return int((await _arrived(sent, self.destination)).offset)
@@ -309,6 +303,8 @@ class UnitProducer:
         elif unit is not None:
             member = member_of(unit, self._members)
         try:
+            if hold is not None:
+                await learn_partition(producer, self.destination, hold.member)
             sent: asyncio.Future[Any] = await producer.send(
                 self.destination,
                 message.value,
@@ -325,10 +321,6 @@ class UnitProducer:
         if member is not None:
             self.sent[member] += 1
         return sent if hold is None else hold.watch(sent)
-
-
-def _message(message: OutgoingMessage | bytes) -> OutgoingMessage:
-    return message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
 
 
 async def _arrived(sent: "asyncio.Future[Any]", destination: str) -> Any:

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from stores.units.errors import UnitError
+from stores.units.errors import MemberUnavailable, UnitError
 from stores.units.routing import slot_of
 from topology.model.ending import wait_for_stop
 
@@ -95,6 +95,14 @@ async def prepare(kafka: Mapping[str, Any], destination: str, routing: str = "")
         await wait_for_stop(admin.close())
 
 
+async def learn_partition(producer: AIOKafkaProducer, topic: str, partition: int) -> None:
+    """Let a producer hear of a partition that was added since it heard of the topic."""
+    if partition not in await producer.partitions_for(topic):
+        await producer.client.force_metadata_update()
+        if partition not in await producer.partitions_for(topic):
+            raise MemberUnavailable(f"{topic!r} has no partition {partition}; send again")
+
+
 async def prepare_paths(kafka: Mapping[str, Any], destination: str) -> None:
     """Make a destination one that is routed by path, if it is not: it has no messages yet.
 
@@ -133,12 +141,23 @@ async def _made(admin: AIOKafkaAdminClient, topics: list[NewTopic]) -> None:
             raise UnitError(f"topic {name!r} cannot be made: {for_code(code).__name__}")
 
 
-async def members_of(
-    kafka: Mapping[str, Any], destinations: Iterable[str], routed: bool = False
-) -> dict[str, int]:
-    """Topic → members that its units are spread over; by path, that is all its partitions.
+async def routing_of(kafka: Mapping[str, Any], destination: str) -> tuple[int, bool]:
+    """A topic's members, and whether it is routed by path. Raises UnitError if it is not there."""
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    try:
+        there = await _topics(admin, destination)
+        by_path, rows = paths_topic(destination) in there, rows_topic(destination)
+        known = destination if by_path or rows not in there else rows
+        return await _partitions(admin, known), by_path
+    finally:
+        await wait_for_stop(admin.close())
 
-    Raises UnitError if one is not there, or, unless `routed`, if one is routed by path.
+
+async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> dict[str, int]:
+    """Topic → members that its units are spread over, by hash.
+
+    Raises UnitError if one is not there, or is routed by path.
     """
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
@@ -146,13 +165,12 @@ async def members_of(
         found = {}
         for topic in destinations:
             there = await _topics(admin, topic)
-            if paths_topic(topic) in there and not routed:
+            if paths_topic(topic) in there:
                 raise UnitError(
                     f"{topic!r} is routed by path: only producers that ask for its paths may send"
                     " to it, and servers cannot"
                 )
-            rows = rows_topic(topic)
-            known = topic if rows not in there or paths_topic(topic) in there else rows
+            known = rows if (rows := rows_topic(topic)) in there else topic
             found[topic] = await _partitions(admin, known)
         return found
     finally:
