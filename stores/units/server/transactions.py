@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from stores.units.kafka.records import UNIT, OutgoingMessage, handover_headers, key_of
 from stores.units.kafka.row_log import POSITION, RowKey, row_key
 from stores.units.kafka.rows import row_json
-from stores.units.kafka.topics import ROW_BYTES, dead_topic, member_of, rows_topic
+from stores.units.kafka.topics import ROW_BYTES, dead_topic, learn_partition, member_of, rows_topic
 from stores.units.queue import Departure, UnitChanges
 from stores.units.server.settings import ServerSettings
 from stores.units.wire import packed
@@ -145,6 +145,7 @@ class OwnerTransactions:
             handed = replace(message.handover, kind="handed", other=self._member)
             headers = handover_headers(message.unit, handed, self._settings.group)
             to, place = self._settings.destination, message.handover.other
+            await learn_partition(self._producer, to, place)
             return await self._producer.send(to, b"", key_of(message.unit), place, headers=headers)
         topic = leaving.to or dead_topic(self._settings.destination)
         headers = [(name, text.encode()) for name, text in message.attributes.items()]
