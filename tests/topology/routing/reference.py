@@ -43,7 +43,7 @@ def holds(condition: AnyCondition, body: Mapping[str, Any], maps: Mapping[str, K
         found = tags(maps[condition.keymap], found)
     wanted: Any = condition.value
     if condition.test == "exists":
-        return bool(found) == wanted
+        return bool(found) is wanted
     for value in found:
         other = number(value)
         if (
