@@ -18,6 +18,7 @@ class AdvisoryLock(IntEnum):
     LEASES = 0x5E901A
     INBOX = 0x5E901B
     UNIT_MARKS = 0x5E901C
+    TURNS = 0x5E901D
     CLAIMS = 0x5E91A1
 
 

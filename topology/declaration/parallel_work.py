@@ -11,6 +11,7 @@ from topology.declaration.policies.late import OnLate, RebuildStream
 from topology.declaration.source import Source
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
+from topology.model.names import checked_name
 from topology.model.work_event import WorkEvent, work_event
 from topology.ordered_commit import CommitRules, Touched, WhenOlderIsOpen
 
@@ -34,6 +35,7 @@ class ParallelWork:
         scope: which events are in one order: those of a partition, or all of the view.
         run_in: where handlers run.
         touches: the keys that an event touches; None: they are learned.
+        database: the name of the database that connections are lent to, None for none.
     """
 
     workers: int
@@ -41,6 +43,7 @@ class ParallelWork:
     scope: Scope = "partition"
     run_in: RunIn = "tasks"
     touches: Touches | None = None
+    database: str | None = None
 
     def __str__(self) -> str:
         return f"workers {self.workers} in {self.run_in}, commit by {self.rules.order}"
@@ -59,6 +62,7 @@ class WorkOptions:
     touches: Touches | None = None
     run_in: RunIn | None = None
     scope: Scope | None = None
+    database: str | None = None
 
 
 def checked_work(
@@ -99,18 +103,22 @@ def checked_work(
         )
     if options.touches is not None and not callable(options.touches):
         raise DeclarationError(f"{what}: touches={options.touches!r}; give a function of the event")
+    if options.database is not None:
+        checked_name("database", options.database)
     given = {
         "order": options.commit,
         "start": options.start_order,
         "within_stream": options.within_stream,
         "when_older_is_open": options.older,
         "time_limit": options.time_limit,
+        # In its own transaction an event would not see what the one before it has staged.
+        "upon_staged": False if options.database else None,
     }
     try:
         rules = CommitRules(**{name: value for name, value in given.items() if value is not None})
     except DeclarationError as error:
         raise DeclarationError(f"{what}: {error}") from None
-    return ParallelWork(workers, rules, scope, run_in, options.touches)
+    return ParallelWork(workers, rules, scope, run_in, options.touches, options.database)
 
 
 def check_fits(

@@ -162,6 +162,7 @@ class Topology(Graph):
         touches: Touches | None = None,
         run_in: RunIn | None = None,
         scope: Scope | None = None,
+        database: str | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
@@ -206,6 +207,8 @@ class Topology(Graph):
             run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
             scope: `"partition"` (unless given) for an order per partition, `"global"` for one over
                 all partitions of the view.
+            database: the name of the database that `event.connection` is lent to, whose URL is in
+                the worker's environment as SEQUITUR_DATABASE_<NAME>.
 
         Returns:
             A decorator that declares the view and returns the handler as it is.
@@ -238,6 +241,7 @@ class Topology(Graph):
         options = WorkOptions(
             workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
             older=older, time_limit=time_limit, touches=touches, run_in=run_in, scope=scope,
+            database=database,
         )  # fmt: skip
 
         def declare(function: Any) -> Any:
@@ -298,6 +302,7 @@ class Topology(Graph):
         time_limit: float | None = None,
         touches: Touches | None = None,
         run_in: RunIn | None = None,
+        database: str | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Handle the messages of a topic side by side, and commit their effects in order.
 
@@ -321,6 +326,8 @@ class Topology(Graph):
             touches: a function of the event: the keys that it reads and writes, as `Touched`; they
                 are learned unless given.
             run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
+            database: the name of the database that `event.connection` is lent to, whose URL is in
+                the worker's environment as SEQUITUR_DATABASE_<NAME>.
             handler: as of a view; a decorator is returned without it.
             partitions: how many the topic has.
             error: what to do about failed events, as of a view.
@@ -354,6 +361,7 @@ class Topology(Graph):
         options = WorkOptions(
             workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
             older=older, time_limit=time_limit, touches=touches, run_in=run_in,
+            database=database,
         )  # fmt: skip
 
         def declare(function: Any) -> Any:
