@@ -33,7 +33,8 @@ class Staged:
     """The effects of one attempt.
 
     state: what the event leaves of its stream's dictionary, None where it leaves it as it was.
-    parks: whether the stream is parked from here on, or goes on again; None: as before.
+    parks: whether the stream is parked from here on, or goes on again; None: as before. failed,
+    dead: events that it passes over, or puts into the dead topic.
     """
 
     event: Event
@@ -41,6 +42,8 @@ class Staged:
     state: bytes | None = None
     rows: list[Row] = field(default_factory=list)
     parks: bool | None = None
+    failed: int = 0
+    dead: int = 0
 
     @property
     def size(self) -> int:
@@ -154,6 +157,11 @@ class StagedEffects:
                 rows[state_key(event.stream)] = row
         if rows:
             unit.rows.setdefault(self._stage.name, []).extend(rows.items())
+
+    def given_up(self, turns: Sequence[Grant]) -> tuple[int, int]:
+        """How many events attempts have passed over, and put into the dead topic."""
+        staged = [self._staged[grant.number] for grant in turns]
+        return sum(each.failed for each in staged), sum(each.dead for each in staged)
 
     def merge(self, made: CommitUnit, unit: CommitUnit) -> None:
         """Put what one event puts out into the unit that has it at its turn."""

@@ -252,6 +252,9 @@ class Attempts:
                 del self._queues[event.stream]
 
     def _let_end(self, grant: Grant) -> None:
+        if grant.settle:
+            # Its attempt has ended: it was the error policy's, which may have halted the view.
+            return
         self.ending[grant.number] = grant
         for event in grant.events:
             name = self._name(event)

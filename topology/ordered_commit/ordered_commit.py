@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
@@ -17,6 +18,7 @@ from topology.ordered_commit.values import (
     DONE,
     FINISHED,
     RUNNING,
+    WAITING,
     Actions,
     CommitCounts,
     Grant,
@@ -87,6 +89,8 @@ class OrderedCommit:
         self._bytes = 0
         self._paused = False
         self._revoked = False
+        self.halted = False
+        """Whether nothing more is granted, until it is set to False again."""
 
     @property
     def position(self) -> int:
@@ -172,7 +176,7 @@ class OrderedCommit:
 
     def next(self, now: float) -> Grant | None:
         """What a free worker does next; None if there is nothing that may be begun."""
-        if self._revoked:
+        if self._revoked or self.halted:
             return None
         attempts = self._attempts
         only = self._progress.oldest if attempts.staged >= self.rules.max_bytes else None
@@ -470,6 +474,12 @@ class OrderedCommit:
     def in_hand(self) -> int:
         """Open events: waiting, in work, staged."""
         return len(self._progress.open)
+
+    @property
+    def standing(self) -> tuple[int, int, int]:
+        """How many of them are waiting, in work, staged."""
+        states = Counter(event.state for event in self._progress.open.values())
+        return states[WAITING], states[RUNNING], states[FINISHED] + states[COMMITTING]
 
 
 def _touched(grant: Grant) -> Touched | None:

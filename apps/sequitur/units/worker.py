@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from stores.units import DeliveryLost, OutgoingMessage, UnitConsumer, UnitDelivery
+from stores.units import DeliveryLost, OutgoingMessage, UnitConsumer, UnitDelivery, UnitError
 from stores.units.kafka.records import key_of, read_headers
+from stores.units.kafka.topics import prepare
 from topology import DeclarationError, HandlerError, Topology
 from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.policies.error import Advance
@@ -72,7 +73,7 @@ class UnitWorkers:
     def __init__(
         self, stage: OrderedStage, group: str, kafka: Mapping[str, Any], token: str, **more: Any
     ) -> None:
-        self._stage = stage
+        self._stage, self._kafka = stage, kafka
         self._name = f"{stage.view.topology}.{stage.view.name}"
         self._consumers = [
             UnitConsumer(stage.topic, group, kafka, token, mode="transacted", **more)
@@ -81,6 +82,7 @@ class UnitWorkers:
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until told to stop; then return what is not complete. Raises UnitError."""
+        await self._check_sequences()
         tasks = [asyncio.create_task(self._run(each)) for each in self._consumers]
         stopping = asyncio.create_task(stopped.wait())
         try:
@@ -90,6 +92,17 @@ class UnitWorkers:
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+    async def _check_sequences(self) -> None:
+        """Row changes have the offset as their sequence: a unit must not go to another member."""
+        if self._stage.view.tables:
+            try:
+                await prepare(self._kafka, self._stage.topic, "hash")
+            except UnitError as error:
+                raise UnitError(
+                    f"{self._name} cannot write to tables: a read store orders rows by the offsets "
+                    f"of one member, but {error}"
+                ) from None
 
     async def _run(self, consumer: UnitConsumer) -> None:
         async with consumer:

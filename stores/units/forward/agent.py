@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -56,10 +56,22 @@ class ForwardingAgent:
         destination: the topic.
         store: the file.
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
+        routing: where units live: by hash, or by the path service; see `UnitProducer`.
+        token: that the path service wants to see.
     """
 
-    def __init__(self, destination: str, store: str | Path, kafka: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        destination: str,
+        store: str | Path,
+        kafka: Mapping[str, Any],
+        *,
+        routing: Literal["hash", "path"] = "hash",
+        token: str = "",
+    ) -> None:
         self.destination, self._path, self._kafka = destination, store, dict(kafka)
+        self._routing: Literal["hash", "path"] = routing
+        self._token = token
         self._thread = ThreadPoolExecutor(1, "unit-store")
         self._refused: set[int] = set()
         """Sequences of messages that the topic does not take."""
@@ -100,7 +112,9 @@ class ForwardingAgent:
             await _pause(stopped, LOOK)
             if stopped.is_set():
                 return
-        routes = UnitProducer(self.destination, self._kafka)
+        routes = UnitProducer(
+            self.destination, self._kafka, routing=self._routing, token=self._token
+        )
         sender = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **self._kafka},
             transactional_id=f"units-forward/{self.destination}/{name}",

@@ -2,63 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 from aiohttp import web
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import KafkaError, ProducerFenced
 
 from stores.units.errors import UnitError
-from stores.units.kafka.topics import paths_topic, prepare, prepare_paths
+from stores.units.kafka.topics import prepare, prepare_paths
 from stores.units.naming import checked_name
 from stores.units.paths.leader import PathLeader
+from stores.units.paths.leading import LedDestinations
+from stores.units.paths.settings import PathSettings
 from stores.units.routing import PathMap
 from stores.units.wire import SESSION_LENGTH, FrameError, authorised, number, text
-from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 
 ASKED = 1_000
 """Units that one question may name."""
-AGAIN = 1.0
-"""Seconds until a leader that failed starts again."""
-TOKEN_LENGTH = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PathSettings:
-    """What a path service goes by.
-
-    Args:
-        destinations: the topics whose units it routes: one, or all of a cluster.
-        kafka: arguments of aiokafka's clients.
-        token: what producers and administrators show, of at least 16 characters.
-        host: where it listens.
-        port: where it listens; 0 for any.
-        url: under which producers reach it; by default `http://host:port`.
-        lease: seconds for which a producer may go by a route without hearing from the service.
-    """
-
-    destinations: tuple[str, ...]
-    kafka: Mapping[str, Any]
-    token: str = field(repr=False)
-    host: str = "127.0.0.1"
-    port: int = 0
-    url: str | None = None
-    lease: float = 10.0
-
-    def __post_init__(self) -> None:
-        if len(self.token) < TOKEN_LENGTH or not self.token.isascii():
-            raise ValueError(f"the token needs at least {TOKEN_LENGTH} ASCII characters")
-        if not 0.5 <= self.lease <= 3600:
-            raise ValueError(f"lease is {self.lease}: it is 0.5 to 3,600 seconds")
-
-
-class PathServer(ConsumerRebalanceListener):  # type: ignore[misc]
+class PathServer:
     """Serves paths. Of several processes one leads each destination, the others stand by.
 
     Args:
@@ -70,9 +37,7 @@ class PathServer(ConsumerRebalanceListener):  # type: ignore[misc]
         self.ready = asyncio.Event()
         """Set once it listens."""
         self.url = ""
-        self._topics = {paths_topic(each): each for each in settings.destinations}
         self._leaders: dict[str, PathLeader] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until it is told to stop.
@@ -100,63 +65,9 @@ class PathServer(ConsumerRebalanceListener):  # type: ignore[misc]
             port = runner.addresses[0][1]
             self.url = settings.url or f"http://{settings.host}:{port}"
             self.ready.set()
-            await self._stand(stopped)
+            await LedDestinations(settings, self.url, self._leaders).run(stopped)
         finally:
-            await end_tasks(*self._tasks.values())
             await runner.cleanup()
-
-    async def _stand(self, stopped: asyncio.Event) -> None:
-        """Lead what the group assigns."""
-        consumer = AIOKafkaConsumer(
-            **{"retry_backoff_ms": 50, **self.settings.kafka},
-            group_id=".".join(("units-paths", *sorted(self.settings.destinations)))[:249],
-            enable_auto_commit=False,
-            session_timeout_ms=round(max(6.0, self.settings.lease) * 1000),
-            heartbeat_interval_ms=1000,
-        )
-        await consumer.start()
-        self._consumer = consumer
-        consumer.subscribe(list(self._topics), listener=self)
-        try:
-            while not stopped.is_set():
-                try:
-                    await consumer.getmany(timeout_ms=200)
-                except KafkaError as error:
-                    logger.warning("paths: %s; trying again", printable(error))
-                    await asyncio.sleep(AGAIN)
-        finally:
-            await wait_for_stop(consumer.stop())
-
-    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """A leader goes on: who is not one any more is fenced by the next."""
-
-    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Lead what is new, and let go of the rest."""
-        self._consumer.pause(*assigned)  # the group is for the assignment alone
-        mine = {self._topics[each.topic] for each in assigned if each.partition == 0}
-        gone = [self._tasks.pop(each) for each in self._tasks.keys() - mine]
-        for task in gone:
-            task.cancel()
-        for destination in mine - self._tasks.keys():
-            self._tasks[destination] = asyncio.create_task(self._lead(destination))
-
-    async def _lead(self, destination: str) -> None:
-        settings = self.settings
-        while True:
-            leader = PathLeader(destination, dict(settings.kafka), settings.lease, self.url)
-            try:
-                self._leaders[destination] = leader
-                await leader.run()
-            except ProducerFenced:
-                logger.warning("paths of %s: another service leads now", destination)
-            except KafkaError as error:
-                logger.warning("paths of %s: %s; starting again", destination, printable(error))
-            except Exception:
-                logger.exception("paths of %s: leading failed; starting again", destination)
-            finally:
-                if self._leaders.get(destination) is leader:
-                    del self._leaders[destination]
-            await asyncio.sleep(AGAIN)
 
     @web.middleware
     async def _authorise(

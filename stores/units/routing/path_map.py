@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from stores.units.errors import MemberUnavailable, RouteMoving, UnitElsewhere, UnitError
+from stores.units.errors import MemberUnavailable, RouteMoving, UnitError
 from stores.units.routing.route import Moving, Route
 from topology.model.printable import printable
 
@@ -235,23 +235,6 @@ class PathMap:
         del self._moving[unit]
         self._put(unit, PathEntry(entry.target or entry.member, self._next_epoch()))
         return True
-
-    def admit(self, unit: str, member: str) -> None:
-        """Let a message in that came to a member, by a route or straight.
-
-        Args:
-            unit: the name.
-            member: where the message is.
-
-        Raises:
-            UnitElsewhere: the unit lives on another member.
-        """
-        entry = self._entries.get(unit)
-        if entry is not None and entry.member != member:
-            raise UnitElsewhere(
-                f"unit {printable(unit)} lives on {printable(entry.member)}, and this message came"
-                f" to {printable(member)}: send it by the destination's name"
-            )
 
     def add_member(self, member: str) -> None:
         """A member may get units from now on; those that have a path stay where they are.

@@ -15,9 +15,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from sequitur.units.worker import UnitWorkers, stage_for_units
-from stores.units import QueueSettings, UnitAdministration
+from stores.units import QueueSettings, UnitAdministration, UnitError
 from tests.conftest import BrokerAddress
 from tests.stores.units.conftest import TOKEN, Destination
+from tests.stores.units.test_paths_over_kafka import paths
 from topology import DeclarationError, Emit, Table, Topology, Upsert, retry, wait_and_commit
 
 pytestmark = pytest.mark.integration
@@ -191,6 +192,15 @@ async def test_the_command_works_and_a_killed_one_loses_and_doubles_nothing(
     assert {key: [r.value for r in found] for key, found in sent.items()} == {
         f"u{unit}".encode(): in_order for unit in range(units)
     }, (tmp_path / "work.log").read_text()
+
+
+async def test_row_changes_of_units_that_may_move_are_refused(there: Destination) -> None:
+    shop = Topology("shop")
+    shop.parallel("billing", topic=there.name, workers=1, tables=[BILLS], handler=lambda event: ())
+    async with paths(there):
+        workers = UnitWorkers(stage_for_units(shop, "billing"), there.group, there.kafka, TOKEN)
+        with pytest.raises(UnitError, match="cannot write to tables"):
+            await workers.run(asyncio.Event())
 
 
 def test_a_stage_that_asks_for_what_units_cannot_do_is_refused() -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -24,7 +25,8 @@ from stores.units import (
 )
 from stores.units.forward.store import UnitStore
 from tests.conftest import BrokerAddress
-from tests.stores.units.conftest import Destination, received
+from tests.stores.units.conftest import TOKEN, Destination, received
+from tests.stores.units.test_paths_over_kafka import paths
 from tests.stores.units.test_transactions import everything_in
 
 pytestmark = pytest.mark.integration
@@ -107,6 +109,31 @@ async def test_nothing_is_forwarded_twice_by_the_agent_after_one_that_ended_befo
             await emptied(path, there.name)
             assert agent.counts["forwarded"] == 1
     assert await everything_in(there, there.name, 4) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_units_that_wait_go_where_the_path_service_says_and_wait_for_it(
+    destination: Create, path: Path
+) -> None:
+    there = destination(4)
+    by_path: dict[str, Any] = {"routing": "path", "token": TOKEN}
+    async with StoredProducer(there.name, path) as stored:
+        await stored.unit("u").send_all([b"0", b"1"])
+        async with paths(there), there.producer(**by_path) as direct:
+            joined = direct.unit("u")
+            await joined.send(b"first")
+        stopped = asyncio.Event()
+        agent = ForwardingAgent(there.name, path, there.kafka, **by_path)
+        task = asyncio.create_task(agent.run(stopped))
+        await asyncio.sleep(0.5)
+        assert not agent.counts["forwarded"]  # nobody knows where the unit lives
+        async with paths(there), there.server(), there.consumer(mode="auto") as consumer:
+            await emptied(path, there.name)
+            await stored.unit("u").send(b"2")
+            found = [await received(consumer) for _ in range(4)]
+            stopped.set()
+            await task
+    assert [each.value for each in found] == [b"first", b"0", b"1", b"2"]
+    assert len({each.member for each in found}) == 1
 
 
 async def test_an_old_copy_of_a_store_is_refused(destination: Create, path: Path) -> None:

@@ -17,11 +17,13 @@ from topology.engine.state.rows import (
     HOLES,
     LATENESS,
     POSITIONS,
+    WORK,
     decode_holes,
     decode_message,
     decode_progress,
     without_state,
 )
+from topology.engine.state.work_status import decode_work_status
 from topology.model.counts import decode_counts
 from topology.model.errors import described
 from topology.sequencer.progress import Progress
@@ -149,9 +151,10 @@ def _whole(number: Any, least: int = -_MOST - 1) -> None:
         raise ValueError(f"{number!r} is no number of a row")
 
 
-_VALUES: dict[bytes, Callable[[bytes], None]] = {
+_VALUES: dict[bytes, Callable[[bytes], object]] = {
     COUNTS: _counts,
     HOLES: _holes,
     LATENESS: _lateness,
     POSITIONS: _positions,
+    WORK: decode_work_status,
 }

@@ -10,6 +10,7 @@
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `h` | of a view with workers: what is done, also ahead of what is not; see `encode_holes` |
+| `w` | of a view with workers: how its ordering manager stands; see `work_status.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
@@ -30,7 +31,7 @@ from topology.model.event import Record
 from topology.ordered_commit import OffsetRanges
 from topology.sequencer.progress import PendingRetry, Progress
 
-COUNTS, HOLES, LATENESS, POSITIONS = b"c", b"h", b"l", b"o"
+COUNTS, HOLES, LATENESS, POSITIONS, WORK = b"c", b"h", b"l", b"o", b"w"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
 LATE = (b"r", b"s")

@@ -15,6 +15,7 @@ from topology.faust.kafka.reader import Reader
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.channel import WorkChannel
+from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.tables import Tables
@@ -36,6 +37,7 @@ class WorkerContext:
         producer: The worker's one producer, at least once only.
         assigned: The input partitions that this worker has.
         grant_numbers: The numbers of attempts at events, never the same twice in a process.
+        orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
     """
 
@@ -49,6 +51,7 @@ class WorkerContext:
     barriers: Barriers
     shared_reader: Reader
     side_reader: Reader
+    orders: OperatorOrders
     changelogs: dict[str, str] = field(default_factory=dict)
     sources: dict[str, WorkChannel] = field(default_factory=dict)
     views: dict[str, WorkChannel] = field(default_factory=dict)

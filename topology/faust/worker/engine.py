@@ -22,6 +22,7 @@ from topology.faust.kafka.topics import Topic, given, needed, own
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.ordered import OrderedPartition
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
@@ -70,6 +71,7 @@ class Engine:
             barriers=Barriers(app, offsets),
             shared_reader=Reader(app, settings),
             side_reader=Reader(app, settings, wait=SIDE_WAIT),
+            orders=OperatorOrders(app, topology.audit_topic),
         )
         self.changelogs = self.context.changelogs
         self._running: list[Partition] = []
@@ -133,6 +135,7 @@ class Engine:
         clients: list[Any] = [
             context.shared_reader,
             context.side_reader,
+            context.orders,
             *context.standalone_readers.values(),
             *context.barriers.clients(),
         ]

@@ -35,6 +35,8 @@ class OrderedPartition(Partition):
         context, stage = self._context, self._stage
         writer = context.writer(self.source)
         try:
+            if stage.arrivals:
+                await context.orders.start()
             await writer.start()
             tables = await context.tables.restore([stage], self.source.partition)
             table = tables[stage.name]

@@ -15,6 +15,7 @@ from topology.engine.staged_effects import StagedEffects
 from topology.engine.state.rows import HOLES, encode_holes
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.ordered.stage_status import StageStatus
 from topology.faust.worker.ordered.workers import Workers
 from topology.faust.worker.runner import STOP, Runner
 from topology.faust.worker.writer import BATCH_BYTES, Writer
@@ -81,6 +82,7 @@ class OrderedRunner(Runner):
         self.records: dict[int, Message] = {}
         self.asides = CommitUnit(*source)
         """What is to be made durable with the next turn, whosever it is: lines of error logs."""
+        self.status = StageStatus(stage, table, core, context.orders)
         self._running = context.running
         # Without a transaction it is the batch that makes states and offsets durable together.
         self._most = math.inf if context.producer is None else ONE_BATCH
@@ -184,6 +186,8 @@ class OrderedRunner(Runner):
                 self.act(self.core.poll(time.monotonic()))
                 # Some may have been let past an older one.
                 self._finished.set()
+            if self.status.look(now):
+                self._finished.set()
             # Also for an attempt of an earlier run, whose end nobody here is told of.
             self.workers.wake()
 
@@ -244,13 +248,16 @@ class OrderedRunner(Runner):
         core = self.core
         turns = core.take_commits(time.monotonic(), self._most)
         position, done = core.progress()
-        if not turns and position <= self._committed_to and not self.asides:
+        nothing = position <= self._committed_to and not self.asides and not self.status.due
+        if not turns and nothing:
             return False
         unit, self.asides = self.asides, CommitUnit(*self.source)
         unit.now = wall()
         self.effects.put(turns, unit)
         unit.next_offset = position
-        unit.rows.setdefault(self.stage.name, []).append((HOLES, encode_holes(position, done)))
+        self.status.given_up(*self.effects.given_up(turns))
+        rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
+        unit.rows.setdefault(self.stage.name, []).extend(rows)
         self._committing = True
         await self.commit(unit)
         self._committing = False

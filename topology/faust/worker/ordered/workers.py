@@ -219,8 +219,10 @@ class Workers:
         for key, event in waiting:
             if release.dropped:
                 bury(self._view, event, "its stream was dropped", unit)
+                whole.dead += 1
             elif release.without_first and not whole.rows:
                 bury(self._view, event, "its stream was unparked without it", unit)
+                whole.dead += 1
             else:
                 try:
                     items = await self._handled(grant, event, state)
@@ -287,6 +289,9 @@ class Workers:
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
+            if what.halts:
+                reason = f"stream {event.stream} failed at sequence {event.sequence}: {error!r}"
+                runner.status.halt(reason, grant)
             runner.turns_changed()
             if what.retry:
                 self._retried[grant.offset] = what.retry
@@ -294,6 +299,7 @@ class Workers:
             return
         staged = Staged(event, runner.unit())
         log_failure(view, event, error, what.done, staged.unit)
+        staged.failed = 0 if what.held else 1
         stage = runner.effects.park if what.held else runner.effects.stage
         runner.finished(grant, None, stage(grant, staged))
 

@@ -13,7 +13,8 @@ from stores.view_state.memory import MemoryTable
 from topology import Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.staged_effects import StagedEffects
-from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffer_key
+from topology.engine.state.rows import BUFFERS, HOLES, WORK, decode_holes, split_buffer_key
+from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.model.event import Record
 from topology.ordered_commit import OffsetRanges, OrderedCommit
@@ -63,6 +64,7 @@ class Partition:
         self.numbers = itertools.count(1)
         self.producer: object = None
         self.running: dict[TopicPartition, OrderedCommit] = {}
+        self.orders = OperatorOrders(None, "audit")
         self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
         self.runner = self.new_run()
 
@@ -81,6 +83,7 @@ class Partition:
             running=self.running,
             refusals=lambda *_: None,
             producer=self.producer,
+            orders=self.orders,
         )
         parked = [split_buffer_key(key)[0] for key, _ in self.table.scan(*BUFFERS)]
         effects = StagedEffects(self.stage, self.table, parked)
@@ -91,7 +94,14 @@ class Partition:
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
         await asyncio.sleep(0.001)
         self.on_commit(unit)
-        self.units.append(unit)
+        keys = {key for rows in unit.rows.values() for key, _ in rows}
+        tells = (
+            WORK in keys
+            and keys <= {HOLES, WORK}
+            and not (unit.keyed or unit.colocated or unit.reports)
+        )
+        if not tells or (self.units and unit.next_offset != self.units[-1].next_offset):
+            self.units.append(unit)
         return {}
 
     async def stop(self) -> None:
