@@ -1,9 +1,13 @@
-"""What the environment names: SEQUITUR_INSPECTOR_<SOURCE>=module:name, and the URLs of databases."""
+"""What the environment names: inspectors of sources, and the URLs of databases.
+
+SEQUITUR_INSPECTOR_<SOURCE>=module:name, SEQUITUR_DATABASE_<NAME>=URL.
+"""
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.topology import Topology
 from topology.model.errors import DeclarationError
 
@@ -16,14 +20,14 @@ def variable(name: str, prefix: str = PREFIX) -> str:
     return prefix + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
-def database_urls(topology: Topology, environment: Mapping[str, str]) -> dict[str, str]:
+def database_urls(stages: Iterable[OrderedStage], environment: Mapping[str, str]) -> dict[str, str]:
     """Database → its URL, of those that views with workers declare.
 
     Raises:
         DeclarationError: the environment has none for one of them.
     """
     found: dict[str, str] = {}
-    for stage in topology.stages:
+    for stage in stages:
         if (name := stage.work.database) is None:
             continue
         at = variable(name, DATABASE)

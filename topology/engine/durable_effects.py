@@ -36,6 +36,8 @@ def encode_staged(staged: Staged, message: Message) -> bytes:
             "state": _text(staged.state),
             "rows": [[_text(key), _text(value)] for key, value in staged.rows],
             "parks": staged.parks,
+            "failed": staged.failed,
+            "dead": staged.dead,
             "colocated": _encoded(unit.colocated),
             "keyed": _encoded(unit.keyed),
             "sent": [[at[id(each[1])], *each[2:]] for each in unit.sent if id(each[1]) in at],
@@ -63,7 +65,9 @@ def decode_staged(raw: bytes, message: Message, unit: CommitUnit) -> Staged | No
     unit.malformed += found["malformed"]
     event = Event(found["stream"], found["sequence"], None, None, message)
     rows = [(_raw(key) or b"", _raw(value)) for key, value in found["rows"]]
-    return Staged(event, unit, _raw(found["state"]), rows, found["parks"])
+    return Staged(
+        event, unit, _raw(found["state"]), rows, found["parks"], found["failed"], found["dead"]
+    )
 
 
 def deleted_rows(raw: bytes) -> set[bytes]:

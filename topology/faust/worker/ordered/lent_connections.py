@@ -118,9 +118,12 @@ class LentConnections:
         Raises:
             DatabaseAway: try again later.
         """
-        self.committed = await self._in_transaction(
-            lambda connection: self._rows.take_over(connection, is_done)
-        )
+        try:
+            self.committed = await self._in_transaction(
+                lambda connection: self._rows.take_over(connection, is_done)
+            )
+        except DBAPIError as error:
+            raise DatabaseAway(str(error.orig)) from error
 
     async def forget_log(self) -> None:
         """The partition's log is not there any more."""
@@ -137,11 +140,12 @@ class LentConnections:
         lease = await self._leased(grant)
         async with lease.lock:
             self._check(lease)
-            lease.running = self._in_thread(lambda: self._executed(lease, run, parameters))
+            running = self._in_thread(lambda: self._executed(lease, run, parameters))
+            lease.running = running
             try:
-                while not (await asyncio.wait([lease.running], timeout=CONFLICT))[0]:
+                while not (await asyncio.wait([running], timeout=CONFLICT))[0]:
                     await self._make_way(lease)
-                return await lease.running
+                return running.result()
             except BaseException as error:
                 # Even if the handler goes on: its transaction is not what it takes it for.
                 lease.failed = error
