@@ -122,13 +122,14 @@ class OrderedRunner(Runner):
         finally:
             self.loop.stopping = self.workers.ending = True
             self.core.revoke()
+            if self.compensations is not None:
+                # The next run calls them: this one could make nothing of it durable.
+                self.compensations.close()
             for task in tasks:
                 task.cancel()
             # Handlers that do not heed this are waited for by the next run of their streams.
             await asyncio.wait(tasks, timeout=STOP)
             self.workers.close()
-            if self.compensations is not None:
-                self.compensations.close()
             if self.lent is not None:
                 await self.lent.close()
 
