@@ -43,24 +43,20 @@ def stage_for_units(topology: Topology, name: str) -> OrderedStage:
     if (stage := stages.get(name)) is None:
         there = f"there are {sorted(stages)}" if stages else "it has none"
         raise DeclarationError(f"topology {topology.name!r} has no parallel({name!r}): {there}")
-    view, work, what = stage.view, stage.work, f"parallel({name!r})"
-    if view.stateful:
-        raise DeclarationError(
-            f"{what}: its handler takes a state, but the next message of a unit may go to any "
-            "process, which does not have it; make it handler(event), and keep the state in SQL"
-        )
-    if work.rules != CommitRules() or work.touches is not None:
-        raise DeclarationError(
-            f"{what}: units have an order of their own; leave out all options of the order but "
-            "workers and run_in"
-        )
-    if type(view.error) is not Advance:
-        raise DeclarationError(
-            f"{what}: error={view.error!r}: the unit servers say what becomes of failed messages; "
-            "leave error out, and see their --redelivery-limit and --poisoned"
-        )
-    if work.run_in not in ("tasks", "threads"):
-        raise DeclarationError(f"{what}: run_in={work.run_in!r}: units want 'tasks' or 'threads'")
+    view, work = stage.view, stage.work
+    faults = {
+        "its handler takes a state, but the next message of a unit may go to any process; make it "
+        "handler(event), and keep the state in SQL": view.stateful,
+        "units have an order of their own; leave out all options of the order but workers and "
+        "run_in='tasks' or 'threads'": work.rules != CommitRules()
+        or work.touches is not None
+        or work.run_in not in ("tasks", "threads"),
+        "the unit servers say what becomes of failed messages; leave error out, and see their "
+        "--redelivery-limit and --poisoned": type(view.error) is not Advance,
+    }
+    for fault, is_so in faults.items():
+        if is_so:
+            raise DeclarationError(f"parallel({name!r}): {fault}")
     return stage
 
 

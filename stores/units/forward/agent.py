@@ -9,11 +9,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -26,7 +25,7 @@ from stores.units.kafka.producer import UnitProducer
 from stores.units.kafka.records import OutgoingMessage, key_of, read_headers
 from stores.units.kafka.row_log import RowKey, restore_rows, row_key
 from stores.units.kafka.topics import ROW_BYTES, dead_topic, rows_topic
-from topology.model.ending import wait_for_stop
+from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -37,12 +36,12 @@ LOOK = 0.1
 """Seconds until an empty store is looked at again."""
 AGAIN = 1.0
 """Seconds until it is tried again where Kafka cannot be reached."""
+GRACE = 5.0
+"""Seconds in which a transaction that is under way may end once it is told to stop."""
 TOLD = 10.0
 """Seconds between two lines that say how far it is."""
 _NOBODY = ("", 0)
 """Subscriber and member of the row: no subscriber's, of the first partition."""
-
-T = TypeVar("T")
 
 
 class StoreOutdated(UnitError):
@@ -72,7 +71,6 @@ class ForwardingAgent:
         self.destination, self._path, self._kafka = destination, store, dict(kafka)
         self._routing: Literal["hash", "path"] = routing
         self._token = token
-        self._thread = ThreadPoolExecutor(1, "unit-store")
         self._refused: set[int] = set()
         """Sequences of messages that the topic does not take."""
         self.counts: Counter[str] = Counter()
@@ -88,12 +86,12 @@ class ForwardingAgent:
         Raises:
             UnitError: another agent forwards this store, or the store is an old copy.
         """
-        store = await self._in_thread(UnitStore, self._path, self.destination)
+        store = await asyncio.to_thread(UnitStore, self._path, self.destination)
         try:
             with store.forwarding():
                 while not stopped.is_set():
                     try:
-                        await self._forward(store, stopped)
+                        await self._until(stopped, self._forward(store, stopped))
                     except StoreOutdated:
                         raise
                     except (KafkaError, UnitError, OSError) as error:
@@ -103,32 +101,39 @@ class ForwardingAgent:
                         )  # fmt: skip
                         await _pause(stopped, AGAIN)
         finally:
-            await asyncio.to_thread(self._thread.shutdown)
             store.close()
+
+    async def _until(self, stopped: asyncio.Event, forwarding: Coroutine[Any, Any, None]) -> None:
+        """Once told to stop, it may end what is in hand, but not wait for a broker that is away."""
+        task, told = asyncio.create_task(forwarding), asyncio.create_task(stopped.wait())
+        try:
+            await asyncio.wait([task, told], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await asyncio.wait([task], timeout=GRACE)
+        finally:
+            await end_tasks(task, told)
+        if not task.cancelled():
+            task.result()
 
     async def _forward(self, store: UnitStore, stopped: asyncio.Event) -> None:
         """Forward until told to stop. Raises KafkaError, UnitError: begin anew."""
-        while (name := await self._in_thread(store.name)) is None:
-            await _pause(stopped, LOOK)
-            if stopped.is_set():
-                return
         routes = UnitProducer(
             self.destination, self._kafka, routing=self._routing, token=self._token
         )
         sender = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **self._kafka},
-            transactional_id=f"units-forward/{self.destination}/{name}",
+            transactional_id=f"units-forward/{self.destination}/{store.name}",
             max_request_size=ROW_BYTES,
         )
         try:
             await routes.start()
             await sender.start()  # which fences the agent before, and ends its transaction
-            subject: RowKey = ("forwarded", name)
+            subject: RowKey = ("forwarded", store.name)
             await self._settle(store, subject)
             while not stopped.is_set():
-                if found := await self._in_thread(store.read, MANY):
+                if found := await asyncio.to_thread(store.read, MANY):
                     await self._send(routes, sender, subject, found)
-                    await self._in_thread(store.forget, found)
+                    await asyncio.to_thread(store.forget, found)
                     self._refused.difference_update(each.sequence for each in found)
                 if not found or time.monotonic() - self._told_at > TOLD:
                     await self._tell(store)
@@ -144,14 +149,10 @@ class ForwardingAgent:
         if not isinstance(row := rows.get(subject), dict):
             return
         sequence, at = int(row["sequence"]), float(row["at"])
-        if sequence <= await self._in_thread(store.forwarded):
+        known = (await asyncio.to_thread(store.backlog)).forwarded
+        if sequence <= known:
             return
-        waiting = await self._in_thread(store.read, 1)
-        while waiting and waiting[-1].sequence < sequence:
-            more = await self._in_thread(store.read, MANY, waiting[-1].sequence)
-            if not more:
-                break
-            waiting = [*waiting, *more]
+        waiting = await asyncio.to_thread(store.read, sequence - known)
         done = [each for each in waiting if each.sequence <= sequence]
         if not done or done[-1].sequence != sequence or done[-1].captured_at != at:
             raise StoreOutdated(
@@ -159,7 +160,7 @@ class ForwardingAgent:
                 "another one here, or none. What is appended to it would be taken for forwarded. "
                 "Move the file away, and send what only it has from a new one"
             )
-        await self._in_thread(store.forget, done)
+        await asyncio.to_thread(store.forget, done)
 
     async def _send(
         self,
@@ -194,8 +195,7 @@ class ForwardingAgent:
                 self._note_refused(messages[at:], sent[at:])
                 raise error
         await sender.commit_transaction()
-        self.counts["forwarded"] += len(messages) - refused
-        self.counts["refused"] += refused
+        self.counts.update(forwarded=len(messages) - refused, refused=refused)
 
     def _note_refused(
         self, messages: Sequence[Message], sent: Sequence["asyncio.Future[Any]"]
@@ -231,20 +231,13 @@ class ForwardingAgent:
         """Say how far it is, where that has changed."""
         if self.counts.total() != self._told and time.monotonic() - self._told_at > TOLD:
             self._told, self._told_at = self.counts.total(), time.monotonic()
-            logger.info(
-                "%s: %d forwarded, %d refused; %s",
-                self._path, self.counts["forwarded"], self.counts["refused"],
-                await self._waiting(store),
-            )  # fmt: skip
+            logger.info("%s: %s; %s", self._path, dict(self.counts), await self._waiting(store))
 
     async def _waiting(self, store: UnitStore) -> str:
-        backlog = await self._in_thread(store.backlog)
+        backlog = await asyncio.to_thread(store.backlog)
         if backlog.since is None:
             return "nothing waits"
         return f"{backlog.messages} wait, the oldest for {time.time() - backlog.since:.0f} s"
-
-    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
 
 async def _pause(stopped: asyncio.Event, seconds: float) -> None:

@@ -57,7 +57,7 @@ class PathLeader:
         self._progress = SubscriberProgress()
         self._up: set[int] = set()
         self._probes: dict[tuple[str, int], tuple[int, int]] = {}
-        self._written = 0.0
+        self._written, self._looked = 0.0, False
         self._producer = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, "metadata_max_age_ms": 5_000, **kafka},
             transactional_id=f"units/{destination}/.paths",
@@ -150,7 +150,7 @@ class PathLeader:
             ]
             for move in fenced:
                 paths.drained(move.what, move.epoch, now)
-            unused = self._unused()
+            unused, self._looked = ({} if self._looked else self._unused()), True
             rows = paths.take_rows()
             if not (rows or answers or unused or now - self._written > self._lease):
                 return
@@ -252,6 +252,7 @@ class PathLeader:
                         for member, at in places.items():
                             load = self._progress.backlog(member, ends[at])
                             self.paths.set_load(str(member), load)
+                    self._looked = False
                     self._wake.set()
         finally:
             await wait_for_stop(consumer.stop())

@@ -254,7 +254,7 @@ class MovingWorld:
             if not self.paths.renew(producer.name, self.now):
                 producer.holds.clear()
             for unit, hold in list(producer.holds.items()):
-                if self.paths.has(unit, producer.name) and hold.until > self.now:
+                if unit not in self.paths.dropped_by(producer.name) and hold.until > self.now:
                     hold.until = self.now + LEASE
                 elif not producer.sending[unit]:
                     del producer.holds[unit]
@@ -267,7 +267,7 @@ class MovingWorld:
             hold, waiting = producer.holds.get(unit), producer.sending[unit]
             if any(each.hold is not hold for each in waiting) or len(waiting) > 2:
                 continue  # what went by the old route has to have an answer first
-            if hold is not None and not self.paths.has(unit, producer.name):
+            if hold is not None and unit in self.paths.dropped_by(producer.name):
                 continue
             if hold is None or hold.until <= self.now:
                 try:

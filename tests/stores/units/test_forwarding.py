@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -134,6 +135,27 @@ async def test_units_that_wait_go_where_the_path_service_says_and_wait_for_it(
             await task
     assert [each.value for each in found] == [b"first", b"0", b"1", b"2"]
     assert len({each.member for each in found}) == 1
+
+
+async def test_it_ends_when_it_is_told_to_though_a_transaction_does_not_and_sends_it_once(
+    destination: Create, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, hanging, commit = destination(), asyncio.Event(), AIOKafkaProducer.commit_transaction
+    monkeypatch.setattr("stores.units.forward.agent.GRACE", 0.1)
+
+    async def hangs(*_: object) -> None:
+        hanging.set()
+        await asyncio.Event().wait()
+
+    async with StoredProducer(there.name, path) as producer:
+        await producer.unit("u").send_all([b"1", b"2"])
+    monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", hangs)
+    async with forwarding(there, path), asyncio.timeout(20):
+        await hanging.wait()
+    monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", commit)
+    async with forwarding(there, path):
+        await emptied(path, there.name)
+    assert await everything_in(there, there.name, 2) == [b"1", b"2"]
 
 
 async def test_an_old_copy_of_a_store_is_refused(destination: Create, path: Path) -> None:

@@ -9,8 +9,11 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import event
 
 from stores.units import (
@@ -57,6 +60,49 @@ async def test_what_is_sent_together_is_stored_and_read_whole_or_not_at_all(path
     assert values(store, 1) == values(store, 2) == [b"0", b"1", b"2", b"after"]
     assert [each.kind for each in store.read(9)] == [PART, PART, None, None]
     store.close()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 4)),
+        st.tuples(st.just("forward"), st.integers(1, 6)),
+        st.just(("reopen", 0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25)
+@given(STEPS)
+def test_whatever_is_appended_and_forwarded_order_is_kept_and_nothing_is_torn(
+    steps: list[tuple[str, int]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        path, waiting, sent = Path(folder) / "units.db", list[list[bytes]](), 0
+        store = UnitStore(path, "orders")
+        for what, number in steps:
+            if what == "append":
+                whole = [b"%d" % (sent + each) for each in range(number)]
+                sent += number
+                store.append([(OutgoingMessage(each), "u") for each in whole])
+                waiting.append(whole)
+            elif what == "forward":
+                found = store.read(number)
+                left = [each.content for each in found]
+                while left:  # as many as were asked for, unless one was torn, or more
+                    whole = waiting.pop(0)
+                    assert left[: len(whole)] == whole
+                    del left[: len(whole)]
+                assert not waiting or len(found) + len(waiting[0]) > number
+                store.forget(found)
+            else:
+                store.close()
+                store = UnitStore(path, "orders")
+            count = sum(map(len, waiting))
+            backlog = store.backlog()
+            assert (backlog.forwarded, backlog.messages) == (sent - count, count)
+        assert values(store) == [each for whole in waiting for each in whole]
+        store.close()
 
 
 async def test_send_all_sorts_by_time_by_priority_or_by_a_function(path: Path) -> None:
@@ -176,19 +222,18 @@ async def test_destinations_of_one_file_are_apart_and_a_position_outlives_its_me
     path: Path,
 ) -> None:
     orders, bills = UnitStore(path, "orders"), UnitStore(path, "bills")
-    assert orders.name() is None
     orders.append([(OutgoingMessage(b"1"), "u")])
     orders.append([(OutgoingMessage(b"2"), None)])
     bills.append([(OutgoingMessage(b"3"), "u")])
     assert (values(orders), values(bills)) == ([b"1", b"2"], [b"3"])
-    assert orders.name() != bills.name()
-    assert orders.forwarded() == 0
+    assert orders.name != bills.name == UnitStore(path, "bills").name
+    assert orders.backlog().forwarded == 0
     began = time.time()
     assert began - 60 < (orders.backlog().since or 0.0) <= began
     orders.forget(orders.read(1))
-    assert (orders.forwarded(), orders.backlog().messages) == (1, 1)
+    assert (orders.backlog().forwarded, orders.backlog().messages) == (1, 1)
     orders.forget(orders.read(1))
-    assert (orders.forwarded(), orders.backlog().since) == (2, None)
+    assert (orders.backlog().forwarded, orders.backlog().since) == (2, None)
     orders.close()
     bills.close()
 
