@@ -130,6 +130,10 @@ class StagedEffects:
         self._by_stream.setdefault(staged.event.stream, {})[grant.number] = staged
         return staged.size
 
+    def of(self, grant: Grant) -> Staged:
+        """What an attempt has staged."""
+        return self._staged[grant.number]
+
     def drop(self, grant: Grant) -> None:
         """An attempt is rolled back."""
         staged = self._staged.pop(grant.number, None)
