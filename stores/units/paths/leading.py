@@ -1,4 +1,4 @@
-"""Which destinations this path service leads: a consumer group of the services says so."""
+"""Whether this path service leads a destination: a consumer group of its services says so."""
 
 import asyncio
 import logging
@@ -19,58 +19,61 @@ AGAIN = 1.0
 """Seconds until a leader that failed starts again."""
 
 
-class LedDestinations(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Leaders of what the group assigns to this service.
+class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Leads a destination whenever the group assigns it to this service.
 
     Args:
         settings: of the service.
+        destination: the topic.
         url: under which producers reach it.
         leaders: destination → its leader, kept here.
     """
 
-    def __init__(self, settings: PathSettings, url: str, leaders: dict[str, PathLeader]) -> None:
-        self._settings, self._url, self._leaders = settings, url, leaders
-        self._topics = {paths_topic(each): each for each in settings.destinations}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+    def __init__(
+        self, settings: PathSettings, destination: str, url: str, leaders: dict[str, PathLeader]
+    ) -> None:
+        self._settings, self._destination, self._url = settings, destination, url
+        self._leaders = leaders
+        self._leading: asyncio.Task[None] | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Lead what the group assigns, until told to stop."""
-        consumer = AIOKafkaConsumer(
+        """Lead when it is its turn, until told to stop."""
+        self._consumer = AIOKafkaConsumer(
             **{"retry_backoff_ms": 50, **self._settings.kafka},
-            group_id=".".join(("units-paths", *sorted(self._settings.destinations)))[:249],
+            group_id=paths_topic(self._destination),
             enable_auto_commit=False,
             session_timeout_ms=round(max(6.0, self._settings.lease) * 1000),
             heartbeat_interval_ms=1000,
         )
-        await consumer.start()
-        self._consumer = consumer
-        consumer.subscribe(list(self._topics), listener=self)
+        await self._consumer.start()
+        self._consumer.subscribe([paths_topic(self._destination)], listener=self)
         try:
             while not stopped.is_set():
                 try:
-                    await consumer.getmany(timeout_ms=200)
+                    await self._consumer.getmany(timeout_ms=200)
                 except KafkaError as error:
                     logger.warning("paths: %s; trying again", printable(error))
                     await asyncio.sleep(AGAIN)
         finally:
-            await end_tasks(*self._tasks.values())
-            await wait_for_stop(consumer.stop())
+            if self._leading is not None:
+                await end_tasks(self._leading)
+            await wait_for_stop(self._consumer.stop())
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """A leader goes on: who is not one any more is fenced by the next."""
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Lead what is new, and let go of the rest."""
-        self._consumer.pause(*assigned)  # the group is for the assignment alone
-        mine = {self._topics[each.topic] for each in assigned if each.partition == 0}
-        gone = [self._tasks.pop(each) for each in self._tasks.keys() - mine]
-        for task in gone:
-            task.cancel()
-        for destination in mine - self._tasks.keys():
-            self._tasks[destination] = asyncio.create_task(self._lead(destination))
+        """Lead, or let go."""
+        places = list(assigned)
+        self._consumer.pause(*places)  # the group is for the assignment alone
+        if places and self._leading is None:
+            self._leading = asyncio.create_task(self._lead())
+        elif not places and self._leading is not None:
+            self._leading.cancel()
+            self._leading = None
 
-    async def _lead(self, destination: str) -> None:
-        settings = self._settings
+    async def _lead(self) -> None:
+        settings, destination = self._settings, self._destination
         while True:
             leader = PathLeader(destination, dict(settings.kafka), settings.lease, self._url)
             try:

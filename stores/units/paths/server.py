@@ -13,7 +13,7 @@ from stores.units.errors import UnitError
 from stores.units.kafka.topics import prepare, prepare_paths
 from stores.units.naming import checked_name
 from stores.units.paths.leader import PathLeader
-from stores.units.paths.leading import LedDestinations
+from stores.units.paths.leading import Candidate
 from stores.units.paths.settings import PathSettings
 from stores.units.routing import PathMap
 from stores.units.wire import SESSION_LENGTH, FrameError, authorised, number, text
@@ -65,7 +65,10 @@ class PathServer:
             port = runner.addresses[0][1]
             self.url = settings.url or f"http://{settings.host}:{port}"
             self.ready.set()
-            await LedDestinations(settings, self.url, self._leaders).run(stopped)
+            async with asyncio.TaskGroup() as group:
+                for each in settings.destinations:
+                    candidate = Candidate(settings, each, self.url, self._leaders)
+                    group.create_task(candidate.run(stopped))
         finally:
             await runner.cleanup()
 
@@ -104,10 +107,7 @@ class PathServer:
         unit, to = checked_name(text(told, "unit", 249)), int(number(told, "to", 1 << 31))
         by, reason = text(told, "by", 200), str(told.get("reason") or "")[:1000]
 
-        def question(paths: PathMap, now: float) -> dict[str, Any]:
-            return asdict(paths.move(unit, str(to), now))
-
-        moving = await leader.ask(question)
+        moving = await leader.ask(leader.move(unit, to))
         logger.info("unit %s is to move to member %d, by %s: %s", printable(unit), to,
                     printable(by), printable(reason, 400))  # fmt: skip
         return _json(moving)

@@ -86,7 +86,7 @@ class PathMap:
         return Route(entry.member, entry.epoch)
 
     def renew(self, producer: str, now: float) -> bool:
-        """Renew a producer's lease. It then drops each route that `has` denies it.
+        """Renew a producer's lease. It then drops the routes of which `dropped_by` tells.
 
         Args:
             producer: its session.
@@ -100,16 +100,6 @@ class PathMap:
         if held is not None:
             self._producers[producer] = (now + self._lease, held[1])
         return held is not None
-
-    def has(self, unit: str, producer: str) -> bool:
-        """Whether a producer may go on using its route: it drops that of a unit that moves.
-
-        Args:
-            unit: the name.
-            producer: its session.
-        """
-        entry = self._entries.get(unit)
-        return entry is not None and entry.target is None and producer in entry.producers
 
     def dropped_by(self, producer: str) -> list[str]:
         """Units that move, and whose old route a producer has not given back yet.

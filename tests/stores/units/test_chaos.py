@@ -14,7 +14,7 @@ from tests.stores.units.chaos import Chaos, check
 from tests.stores.units.conftest import TOKEN, Destination
 from topology.model.ending import end_tasks
 
-UNITS, EACH = 24, 60
+UNITS, EACH = 24, 50
 HARMS = (
     "kill consumer",
     "kill paths",
@@ -22,7 +22,6 @@ HARMS = (
     "stop consumer",
     "kill server",
     "stop server",
-    "stop producer",
 )
 SEED = int(os.environ.get("SEQUITUR_CHAOS_SEED", "14"))
 

@@ -99,7 +99,7 @@ def test_a_unit_moves_when_no_producer_has_the_old_route_and_the_old_member_is_d
     move = paths.move("u", "b", 5.0)
     with pytest.raises(RouteMoving, match="send again shortly"):
         paths.route("u", "p", 5.0)
-    assert not paths.has("u", "p")
+    assert "u" in paths.dropped_by("p")
     paths.leave("u", "p")
     assert paths.fenced(6.0) == []
     assert not paths.drained("u", move.epoch, 6.0)
@@ -179,7 +179,7 @@ class PathMachine(RuleBasedStateMachine):
         if self.paths.renew(producer, self.now):
             self.leases[producer] = self.now + 10.0
         for unit in "uv":
-            if (unit, producer) in self.routes and not self.paths.has(unit, producer):
+            if (unit, producer) in self.routes and unit in self.paths.dropped_by(producer):
                 del self.routes[unit, producer]
                 self.paths.leave(unit, producer)
         self.save()

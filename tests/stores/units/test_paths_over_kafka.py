@@ -19,9 +19,10 @@ Create = Callable[..., Destination]
 
 
 @asynccontextmanager
-async def paths(there: Destination, lease: float = 2.0) -> AsyncIterator[PathServer]:
-    """A path service of the destination, which listens."""
-    server = PathServer(PathSettings((there.name,), there.kafka, TOKEN, lease=lease))
+async def paths(*all_of: Destination, lease: float = 2.0) -> AsyncIterator[PathServer]:
+    """A path service of these destinations, which listens."""
+    names = tuple(each.name for each in all_of)
+    server = PathServer(PathSettings(names, all_of[0].kafka, TOKEN, lease=lease))
     stopped = asyncio.Event()
     task = asyncio.create_task(server.run(stopped))
     ready = asyncio.create_task(server.ready.wait())
@@ -182,7 +183,13 @@ async def test_where_units_live_is_shown_and_changed_by_command(destination: Cre
         assert found.exit_code == 0, found.output
         return found.output
 
-    async with paths(there), there.producer(**ROUTED) as producer:
+    other = destination(1)  # one service for a cluster, one map for each destination
+    async with (
+        paths(there, other),
+        there.producer(**ROUTED) as producer,
+        other.producer(**ROUTED) as another,
+    ):
+        await another.unit("a").send(b"1")
         await producer.unit("a").send(b"1")
         (home,) = producer.sent
         assert f"a: member {home}, " in await asyncio.to_thread(command, "show")

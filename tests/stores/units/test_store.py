@@ -9,8 +9,11 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import event
 
 from stores.units import (
@@ -57,6 +60,49 @@ async def test_what_is_sent_together_is_stored_and_read_whole_or_not_at_all(path
     assert values(store, 1) == values(store, 2) == [b"0", b"1", b"2", b"after"]
     assert [each.kind for each in store.read(9)] == [PART, PART, None, None]
     store.close()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 4)),
+        st.tuples(st.just("forward"), st.integers(1, 6)),
+        st.just(("reopen", 0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25)
+@given(STEPS)
+def test_whatever_is_appended_and_forwarded_order_is_kept_and_nothing_is_torn(
+    steps: list[tuple[str, int]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        path, waiting, sent = Path(folder) / "units.db", list[list[bytes]](), 0
+        store = UnitStore(path, "orders")
+        for what, number in steps:
+            if what == "append":
+                whole = [b"%d" % (sent + each) for each in range(number)]
+                sent += number
+                store.append([(OutgoingMessage(each), "u") for each in whole])
+                waiting.append(whole)
+            elif what == "forward":
+                found = store.read(number)
+                left = [each.content for each in found]
+                while left:  # as many as were asked for, unless one was torn, or more
+                    whole = waiting.pop(0)
+                    assert left[: len(whole)] == whole
+                    del left[: len(whole)]
+                assert not waiting or len(found) + len(waiting[0]) > number
+                store.forget(found)
+            else:
+                store.close()
+                store = UnitStore(path, "orders")
+            count = sum(map(len, waiting))
+            backlog = store.backlog()
+            assert (backlog.forwarded, backlog.messages) == (sent - count, count)
+        assert values(store) == [each for whole in waiting for each in whole]
+        store.close()
 
 
 async def test_send_all_sorts_by_time_by_priority_or_by_a_function(path: Path) -> None:
