@@ -207,8 +207,9 @@ class Topology(Graph):
             touches: a function of the event: the keys that it reads and writes, as `Touched`; they
                 are learned unless given.
             run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
-            scope: `"partition"` (unless given) for an order per partition, `"global"` for one over
-                all partitions of the view.
+            scope: `"partition"` (unless given) for an order per partition, `"topic"` for one over
+                a source of one topic, `"global"` for one over all topics of the source; one view
+                of a topology may say so.
             database: the name of the database that `event.connection` is lent to, whose URL is in
                 the worker's environment as SEQUITUR_DATABASE_<NAME>.
             compensations: name → a function of (arguments, idempotency key), for
@@ -255,6 +256,7 @@ class Topology(Graph):
             what = f"view {name!r}"
             work = checked_work(what, options, stateful=stateful, is_async=is_async)
             check_fits(what, work, source, late, lane, error)
+            self._check_scope(name, work)
             run = function if limit is None else timed(name, function, limit, is_async)
             run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run

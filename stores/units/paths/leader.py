@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -128,6 +129,19 @@ class PathLeader:
                     refused[unit] = isinstance(error, RouteMoving), str(error)
             return {"held": held, "lease": self._lease, "routes": routes, "refused": refused,
                     "drop": paths.dropped_by(producer)}  # fmt: skip
+
+        return question
+
+    def move(self, unit: str, to: int) -> Question:
+        """Begin to move a unit; one that is parked would fill the memory of its new owner."""
+
+        def question(paths: PathMap, now: float) -> Answer:
+            if unit in self._progress.kept():
+                raise UnitError(
+                    f"unit {printable(unit)} is parked or paused for a subscriber: redrive or"
+                    " resume it, then move it"
+                )
+            return asdict(paths.move(unit, str(to), now))
 
         return question
 

@@ -179,9 +179,13 @@ class Workers:
             if isinstance(event, Release):
                 staged = await self._release(grant, event)
             else:
-                state = runner.effects.state_of(event.stream) if self._view.stateful else {}
+                # A message without a key is no stream, and leaves no state behind.
+                keyed = runner.stage.stream(event) is not None
+                kept = keyed and self._view.stateful
+                state = runner.effects.state_of(event.stream) if kept else {}
                 items = await self._handled(grant, event, state)
                 staged = runner.effects.made(event, items, state, wall())
+                staged.state = staged.state if keyed else None
                 if self._learns:
                     touched = touched_keys(event, items, stateful=self._view.stateful)
             if runner.compensations is not None:
