@@ -45,7 +45,7 @@ def rule_set(*rules: Rule, number: int = 1, **given: Any) -> RuleSet:
         (lambda: when("k", one_of="abc"), "give a list"),
         (lambda: Keymap("m", {"k": "x", 1: "y", "1": "z"}), "'1' is there twice"),
         (lambda: Keymap("m", [("k", "x"), ("k", "x")]), "tag 'x' is there twice"),
-        (lambda: Keymap("m", [("k", "x", "y")]), r"a row is \(key, tag\)"),
+        (lambda: Keymap("m", [("k", "x", "y")]), r"a row is \(key, tag\)"),  # type: ignore[list-item]
         (lambda: Keymap("m", {"k": []}), "it has no tag"),
         (lambda: Keymap("m", {"\ud800": "x"}), "give text"),
         (lambda: Keymap("m", {"k" * 5000: "x"}), "1 to 4096 characters"),
