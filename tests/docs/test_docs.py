@@ -36,6 +36,7 @@ FACES = {
     "stores.view_state.contract",
     "topology",
     "topology.faust",
+    "topology.routing",
     "topology.spark",
     "topology.testing",
 }

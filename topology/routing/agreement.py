@@ -9,14 +9,22 @@ from topology.model.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A process of the router began. Its name is new with every start of it."""
+    """A process of the router began.
+
+    Args:
+        process: its name, new with every start.
+    """
 
     process: str
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A process ended, or was found dead by whoever watches it."""
+    """A process ended, or was found dead by whoever watches it.
+
+    Args:
+        process: its name.
+    """
 
     process: str
 
@@ -36,7 +44,13 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A process has a version in memory; the digest is that of its content."""
+    """A process has a version in memory.
+
+    Args:
+        process: its name.
+        version: the version.
+        digest: of its content.
+    """
 
     process: str
     version: int
@@ -45,7 +59,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A process could not load a version."""
+    """A process could not load a version.
+
+    Args:
+        process: its name.
+        version: the version.
+        reason: why.
+    """
 
     process: str
     version: int
@@ -57,7 +77,14 @@ ControlRecord = Joined | Left | Propose | Loaded | Failed
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A version that is to be loaded. loaded: process → the digest of what it loaded."""
+    """A version that is to be loaded.
+
+    Attributes:
+        version: its number.
+        stale: the keymaps to load again.
+        rules: the configuration.
+        loaded: process → the digest of what it loaded.
+    """
 
     version: int
     stale: frozenset[str]

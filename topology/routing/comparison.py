@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from topology.model.counted import counted
 from topology.model.event import Message
 from topology.routing.rule_set import RuleSet
-from topology.routing.trail import Detail, Routing
+from topology.routing.trail import Routing
 
 MOST_KINDS = 1000
 """Kinds of differences that are counted one by one."""
@@ -72,7 +72,7 @@ def compare(
         else:
             found.others += 1
         if len(found.examples) < examples:
-            trails = old.route(message, Detail.ALL), new.route(message, Detail.ALL)
+            trails = old.route(message, "all"), new.route(message, "all")
             found.examples.append(trails)
     return found
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.topology.routing.messages import by_length, message
 from topology import DeclarationError
-from topology.routing import Detail, read_csv, read_json, read_toml, rules_from
+from topology.routing import read_csv, read_json, read_toml, rules_from
 
 TOML = f"""
 [source.flights]
@@ -74,7 +74,7 @@ def test_a_toml_file_makes_rules() -> None:
     assert rules.number == 4
 
     def to(value: Any, headers: dict[str, bytes] | None = None, topic: str = "flights") -> Any:
-        return rules.route(message(value, headers, topic=topic), Detail.ALL).destinations
+        return rules.route(message(value, headers, topic=topic), "all").destinations
 
     assert to({"tail": "N1"}) == ("kafka",)
     assert to({"tail": "N2", "delay": 61, "origin": "JFK"}) == ("mq", "file")
