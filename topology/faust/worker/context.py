@@ -39,6 +39,7 @@ class WorkerContext:
         grant_numbers: The numbers of attempts at events, never the same twice in a process.
         orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
+        databases: Name → the URL of a database that views with workers declare.
     """
 
     app: Any
@@ -60,6 +61,7 @@ class WorkerContext:
     assigned: list[TopicPartition] = field(default_factory=list)
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
+    databases: dict[str, str] = field(default_factory=dict)
 
     def writer(self, source: TopicPartition, view: str = "") -> Writer:
         """A new writer for what is read together, or for one view that reads apart."""
