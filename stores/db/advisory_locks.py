@@ -18,6 +18,8 @@ class AdvisoryLock(IntEnum):
     LEASES = 0x5E901A
     INBOX = 0x5E901B
     UNIT_MARKS = 0x5E901C
+    SEGMENTS = 0x5E901D
+    TURNS = 0x5E901E
     CLAIMS = 0x5E91A1
 
 

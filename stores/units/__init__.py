@@ -3,6 +3,7 @@
 from stores.units.client.administration import UnitAdministration
 from stores.units.client.consumer import UnitConsumer
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
+from stores.units.client.paths import PathAdministration
 from stores.units.errors import (
     MemberUnavailable,
     SendRefused,
@@ -16,6 +17,8 @@ from stores.units.kafka.producer import UnitProducer, UnitSender, UnitTransactio
 from stores.units.kafka.records import OutgoingMessage
 from stores.units.marks import create_marks, forget_marks, mark
 from stores.units.naming import unit_by, unit_named, unit_per_session
+from stores.units.paths.server import PathServer
+from stores.units.paths.settings import PathSettings
 from stores.units.queue import QueueSettings
 from stores.units.server.server import UnitServer
 from stores.units.server.settings import ServerSettings
@@ -25,6 +28,9 @@ __all__ = [
     "ForwardingAgent",
     "MemberUnavailable",
     "OutgoingMessage",
+    "PathAdministration",
+    "PathServer",
+    "PathSettings",
     "QueueSettings",
     "SendRefused",
     "ServerSettings",

@@ -22,7 +22,7 @@ class MemberUnavailable(SendRefused):
 
 
 class RouteMoving(SendRefused):
-    """The unit, or its slot, is being moved to another member: send again shortly."""
+    """The unit is being moved to another member: send again shortly."""
 
 
 class UnitElsewhere(SendRefused):

@@ -94,7 +94,9 @@ def mark(connection: Connection, delivery: Marked) -> bool:
         "member": delivery.member,
     }
     marking = insert(connection, MARKS).values(**member, offset=delivery.offset)
-    if connection.execute(marking.on_conflict_do_nothing()).rowcount != 1:
+    # Not by the count of rows: of an INSERT, SQLAlchemy does not know it in PostgreSQL.
+    marked = marking.on_conflict_do_nothing().returning(MARKS.c.offset)
+    if connection.execute(marked).scalar_one_or_none() is None:
         return False
     # Looked at behind the mark: who was stopped before it may find that marks were forgotten since.
     floor = connection.execute(select(FLOORS.c.floor).filter_by(**member)).scalar_one_or_none()

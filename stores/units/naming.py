@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from stores.units.errors import UnitError
 from topology.model.printable import is_unicode, printable
@@ -56,19 +56,28 @@ class DefaultUnit:
     """What the administration of a connection says of messages that name no unit.
 
     Attributes:
-        kind: a unit for each producer's session, one name for all, or a function of the message.
-        name: the one name.
-        of: the function: message → name, or None for ungrouped.
+        of: message, name of the producer's session → the unit's name, or None for ungrouped.
     """
 
-    kind: Literal["session", "name", "function"]
-    name: str = ""
-    of: Callable[[Any], str | None] | None = None
+    of: Callable[[Any, str], str | None]
+
+    def name_of(self, message: Any, session: str) -> str | None:
+        """The unit of a message, None if it is ungrouped.
+
+        Args:
+            message: what is sent, or was.
+            session: what the system names the producer's session, by `system_name`.
+
+        Raises:
+            UnitError: a function of the administration returned no name.
+        """
+        name = self.of(message, session)
+        return None if name is None else checked_name(name)
 
 
 def unit_per_session() -> DefaultUnit:
     """Each producer's session is a unit, which the system names."""
-    return DefaultUnit("session")
+    return DefaultUnit(lambda _, session: session)
 
 
 def unit_named(name: str) -> DefaultUnit:
@@ -80,7 +89,8 @@ def unit_named(name: str) -> DefaultUnit:
     Raises:
         UnitError: no unit may bear that name.
     """
-    return DefaultUnit("name", checked_name(name))
+    checked_name(name)
+    return DefaultUnit(lambda *_: name)
 
 
 def unit_by(function: Callable[[Any], str | None]) -> DefaultUnit:
@@ -89,7 +99,7 @@ def unit_by(function: Callable[[Any], str | None]) -> DefaultUnit:
     Args:
         function: message → name, or None for an ungrouped message.
     """
-    return DefaultUnit("function", of=function)
+    return DefaultUnit(lambda message, _: function(message))
 
 
 DEFAULT = "UNITS_DEFAULT"
@@ -115,8 +125,8 @@ def read_default(text: str) -> DefaultUnit:
     raise UnitError(f"{printable(text)!r} names no units: write session, name:NAME or header:NAME")
 
 
-def administered(environment: Mapping[str, str]) -> DefaultUnit | None:
-    """The default of this process's connections, None where UNITS_DEFAULT is not set.
+def administered(environment: Mapping[str, str]) -> DefaultUnit:
+    """The default of this process's connections: ungrouped where UNITS_DEFAULT is not set.
 
     Args:
         environment: of the process.
@@ -124,56 +134,4 @@ def administered(environment: Mapping[str, str]) -> DefaultUnit | None:
     Raises:
         UnitError: the variable says something else.
     """
-    return read_default(text) if (text := environment.get(DEFAULT)) else None
-
-
-class ProducerUnit:
-    """The unit that a producer is in: it stays there until it leaves, or is closed.
-
-    Args:
-        session_name: what the system names this producer's session, by `system_name`.
-        default: what the administration says of messages outside a unit; None: they are ungrouped.
-    """
-
-    def __init__(self, session_name: str, default: DefaultUnit | None = None) -> None:
-        self._session_name = session_name
-        self._default = default
-        self.current: str | None = None
-
-    def enter(self, name: str | None = None) -> str:
-        """Enter a unit, and leave the one before; returns its name.
-
-        Args:
-            name: of the application, or of a delivered message; None: the system names it.
-
-        Raises:
-            UnitError: no unit may bear that name.
-        """
-        self.current = self._session_name if name is None else checked_name(name)
-        return self.current
-
-    def leave(self) -> None:
-        """Leave the unit: what is sent from now on is named by the administration."""
-        self.current = None
-
-    def name_of(self, message: Any) -> str | None:
-        """The unit of a message that is sent now, None if it is ungrouped.
-
-        Args:
-            message: what is sent, which a function of the administration looks at.
-
-        Raises:
-            UnitError: a function of the administration returned no name.
-        """
-        if self.current is not None:
-            return self.current
-        match self._default:
-            case None:
-                return None
-            case DefaultUnit("session"):
-                return self._session_name
-            case DefaultUnit("name", name):
-                return name
-            case DefaultUnit(of=function):
-                named = function(message) if function else None
-                return None if named is None else checked_name(named)
+    return read_default(text) if (text := environment.get(DEFAULT)) else unit_by(lambda _: None)

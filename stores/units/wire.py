@@ -20,6 +20,8 @@ NUMBERS = 10_000
 """Deliveries that one frame may speak of, and that a session may hold."""
 SENDS = 1_000
 """Messages that a transacted completion may send."""
+TOKEN_LENGTH = 16
+"""The least characters that a token has."""
 SESSION_LENGTH = 128
 """Characters of a session's name."""
 

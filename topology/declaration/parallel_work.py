@@ -1,8 +1,8 @@
 """Handlers that work side by side, and whose effects are committed in order: how it is declared."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from topology.declaration.lanes import Lane
@@ -11,6 +11,7 @@ from topology.declaration.policies.late import OnLate, RebuildStream
 from topology.declaration.source import Source
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
+from topology.model.names import checked_name
 from topology.model.work_event import WorkEvent, work_event
 from topology.ordered_commit import CommitRules, Touched, WhenOlderIsOpen
 
@@ -19,6 +20,8 @@ Scope = Literal["partition", "topic", "global"]
 RunIn = Literal["tasks", "threads"]
 Touches = Callable[[Event[Any]], Touched | None]
 """The keys that an event touches, None where that is not known."""
+Compensation = Callable[[Any, str], Any]
+"""A function, sync or async, of the arguments of an intent and of its event's idempotency key."""
 
 WORKERS = 1_000
 """The most workers of a view in a partition."""
@@ -34,6 +37,8 @@ class ParallelWork:
         scope: which events are in one order: those of a partition, or all of the view.
         run_in: where handlers run.
         touches: the keys that an event touches; None: they are learned.
+        database: the name of the database that connections are lent to, None for none.
+        compensations: name → what undoes the call of an attempt that comes to nothing.
     """
 
     workers: int
@@ -41,6 +46,8 @@ class ParallelWork:
     scope: Scope = "partition"
     run_in: RunIn = "tasks"
     touches: Touches | None = None
+    database: str | None = None
+    compensations: Mapping[str, Compensation] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"workers {self.workers} in {self.run_in}, commit by {self.rules.order}"
@@ -59,6 +66,8 @@ class WorkOptions:
     touches: Touches | None = None
     run_in: RunIn | None = None
     scope: Scope | None = None
+    database: str | None = None
+    compensations: Mapping[str, Compensation] | None = None
 
 
 def checked_work(
@@ -99,18 +108,37 @@ def checked_work(
         )
     if options.touches is not None and not callable(options.touches):
         raise DeclarationError(f"{what}: touches={options.touches!r}; give a function of the event")
+    if options.database is not None:
+        checked_name("database", options.database)
+    compensations = dict(options.compensations or {})
+    for name, function in compensations.items():
+        if not isinstance(name, str) or not callable(function):
+            raise DeclarationError(
+                f"{what}: compensations={{{name!r}: {function!r}}}; give name → a function of "
+                "(arguments, idempotency_key)"
+            )
+    if run_in not in ("tasks", "threads") and (options.database or compensations):
+        given_to = "database" if options.database else "compensations"
+        raise DeclarationError(
+            f"{what}: {given_to}= with run_in={run_in!r}: another process has neither the "
+            "connection nor the view's table; use run_in='tasks' or 'threads', or leave it out"
+        )
     given = {
         "order": options.commit,
         "start": options.start_order,
         "within_stream": options.within_stream,
         "when_older_is_open": options.older,
         "time_limit": options.time_limit,
+        # In its own transaction an event would not see what the one before it has staged.
+        "upon_staged": False if options.database else None,
     }
     try:
         rules = CommitRules(**{name: value for name, value in given.items() if value is not None})
     except DeclarationError as error:
         raise DeclarationError(f"{what}: {error}") from None
-    return ParallelWork(workers, rules, scope, run_in, options.touches)
+    return ParallelWork(
+        workers, rules, scope, run_in, options.touches, options.database, compensations
+    )
 
 
 def check_fits(

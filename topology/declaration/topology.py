@@ -12,6 +12,7 @@ from topology.declaration.ordered_stage import OrderedStage, first_stage, plain_
 from topology.declaration.orders import Order, StreamOrder
 from topology.declaration.parallel_work import (
     Commit,
+    Compensation,
     RunIn,
     Scope,
     Touches,
@@ -162,6 +163,8 @@ class Topology(Graph):
         touches: Touches | None = None,
         run_in: RunIn | None = None,
         scope: Scope | None = None,
+        database: str | None = None,
+        compensations: Mapping[str, Compensation] | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
@@ -204,8 +207,13 @@ class Topology(Graph):
             touches: a function of the event: the keys that it reads and writes, as `Touched`; they
                 are learned unless given.
             run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
-            scope: `"partition"` (unless given) for an order per partition, `"global"` for one over
-                all partitions of the view.
+            scope: `"partition"` (unless given) for an order per partition, `"topic"` for one over
+                a source of one topic, `"global"` for one over all topics of the source; one view
+                of a topology may say so.
+            database: the name of the database that `event.connection` is lent to, whose URL is in
+                the worker's environment as SEQUITUR_DATABASE_<NAME>.
+            compensations: name → a function of (arguments, idempotency key), for
+                `event.compensate`: called when an attempt is rolled back or fails.
 
         Returns:
             A decorator that declares the view and returns the handler as it is.
@@ -238,6 +246,7 @@ class Topology(Graph):
         options = WorkOptions(
             workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
             older=older, time_limit=time_limit, touches=touches, run_in=run_in, scope=scope,
+            database=database, compensations=compensations,
         )  # fmt: skip
 
         def declare(function: Any) -> Any:
@@ -247,6 +256,7 @@ class Topology(Graph):
             what = f"view {name!r}"
             work = checked_work(what, options, stateful=stateful, is_async=is_async)
             check_fits(what, work, source, late, lane, error)
+            self._check_scope(name, work)
             run = function if limit is None else timed(name, function, limit, is_async)
             run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run
@@ -298,6 +308,8 @@ class Topology(Graph):
         time_limit: float | None = None,
         touches: Touches | None = None,
         run_in: RunIn | None = None,
+        database: str | None = None,
+        compensations: Mapping[str, Compensation] | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Handle the messages of a topic side by side, and commit their effects in order.
 
@@ -321,6 +333,10 @@ class Topology(Graph):
             touches: a function of the event: the keys that it reads and writes, as `Touched`; they
                 are learned unless given.
             run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
+            database: the name of the database that `event.connection` is lent to, whose URL is in
+                the worker's environment as SEQUITUR_DATABASE_<NAME>.
+            compensations: name → a function of (arguments, idempotency key), for
+                `event.compensate`: called when an attempt is rolled back or fails.
             handler: as of a view; a decorator is returned without it.
             partitions: how many the topic has.
             error: what to do about failed events, as of a view.
@@ -354,6 +370,7 @@ class Topology(Graph):
         options = WorkOptions(
             workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
             older=older, time_limit=time_limit, touches=touches, run_in=run_in,
+            database=database, compensations=compensations,
         )  # fmt: skip
 
         def declare(function: Any) -> Any:

@@ -4,7 +4,7 @@ Nothing of it is durable before its turn: outputs, messages and the streams' sta
 and the next event of a stream reads the state that the one before it has staged.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,8 @@ class Staged:
     """The effects of one attempt.
 
     state: what the event leaves of its stream's dictionary, None where it leaves it as it was.
-    parks: whether the stream is parked from here on, or goes on again; None: as before.
+    parks: whether the stream is parked from here on, or goes on again; None: as before. failed,
+    dead: events that it passes over, or puts into the dead topic.
     """
 
     event: Event
@@ -41,6 +42,8 @@ class Staged:
     state: bytes | None = None
     rows: list[Row] = field(default_factory=list)
     parks: bool | None = None
+    failed: int = 0
+    dead: int = 0
 
     @property
     def size(self) -> int:
@@ -127,6 +130,10 @@ class StagedEffects:
         self._by_stream.setdefault(staged.event.stream, {})[grant.number] = staged
         return staged.size
 
+    def of(self, grant: Grant) -> Staged:
+        """What an attempt has staged."""
+        return self._staged[grant.number]
+
     def drop(self, grant: Grant) -> None:
         """An attempt is rolled back."""
         staged = self._staged.pop(grant.number, None)
@@ -155,6 +162,11 @@ class StagedEffects:
         if rows:
             unit.rows.setdefault(self._stage.name, []).extend(rows.items())
 
+    def given_up(self, turns: Sequence[Grant]) -> tuple[int, int]:
+        """How many events attempts have passed over, and put into the dead topic."""
+        staged = [self._staged[grant.number] for grant in turns]
+        return sum(each.failed for each in staged), sum(each.dead for each in staged)
+
     def merge(self, made: CommitUnit, unit: CommitUnit) -> None:
         """Put what one event puts out into the unit that has it at its turn."""
         for topic, records in made.colocated.items():
@@ -181,9 +193,15 @@ def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touch
         writes.add(("", event.stream))
     for item in items:
         if isinstance(item, Upsert | Delete):
-            key = orjson.dumps(item.key, default=str, option=orjson.OPT_SORT_KEYS).decode()
-            writes.add((item.table, key))
+            writes.add((item.table, _row(item.key)))
         elif isinstance(item, Emit) and item.key is not None:
             # Messages without a key have no order among each other.
             writes.add((item.topic, str(item.key)))
     return Touched.of(writes)
+
+
+def _row(key: Mapping[str, Any]) -> str:
+    """A row's key as text: of one column its value, which may be learned to be the stream."""
+    if len(key) == 1:
+        return str(next(iter(key.values())))
+    return orjson.dumps(key, default=str, option=orjson.OPT_SORT_KEYS).decode()

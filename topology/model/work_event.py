@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from topology.model.event import Draft, Event, Message
 
@@ -36,10 +36,22 @@ class Hurry:
             await future
 
 
+class Services(Protocol):
+    """What a worker does for an attempt besides running it."""
+
+    @property
+    def connection(self) -> Any:
+        """A connection to the view's database."""
+
+    def compensate(self, function: str, arguments: Any) -> Any:
+        """Write down what is to be done if the attempt is rolled back."""
+
+
 @dataclass(slots=True, eq=False)
 class _WorkDraft(Draft):
     view: str = ""
     urgency: Hurry | None = None
+    services: Services | None = None
 
 
 class WorkEvent(_WorkDraft, Event[Any]):
@@ -48,6 +60,7 @@ class WorkEvent(_WorkDraft, Event[Any]):
     Attributes:
         hurry: whether later events wait for this one.
         idempotency_key: the same over all attempts, and another one in each view.
+        connection: to the view's database, committed at the event's turn.
     """
 
     __slots__ = ()
@@ -63,12 +76,47 @@ class WorkEvent(_WorkDraft, Event[Any]):
         """The topology, the view, and where the message lies: topic, partition, offset."""
         return f"{self.view}/{_place(self.message)}"
 
+    @property
+    def connection(self) -> Any:
+        """A connection to the database that the view declares, in the event's transaction.
 
-def work_event(event: Event[Any], view: str) -> WorkEvent:
+        It has `execute(statement, parameters)`, to be awaited in an async handler.
+
+        Raises:
+            RuntimeError: the view declares no database, or does not run in a worker.
+        """
+        return self._services().connection
+
+    def compensate(self, function: str, arguments: Any = None) -> Any:
+        """Write down durably what is to be called if this attempt is rolled back or fails.
+
+        Call it before what it compensates; await it in an async handler.
+
+        Args:
+            function: a name in the view's `compensations`.
+            arguments: for it, as JSON.
+
+        Raises:
+            RuntimeError: the view declares no compensations, or does not run in a worker.
+            ValueError: there is no such function.
+            TypeError: the arguments are not JSON.
+        """
+        return self._services().compensate(function, arguments)
+
+    def _services(self) -> Services:
+        if self.services is None:
+            raise RuntimeError(
+                f"view {self.view}: nothing is lent here; declare database= or compensations= for "
+                "the view, and run it in a worker"
+            )
+        return self.services
+
+
+def work_event(event: Event[Any], view: str, services: Services | None = None) -> WorkEvent:
     """An attempt at an event. view: `topology.view`, for its idempotency key."""
     made: Any = _WorkDraft(
         event.stream, event.sequence, event.kind, event.content, event.message, event.arrived,
-        view, Hurry(),
+        view, Hurry(), services,
     )  # fmt: skip
     made.__class__ = WorkEvent
     found: WorkEvent = made

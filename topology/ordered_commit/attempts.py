@@ -95,6 +95,7 @@ class Attempts:
         if queue is not None and (
             queue.waiting[0] is not event
             or (queue.running is not None and queue.running is not grant)
+            or (queue.staged and not self._rules.upon_staged)
         ):
             return False
         if self._busy and self._name(event) in self._busy:
@@ -244,11 +245,16 @@ class Attempts:
         queue = event.queue
         if queue is not None:
             queue.staged.popleft()
+            if not self._rules.upon_staged:
+                self.offer_next(event)
             if not queue.staged and not queue.waiting and queue.running is None:
                 assert event.stream is not None
                 del self._queues[event.stream]
 
     def _let_end(self, grant: Grant) -> None:
+        if grant.settle:
+            # Its attempt has ended: it was the error policy's, which may have halted the view.
+            return
         self.ending[grant.number] = grant
         for event in grant.events:
             name = self._name(event)

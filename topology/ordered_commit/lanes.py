@@ -12,11 +12,12 @@ class Lane:
 
     oldest, newest: the ends of the chain. finished: those that are finished and do not commit
     ahead. blocker: the oldest one that is not finished while a later one is, since `since` (s).
-    overdue: whether the wait for it is over. closed: whether nothing else may begin until it is
-    done. frozen: what would have begun.
+    overdue: whether the wait for it is over; again: when its next look may be (s). closed: whether
+    nothing else may begin until it is done. frozen: what would have begun.
     """
 
     __slots__ = (
+        "again",
         "blocker",
         "closed",
         "deadline",
@@ -37,6 +38,7 @@ class Lane:
         self.blocker: OpenEvent | None = None
         self.since = 0.0
         self.overdue = False
+        self.again = 0.0
         self.closed = False
         self.frozen: list[OpenEvent] = []
         self.deadline = math.inf

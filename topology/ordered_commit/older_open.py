@@ -11,6 +11,10 @@ from topology.ordered_commit.values import COMMITTING, FINISHED, RUNNING, Grant,
 
 OFTEN = 0.05
 """The least seconds between two looks at a lane that waits."""
+ASKED = 20_000
+"""Pairs that a function of the user's is asked about in one look: some milliseconds."""
+SLICE = 0.01
+"""Seconds until the next look, where one has not come to the end."""
 
 
 class OlderOpen:
@@ -50,7 +54,7 @@ class OlderOpen:
                 self._deadlines.set(lane, now + min(self._policy.wait, self._hurry_after))
         elif lane.overdue:
             if waits:
-                self._deadlines.set(lane, now)
+                self._deadlines.set(lane, max(now, lane.again))
         elif not waits:
             self._release(lane)
 
@@ -77,7 +81,7 @@ class OlderOpen:
             return hurried, []
         lane.overdue = True
         if isinstance(self._policy, WaitAndCommit):
-            return hurried, self._divide(waiting, self._policy)
+            return hurried, self._divide(lane, waiting, self._policy, now)
         lane.closed = True
         roots = _grants(event for event in waiting if _undecided(event))
         running = blocker.grant
@@ -90,8 +94,13 @@ class OlderOpen:
             roots.append(running)
         return hurried, roots
 
-    def _divide(self, waiting: list[OpenEvent], policy: WaitAndCommit) -> list[Grant]:
-        """Let those commit that are not critical to an older one that stays; return the others."""
+    def _divide(
+        self, lane: Lane, waiting: list[OpenEvent], policy: WaitAndCommit, now: float
+    ) -> list[Grant]:
+        """Let those commit that are not critical to an older one that stays; return the others.
+
+        What it does not come to, since each pair costs a call of the user's, is left as it is.
+        """
         pairs = CriticalPairs(self._learned, policy.critical)
         behind: list[Grant] = []
         decided = set[int]()
@@ -103,6 +112,10 @@ class OlderOpen:
                 continue
             if grant.number in decided:
                 continue
+            if pairs.asked >= ASKED:
+                lane.again = now + SLICE
+                self._deadlines.set(lane, lane.again)
+                break
             decided.add(grant.number)
             found = (pairs.behind(each, grant.touched) for each in grant.events)
             root = next((older for older in found if older is not None), None)

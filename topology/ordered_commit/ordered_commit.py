@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
@@ -17,6 +18,7 @@ from topology.ordered_commit.values import (
     DONE,
     FINISHED,
     RUNNING,
+    WAITING,
     Actions,
     CommitCounts,
     Grant,
@@ -87,6 +89,8 @@ class OrderedCommit:
         self._bytes = 0
         self._paused = False
         self._revoked = False
+        self.halted = False
+        """Whether nothing more is granted, until it is set to False again."""
 
     @property
     def position(self) -> int:
@@ -172,7 +176,7 @@ class OrderedCommit:
 
     def next(self, now: float) -> Grant | None:
         """What a free worker does next; None if there is nothing that may be begun."""
-        if self._revoked:
+        if self._revoked or self.halted:
             return None
         attempts = self._attempts
         only = self._progress.oldest if attempts.staged >= self.rules.max_bytes else None
@@ -245,8 +249,10 @@ class OrderedCommit:
             self._deadlines.set(event, now + self.rules.delay(event.failures))
         return FailureOutcome.RETRIED
 
-    def retry(self, grant: Grant, delay: float, now: float) -> bool:
-        """The error policy has an unsettled event handled again after `delay` seconds.
+    def retry(self, grant: Grant, delay: float, now: float, *, anew: bool = True) -> bool:
+        """Have a granted event handled again after `delay` seconds, as the error policy says.
+
+        anew: its rollbacks are counted from 0; else the attempt counts for nothing.
 
         Returns:
             False if the grant is old.
@@ -255,9 +261,32 @@ class OrderedCommit:
             return False
         self._attempts.withdraw([grant])
         for event in grant.events:
-            event.rollbacks = 0
+            event.rollbacks = 0 if anew else event.rollbacks
             self._deadlines.set(event, now + delay)
         return True
+
+    def give_way(self, holder: Grant, older: Grant, now: float) -> Actions:
+        """Roll a later event back, which holds what an older one needs; it runs again after that.
+
+        It does not count for the error policy.
+
+        Returns:
+            What is to be rolled back and cancelled: nothing if the holder is not later, is being
+            committed, or either grant is old.
+        """
+        open_ = all(e.grant is holder and e.state in (RUNNING, FINISHED) for e in holder.events)
+        if not open_ or older.number not in self._attempts.running or self._revoked:
+            return _NOTHING
+        if holder.offset <= older.offset:
+            return _NOTHING
+        root = older.events[0]
+        for event in holder.events:
+            if event.held_by is None:
+                event.held_by = root
+                root.holds.append(event)
+        fallen = self._roll_back([holder], now, counts=False)
+        ending = self._attempts.ending
+        return Actions((), tuple(fallen), tuple(g for g in fallen if g.number in ending))
 
     def counts_still(self, grant: Grant) -> bool:
         """Whether what an attempt brings still counts; else the grant is old."""
@@ -293,13 +322,13 @@ class OrderedCommit:
             tuple(grant for grant in fallen if grant.number in ending),
         )
 
-    def _roll_back(self, roots: list[Grant], now: float) -> list[Grant]:
+    def _roll_back(self, roots: list[Grant], now: float, *, counts: bool = True) -> list[Grant]:
         """Roll grants back, each of which counts for its events, and what was staged upon them."""
         if not roots:
             return []
         for grant in roots:
             for event in grant.events:
-                event.rollbacks += 1
+                event.rollbacks += counts
         fallen = self._attempts.withdraw(roots)
         events = sum(len(grant.events) for grant in fallen)
         self.counts.rolled_back += events
@@ -437,6 +466,11 @@ class OrderedCommit:
         return tuple(grant for grant in fallen if grant is not None)
 
     @property
+    def revoked(self) -> bool:
+        """Whether the partition was taken away."""
+        return self._revoked
+
+    @property
     def still_running(self) -> tuple[Grant, ...]:
         """Revoked or cancelled attempts that have not ended."""
         return tuple(self._attempts.ending.values())
@@ -445,6 +479,12 @@ class OrderedCommit:
     def in_hand(self) -> int:
         """Open events: waiting, in work, staged."""
         return len(self._progress.open)
+
+    @property
+    def standing(self) -> tuple[int, int, int]:
+        """How many of them are waiting, in work, staged."""
+        states = Counter(event.state for event in self._progress.open.values())
+        return states[WAITING], states[RUNNING], states[FINISHED] + states[COMMITTING]
 
 
 def _touched(grant: Grant) -> Touched | None:

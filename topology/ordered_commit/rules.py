@@ -114,7 +114,9 @@ class CommitRules:
     decides; backoff: seconds before the first one, then doubled up to backoff_limit. hurry_after:
     seconds after which a running event that later ones wait for is told so. batch: the most events
     of one grant; batch_of: of one `stream` or of `any`. In the order of arrival, the events of a
-    batch are neighbours. max_events, max_bytes: open, from which on intake pauses.
+    batch are neighbours. upon_staged: whether a stream's next event may run on what the one before
+    has staged; else it begins once that is durable. max_events, max_bytes: open, from which on
+    intake pauses.
     """
 
     order: Literal["arrival", "stream"] = "stream"
@@ -129,6 +131,7 @@ class CommitRules:
     hurry_after: float = 0.1
     batch: int = 1
     batch_of: Literal["stream", "any"] = "stream"
+    upon_staged: bool = True
     max_events: int = MAX_EVENTS
     max_bytes: int = MAX_BYTES
 

@@ -86,13 +86,27 @@ class LearnedTouches:
         return None if kind is None else kind.predict(event.stream)
 
 
+STAYING = 100
+"""Events that stay, from which on a function of the user's is not asked: all later is critical."""
+
+
 class CriticalPairs:
     """The older events that stay, one after the other, and which later ones must stay behind them.
 
-    With a function of the user's, each pair is asked for; a function that raises means critical.
+    With a function of the user's, each pair is asked for; a function that raises means critical,
+    and so do more than STAYING events. asked: pairs.
     """
 
-    __slots__ = ("_all", "_critical", "_learned", "_older", "_reads", "_streams", "_writes")
+    __slots__ = (
+        "_all",
+        "_critical",
+        "_learned",
+        "_older",
+        "_reads",
+        "_streams",
+        "_writes",
+        "asked",
+    )
 
     def __init__(self, learned: LearnedTouches, critical: Critical | None) -> None:
         self._learned = learned
@@ -102,13 +116,17 @@ class CriticalPairs:
         self._all: OpenEvent | None = None
         self._reads: dict[Key, OpenEvent] = {}
         self._writes: dict[Key, OpenEvent] = {}
+        self.asked = 0
 
     def stay(self, older: OpenEvent, root: OpenEvent) -> None:
         """This one is not committed before `root`, nor is what is critical to it."""
         if older.stream is not None:
             self._streams.setdefault(older.stream, root)
         if self._critical is not None:
-            self._older.append((older, root))
+            if len(self._older) < STAYING:
+                self._older.append((older, root))
+            else:
+                self._all = self._all or root
             return
         touched = self._learned.predict(older)
         if touched is None:
@@ -127,7 +145,8 @@ class CriticalPairs:
         if later.stream is not None and later.stream in self._streams:
             return self._streams[later.stream]
         if self._critical is not None:
-            return next((root for older, root in self._older if self._asked(older, later)), None)
+            found = (root for older, root in self._older if self._asked(older, later))
+            return self._all or next(found, None)
         if self._all is not None:
             return self._all
         if touched is None:
@@ -137,6 +156,7 @@ class CriticalPairs:
         )
 
     def _asked(self, older: OpenEvent, later: OpenEvent) -> bool:
+        self.asked += 1
         try:
             return bool(self._critical and self._critical(older, later))
         except Exception:

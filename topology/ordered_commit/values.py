@@ -165,6 +165,7 @@ class CommitCounts:
     limit. unsettled: given to the error policy after the last rollback. committed. ahead: those of
     them that were committed before an older one. old: results under an old grant, dropped.
     paused: times that intake paused. lost: offsets not done that retention has eaten.
+    compensated, compensation_failures: calls of compensations.
     """
 
     arrived: int = 0
@@ -181,3 +182,5 @@ class CommitCounts:
     old: int = 0
     paused: int = 0
     lost: int = 0
+    compensated: int = 0
+    compensation_failures: int = 0

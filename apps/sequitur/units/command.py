@@ -14,6 +14,7 @@ from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.units.forward import forward
+from sequitur.units.paths import paths
 from sequitur.units.process import status_of, units_token
 from sequitur.units.work import work
 from stores.units import QueueSettings, ServerSettings, UnitAdministration, UnitError, UnitServer
@@ -44,6 +45,7 @@ def command() -> None:
 
 
 command.add_command(forward)
+command.add_command(paths)
 command.add_command(work)
 
 
@@ -112,8 +114,6 @@ def serve(
     """Own members of a destination and hand out their messages."""
 
     def run() -> int:
-        # From then on a header name that is not UTF-8 does not end whoever reads its topic.
-        import topology.faust.kafka.records  # noqa: F401
         from sequitur.units.naming import naming_of
 
         settings = ServerSettings(
@@ -152,7 +152,10 @@ def status(
 
     async def work(asked: UnitAdministration) -> int:
         bad = False
-        for each in await asked.members() if unit is None else [{"member": asked.member(unit)}]:
+        there = await asked.members() if unit is None else None
+        if there is None:
+            there = [{"member": each} for each in await asked.homes(unit or "")]
+        for each in there:
             if unit is None:
                 print(
                     f"member {each['member']}: {each['messages']} messages, "
@@ -188,7 +191,12 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
         async def work(asked: UnitAdministration) -> int:
             if unit is None and member is None:
                 raise UnitError("name --unit, or --member")
-            place = member if member is not None else asked.member(unit or "")
+            homes = [member] if member is not None else await asked.homes(unit or "")
+            if len(homes) != 1:
+                raise UnitError(
+                    f"unit {printable(unit)} is on {len(homes)} members: name the --member"
+                )
+            place = homes[0]
             told = {"unit": unit, "offsets": list(offset), "to": to, "reason": reason}
             given = {key: value for key, value in told.items() if value}
             answer = await asked.act(name, place, by=getpass.getuser(), **given)

@@ -2,7 +2,7 @@
 
 from sequitur.units.sessions import by_session, show_sessions
 from stores.units.kafka.records import StoredMessage
-from stores.units.naming import DefaultUnit, read_default
+from stores.units.naming import read_default
 from stores.units.server.settings import Naming
 from topology import DeclarationError
 from topology.model.dotted import load
@@ -26,12 +26,8 @@ def naming_of(text: str) -> Naming:
         function: Naming = given
         return function
     default = read_default(text)
-    return lambda message, _: _named(default, message)
+    return lambda message, _: default.name_of(message, "")
 
 
 def _by_key(_: StoredMessage, key: bytes | None) -> str | None:
     return key.decode() if key else None
-
-
-def _named(default: DefaultUnit, message: StoredMessage) -> str | None:
-    return default.name or (default.of(message) if default.of else None)

@@ -4,12 +4,9 @@ import logging
 import os
 from collections.abc import Callable
 
-from aiokafka.errors import KafkaError
-
-from sequitur.cli.outcome import cannot, log_to_stderr
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import CANNOT
 from stores.units import UnitError
-from topology.model.errors import DeclarationError
 
 TOKEN = "UNITS_TOKEN"
 """The variable that has the token of consumers and administrators."""
@@ -23,7 +20,7 @@ def status_of(run: Callable[[], int]) -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         return run()
-    except (UnitError, DeclarationError, ValueError, KafkaError, OSError) as error:
+    except (UnitError, ValueError, *MISTAKES) as error:
         return cannot(error, logger) or CANNOT
 
 

@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from stores.units import DeliveryLost, OutgoingMessage, UnitConsumer, UnitDelivery
+from stores.units import DeliveryLost, OutgoingMessage, UnitConsumer, UnitDelivery, UnitError
 from stores.units.kafka.records import key_of, read_headers
+from stores.units.kafka.topics import prepare
 from topology import DeclarationError, HandlerError, Topology
 from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.policies.error import Advance
@@ -42,24 +43,20 @@ def stage_for_units(topology: Topology, name: str) -> OrderedStage:
     if (stage := stages.get(name)) is None:
         there = f"there are {sorted(stages)}" if stages else "it has none"
         raise DeclarationError(f"topology {topology.name!r} has no parallel({name!r}): {there}")
-    view, work, what = stage.view, stage.work, f"parallel({name!r})"
-    if view.stateful:
-        raise DeclarationError(
-            f"{what}: its handler takes a state, but the next message of a unit may go to any "
-            "process, which does not have it; make it handler(event), and keep the state in SQL"
-        )
-    if work.rules != CommitRules() or work.touches is not None:
-        raise DeclarationError(
-            f"{what}: units have an order of their own; leave out all options of the order but "
-            "workers and run_in"
-        )
-    if type(view.error) is not Advance:
-        raise DeclarationError(
-            f"{what}: error={view.error!r}: the unit servers say what becomes of failed messages; "
-            "leave error out, and see their --redelivery-limit and --poisoned"
-        )
-    if work.run_in not in ("tasks", "threads"):
-        raise DeclarationError(f"{what}: run_in={work.run_in!r}: units want 'tasks' or 'threads'")
+    view, work = stage.view, stage.work
+    faults = {
+        "its handler takes a state, but the next message of a unit may go to any process; make it "
+        "handler(event), and keep the state in SQL": view.stateful,
+        "units have an order of their own; leave out all options of the order but workers and "
+        "run_in='tasks' or 'threads'": work.rules != CommitRules()
+        or work.touches is not None
+        or work.run_in not in ("tasks", "threads"),
+        "the unit servers say what becomes of failed messages; leave error out, and see their "
+        "--redelivery-limit and --poisoned": type(view.error) is not Advance,
+    }
+    for fault, is_so in faults.items():
+        if is_so:
+            raise DeclarationError(f"parallel({name!r}): {fault}")
     return stage
 
 
@@ -72,7 +69,7 @@ class UnitWorkers:
     def __init__(
         self, stage: OrderedStage, group: str, kafka: Mapping[str, Any], token: str, **more: Any
     ) -> None:
-        self._stage = stage
+        self._stage, self._kafka = stage, kafka
         self._name = f"{stage.view.topology}.{stage.view.name}"
         self._consumers = [
             UnitConsumer(stage.topic, group, kafka, token, mode="transacted", **more)
@@ -81,6 +78,7 @@ class UnitWorkers:
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until told to stop; then return what is not complete. Raises UnitError."""
+        await self._check_sequences()
         tasks = [asyncio.create_task(self._run(each)) for each in self._consumers]
         stopping = asyncio.create_task(stopped.wait())
         try:
@@ -90,6 +88,17 @@ class UnitWorkers:
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+    async def _check_sequences(self) -> None:
+        """Row changes have the offset as their sequence: a unit must not go to another member."""
+        if self._stage.view.tables:
+            try:
+                await prepare(self._kafka, self._stage.topic, "hash")
+            except UnitError as error:
+                raise UnitError(
+                    f"{self._name} cannot write to tables: a read store orders rows by the offsets "
+                    f"of one member, but {error}"
+                ) from None
 
     async def _run(self, consumer: UnitConsumer) -> None:
         async with consumer:

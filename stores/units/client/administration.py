@@ -9,7 +9,7 @@ import aiohttp
 
 from stores.units.client.owners import OwnerFollower
 from stores.units.errors import MemberUnavailable, UnitError
-from stores.units.kafka.topics import member_of, members_of
+from stores.units.kafka.topics import member_of, routing_of
 from stores.units.wire import bearer
 from topology.model.ending import end_tasks
 
@@ -39,11 +39,10 @@ class UnitAdministration:
         self._destination, self._kafka, self._wait = destination, kafka, wait
         self._headers = {"Authorization": bearer(token)}
         self._follower = OwnerFollower(kafka, destination, group)
-        self._members = 0
+        self._members, self._by_path = 0, False
 
     async def __aenter__(self) -> "UnitAdministration":
-        found = await members_of(self._kafka, [self._destination])
-        self._members = found[self._destination]
+        self._members, self._by_path = await routing_of(self._kafka, self._destination)
         self._following = asyncio.create_task(self._follower.follow())
         return self
 
@@ -51,12 +50,29 @@ class UnitAdministration:
         await end_tasks(self._following)
 
     def member(self, unit: str) -> int:
-        """The member on which a unit lives.
+        """The member on which a unit lives by hash.
 
         Args:
             unit: its name.
         """
         return member_of(unit, self._members)
+
+    async def homes(self, unit: str) -> list[int]:
+        """The members that have something of a unit: several while it moves, by path.
+
+        Args:
+            unit: its name.
+
+        Raises:
+            MemberUnavailable: a member has no owner that answers.
+        """
+        if not self._by_path:
+            return [self.member(unit)]
+        found = []
+        for member in range(self._members):
+            if (await self.units(member, unit))[0]["state"] != "empty":
+                found.append(member)
+        return found
 
     async def members(self) -> list[dict[str, Any]]:
         """What there is of each member: messages, sessions, counts.

@@ -15,7 +15,7 @@ from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.client.link import MemberLink
 from stores.units.client.owners import OwnerFollower
 from stores.units.errors import SendRefused, UnitError
-from stores.units.kafka.records import OutgoingMessage
+from stores.units.kafka.records import OutgoingMessage, outgoing
 from stores.units.naming import checked_name
 from stores.units.wire import packed
 from topology.model.ending import end_tasks
@@ -259,6 +259,10 @@ class UnitConsumer:
 
     async def _complete_open(self) -> None:
         done, self._open = self._open, []
+        if self.mode == "client":
+            unseen = frozenset(map(id, self._arrived))
+            held = (each for link in self._links.values() for each in link.held.values())
+            done = [each for each in held if id(each) not in unseen]
         for delivery in done:
             if delivery.state == "held":
                 with suppress(DeliveryLost):
@@ -285,7 +289,7 @@ class UnitConsumer:
         self._check_transacted()
         if unit is not None and key is not None:
             raise ValueError(f"unit {unit!r} and a key: a unit's name is the key of its messages")
-        found = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message or b"")
+        found = outgoing(b"" if message is None else message)
         found.headers(unit if unit is None else checked_name(unit))
         self._sends.append(
             {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stores.units.errors import UnitError
 
 if TYPE_CHECKING:
-    from stores.units.client.link import MemberLink
+    from stores.units.client.held import HeldDeliveries
 
 
 class DeliveryLost(UnitError):
@@ -34,7 +34,7 @@ class UnitDelivery:
 
     def __init__(
         self,
-        link: "MemberLink",
+        link: "HeldDeliveries",
         number: int,
         offset: int,
         unit: str | None,

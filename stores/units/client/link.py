@@ -8,26 +8,24 @@ the consumer does.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import aiohttp
 
-from stores.units.client.delivery import DeliveryLost, UnitDelivery
+from stores.units.client.delivery import UnitDelivery
+from stores.units.client.held import HeldDeliveries
 from stores.units.client.owners import MemberOwner, OwnerFollower
-from stores.units.errors import SendRefused, UnitError
+from stores.units.errors import UnitError
 from stores.units.wire import (
     DELIVERY_BYTES,
-    FRAME_BYTES,
     PATH,
-    SENDS,
     Frame,
     FrameError,
     bearer,
     decode,
     encode,
-    unpacked,
 )
 from topology.model.ending import end_tasks
 from topology.model.printable import printable
@@ -42,7 +40,7 @@ AGAIN = 0.1
 _LOST: Frame = {"delay": 0.0, "reason": "", "failed": False}
 
 
-class MemberLink:
+class MemberLink(HeldDeliveries):
     """The session with one member.
 
     Args:
@@ -65,41 +63,16 @@ class MemberLink:
         http: aiohttp.ClientSession,
         arrived: Callable[[UnitDelivery | None], None],
     ) -> None:
-        self.destination, self.group, self.member, self.session = (
-            destination,
-            group,
-            member,
-            session,
-        )
+        super().__init__(destination, group, member, session, arrived)
         self._hello, self._token, self._owners, self._http = hello, token, owners, http
-        self._arrived = arrived
-        self.held: dict[int, UnitDelivery] = {}
-        """By offset: what is here, whether or not the application has it yet."""
-        self._back: dict[int, Frame] = {}
-        """Offsets that it rolled back while the owner could not be told."""
-        self._returned: set[int] = set()
-        """Offsets that it rolled back, while what it completed beyond them is unsettled."""
-        self._unsettled: dict[int, asyncio.Future[None]] = {}
-        """By offset: completions that the owner has not called durable yet."""
-        self._committing: dict[int, asyncio.Future[None]] = {}
-        """By offset: what is completed together with messages that are sent."""
-        self._commit: tuple[list[UnitDelivery], list[Frame]] | None = None
-        self._socket: aiohttp.ClientWebSocketResponse | None = None
-        self._until = 0.0
         self._lease = 1.0
-        self._wanted = self._pending = self._closed = False
-        # Pending: the owner has not decided yet what this session goes on holding.
+        self._wanted = self._closed = False
         self._why = ""
         self.epoch = 0
         self.position = 0
         """The offset below which everything is complete, durably."""
 
     # The connection.
-
-    @property
-    def valid(self) -> bool:
-        """Whether the lease lasts."""
-        return time.monotonic() < self._until
 
     @property
     def healthy(self) -> bool:
@@ -256,13 +229,6 @@ class MemberLink:
                 self._lose_all()
             await asyncio.sleep(min(0.1, left) if left > 0 else 0.1)
 
-    def _lose_all(self) -> None:
-        for delivery in self.held.values():
-            delivery.lose()
-        self.held.clear()
-        for offset in [*self._unsettled, *self._committing]:
-            self._refuse(offset, "the lease was over before its completion was durable")
-
     # Frames of the owner.
 
     async def _listen(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -296,48 +262,6 @@ class MemberLink:
                 case "moved" | "lost":
                     return
 
-    def _take(self, each: Frame) -> None:
-        if not self.valid:
-            return
-        offset = int(each["o"])
-        self._returned.discard(offset)
-        value = unpacked(each.get("v")) or b""
-        self.held[offset] = delivery = UnitDelivery(
-            self, int(each["n"]), offset, each["u"], int(each["r"]), each["a"], value
-        )
-        self._arrived(delivery)
-
-    def _settle(self, offset: int) -> None:
-        if offset in self._committing:
-            self.held[offset].state = "done"
-        if (delivery := self.held.get(offset)) is not None and delivery.state == "done":
-            del self.held[offset]
-        for futures in (self._unsettled, self._committing):
-            if (waiting := futures.pop(offset, None)) is not None and not waiting.done():
-                waiting.set_result(None)
-        if not self._unsettled:
-            self._returned.clear()
-
-    def _refused(self, frame: Frame) -> None:
-        why = printable(frame.get("why", ""), 400)
-        logger.warning("member %d: the owner refused: %s", self.member, why)
-        named, held = set(frame.get("n", [])), set(frame.get("held", []))
-        for offset, delivery in list(self.held.items()):
-            if delivery.number in named - held:
-                self._refuse(offset, why)
-            elif delivery.number in held and (waiting := self._committing.pop(offset, None)):
-                waiting.set_exception(SendRefused(why))
-                waiting.exception()
-
-    def _refuse(self, offset: int, why: str) -> None:
-        if (delivery := self.held.pop(offset, None)) is not None:
-            delivery.lose()
-        for futures in (self._unsettled, self._committing):
-            if (waiting := futures.pop(offset, None)) is not None and not waiting.done():
-                error = DeliveryLost(f"offset {offset} of member {self.member}: {why}")
-                waiting.set_exception(error)
-                waiting.exception()  # nobody has to wait for it
-
     # What the consumer says.
 
     async def want(self) -> None:
@@ -345,76 +269,6 @@ class MemberLink:
         if not self._wanted and not self._pending and self._socket is not None:
             self._wanted = True
             await self._send("want")
-
-    async def complete(self, delivery: UnitDelivery, recovered: bool, durable: bool) -> None:
-        """See `UnitDelivery.done`."""
-        delivery.check()
-        delivery.state = "done"
-        waiting = self._unsettled[delivery.offset] = asyncio.get_running_loop().create_future()
-        await self._send("done", n=[delivery.number], recovered=recovered)
-        if durable:
-            await waiting
-
-    async def roll_back(
-        self,
-        deliveries: Iterable[UnitDelivery],
-        delay: float | None,
-        reason: str,
-        failed: bool = True,
-    ) -> None:
-        """See `UnitDelivery.roll_back`."""
-        chosen = list(deliveries)
-        for delivery in chosen:
-            delivery.check()
-        for delivery in chosen:
-            delivery.state = "rolled back"
-            self.held.pop(delivery.offset, None)
-            back = {delivery.offset}
-            for each in [*self.held.values()] if delivery.unit is not None else ():
-                if each.unit == delivery.unit and each.state == "held":
-                    each.state = "rolled back"
-                    del self.held[each.offset]
-                    back.add(each.offset)
-            if any(self.held[each].unit == delivery.unit for each in self._unsettled_here()):
-                self._returned |= back
-        numbers = [each.number for each in chosen]
-        why = printable(reason, 400)
-        told: Frame = {"delay": delay, "reason": why, "failed": failed}
-        if self._socket is None or self._pending:
-            self._back.update((each.offset, told) for each in chosen)
-        await self._send("back", n=numbers, **told)
-
-    def _unsettled_here(self) -> set[int]:
-        return self._unsettled.keys() & self.held.keys()
-
-    async def commit(self, deliveries: list[UnitDelivery], sends: list[Frame]) -> None:
-        """Complete deliveries and send messages, all in one transaction; returns once durable."""
-        for delivery in deliveries:
-            delivery.check()
-        self.check_sends(sends)
-        loop = asyncio.get_running_loop()
-        self._committing = {each.offset: loop.create_future() for each in deliveries}
-        self._commit = deliveries, sends
-        try:
-            await self._send_commit(set())
-            await asyncio.gather(*self._committing.values())
-        finally:
-            self._commit, self._committing = None, {}
-
-    async def _send_commit(self, gone: set[int]) -> None:
-        assert self._commit is not None
-        deliveries, sends = self._commit
-        left = [each for each in deliveries if each.offset not in gone]
-        if left and all(each.state == "held" for each in left):
-            await self._send("commit", n=[each.number for each in left], sends=sends)
-
-    def check_sends(self, sends: list[Frame]) -> None:
-        """Raises SendRefused for what does not fit into one frame."""
-        if len(sends) > SENDS or len(encode("commit", sends=sends)) > FRAME_BYTES - 200_000:
-            raise SendRefused(
-                f"a commit sends at most {SENDS} messages, and {FRAME_BYTES >> 20} MB in base64; "
-                "commit more often"
-            )
 
     async def leave(self, complete: bool) -> None:
         """End the session in order: what it holds is completed, or returned."""
@@ -426,9 +280,3 @@ class MemberLink:
                 numbers = [each.number for each in self.held.values() if each.state == "held"]
                 await self._send("done", n=numbers)
             await self._send("leave", complete=complete)
-
-    async def _send(self, kind: str, **fields: object) -> None:
-        """A frame to the owner; without a connection the next one's `hello` tells all."""
-        if self._socket is not None and not self._pending:
-            with suppress(ConnectionError, aiohttp.ClientError, RuntimeError):
-                await self._socket.send_bytes(encode(kind, **fields))

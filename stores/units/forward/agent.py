@@ -9,11 +9,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -26,7 +25,7 @@ from stores.units.kafka.producer import UnitProducer
 from stores.units.kafka.records import OutgoingMessage, key_of, read_headers
 from stores.units.kafka.row_log import RowKey, restore_rows, row_key
 from stores.units.kafka.topics import ROW_BYTES, dead_topic, rows_topic
-from topology.model.ending import wait_for_stop
+from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -37,12 +36,12 @@ LOOK = 0.1
 """Seconds until an empty store is looked at again."""
 AGAIN = 1.0
 """Seconds until it is tried again where Kafka cannot be reached."""
+GRACE = 5.0
+"""Seconds in which a transaction that is under way may end once it is told to stop."""
 TOLD = 10.0
 """Seconds between two lines that say how far it is."""
 _NOBODY = ("", 0)
 """Subscriber and member of the row: no subscriber's, of the first partition."""
-
-T = TypeVar("T")
 
 
 class StoreOutdated(UnitError):
@@ -56,11 +55,22 @@ class ForwardingAgent:
         destination: the topic.
         store: the file.
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
+        routing: where units live: by hash, or by the path service; see `UnitProducer`.
+        token: that the path service wants to see.
     """
 
-    def __init__(self, destination: str, store: str | Path, kafka: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        destination: str,
+        store: str | Path,
+        kafka: Mapping[str, Any],
+        *,
+        routing: Literal["hash", "path"] = "hash",
+        token: str = "",
+    ) -> None:
         self.destination, self._path, self._kafka = destination, store, dict(kafka)
-        self._thread = ThreadPoolExecutor(1, "unit-store")
+        self._routing: Literal["hash", "path"] = routing
+        self._token = token
         self._refused: set[int] = set()
         """Sequences of messages that the topic does not take."""
         self.counts: Counter[str] = Counter()
@@ -76,12 +86,12 @@ class ForwardingAgent:
         Raises:
             UnitError: another agent forwards this store, or the store is an old copy.
         """
-        store = await self._in_thread(UnitStore, self._path, self.destination)
+        store = await asyncio.to_thread(UnitStore, self._path, self.destination)
         try:
             with store.forwarding():
                 while not stopped.is_set():
                     try:
-                        await self._forward(store, stopped)
+                        await self._until(stopped, self._forward(store, stopped))
                     except StoreOutdated:
                         raise
                     except (KafkaError, UnitError, OSError) as error:
@@ -91,30 +101,39 @@ class ForwardingAgent:
                         )  # fmt: skip
                         await _pause(stopped, AGAIN)
         finally:
-            await asyncio.to_thread(self._thread.shutdown)
             store.close()
+
+    async def _until(self, stopped: asyncio.Event, forwarding: Coroutine[Any, Any, None]) -> None:
+        """Once told to stop, it may end what is in hand, but not wait for a broker that is away."""
+        task, told = asyncio.create_task(forwarding), asyncio.create_task(stopped.wait())
+        try:
+            await asyncio.wait([task, told], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await asyncio.wait([task], timeout=GRACE)
+        finally:
+            await end_tasks(task, told)
+        if not task.cancelled():
+            task.result()
 
     async def _forward(self, store: UnitStore, stopped: asyncio.Event) -> None:
         """Forward until told to stop. Raises KafkaError, UnitError: begin anew."""
-        while (name := await self._in_thread(store.name)) is None:
-            await _pause(stopped, LOOK)
-            if stopped.is_set():
-                return
-        routes = UnitProducer(self.destination, self._kafka)
+        routes = UnitProducer(
+            self.destination, self._kafka, routing=self._routing, token=self._token
+        )
         sender = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **self._kafka},
-            transactional_id=f"units-forward/{self.destination}/{name}",
+            transactional_id=f"units-forward/{self.destination}/{store.name}",
             max_request_size=ROW_BYTES,
         )
         try:
             await routes.start()
             await sender.start()  # which fences the agent before, and ends its transaction
-            subject: RowKey = ("forwarded", name)
+            subject: RowKey = ("forwarded", store.name)
             await self._settle(store, subject)
             while not stopped.is_set():
-                if found := await self._in_thread(store.read, MANY):
+                if found := await asyncio.to_thread(store.read, MANY):
                     await self._send(routes, sender, subject, found)
-                    await self._in_thread(store.forget, found)
+                    await asyncio.to_thread(store.forget, found)
                     self._refused.difference_update(each.sequence for each in found)
                 if not found or time.monotonic() - self._told_at > TOLD:
                     await self._tell(store)
@@ -130,14 +149,10 @@ class ForwardingAgent:
         if not isinstance(row := rows.get(subject), dict):
             return
         sequence, at = int(row["sequence"]), float(row["at"])
-        if sequence <= await self._in_thread(store.forwarded):
+        known = (await asyncio.to_thread(store.backlog)).forwarded
+        if sequence <= known:
             return
-        waiting = await self._in_thread(store.read, 1)
-        while waiting and waiting[-1].sequence < sequence:
-            more = await self._in_thread(store.read, MANY, waiting[-1].sequence)
-            if not more:
-                break
-            waiting = [*waiting, *more]
+        waiting = await asyncio.to_thread(store.read, sequence - known)
         done = [each for each in waiting if each.sequence <= sequence]
         if not done or done[-1].sequence != sequence or done[-1].captured_at != at:
             raise StoreOutdated(
@@ -145,7 +160,7 @@ class ForwardingAgent:
                 "another one here, or none. What is appended to it would be taken for forwarded. "
                 "Move the file away, and send what only it has from a new one"
             )
-        await self._in_thread(store.forget, done)
+        await asyncio.to_thread(store.forget, done)
 
     async def _send(
         self,
@@ -158,32 +173,44 @@ class ForwardingAgent:
         sent: list[asyncio.Future[Any]] = []
         refused = 0
         await sender.begin_transaction()
-        for each in messages:
-            if each.damage is not None or each.sequence in self._refused:
-                sent.append(await self._give_up(sender, each))
-                refused += 1
-                continue
-            found = read_headers((name, text.encode()) for name, text in each.headers.items())
-            message = OutgoingMessage(
-                each.content, found.sort, found.not_before, found.expires, found.attributes
-            )
-            sent.append(await routes._hand_over(sender, message, found.unit))
-        place = {"sequence": messages[-1].sequence, "at": messages[-1].captured_at}
-        key, rows = row_key(*_NOBODY, subject), rows_topic(self.destination)
-        await sender.send(rows, orjson.dumps(place), key, 0)
-        ended = await asyncio.gather(*sent, return_exceptions=True)
-        if failed := [n for n, each in enumerate(ended) if isinstance(each, BaseException)]:
-            # One batch of records is refused whole: the largest of them is the reason.
-            if any(isinstance(ended[n], MessageSizeTooLargeError) for n in failed):
-                self._refused.add(
-                    max((messages[n] for n in failed), key=lambda each: len(each.content)).sequence
+        try:
+            for each in messages:
+                if each.damage is not None or each.sequence in self._refused:
+                    sent.append(await self._give_up(sender, each))
+                    refused += 1
+                    continue
+                found = read_headers((name, text.encode()) for name, text in each.headers.items())
+                message = OutgoingMessage(
+                    each.content, found.sort, found.not_before, found.expires, found.attributes
                 )
-            error = ended[failed[0]]
-            assert isinstance(error, BaseException)
-            raise error
+                sent.append(await routes._hand_over(sender, message, found.unit))
+            place = {"sequence": messages[-1].sequence, "at": messages[-1].captured_at}
+            key, rows = row_key(*_NOBODY, subject), rows_topic(self.destination)
+            sent.append(await sender.send(rows, orjson.dumps(place), key, 0))
+        finally:
+            ended = asyncio.gather(*sent, return_exceptions=True)  # all are looked at
+        # A record that the broker refuses does not keep a transaction from being committed.
+        for at, error in enumerate(await ended):
+            if isinstance(error, BaseException):
+                self._note_refused(messages[at:], sent[at:])
+                raise error
         await sender.commit_transaction()
-        self.counts["forwarded"] += len(messages) - refused
-        self.counts["refused"] += refused
+        self.counts.update(forwarded=len(messages) - refused, refused=refused)
+
+    def _note_refused(
+        self, messages: Sequence[Message], sent: Sequence["asyncio.Future[Any]"]
+    ) -> None:
+        """Give up, next time, the largest of the messages that are refused for their size.
+
+        One batch of records is refused whole, for the sake of that one.
+        """
+        large = [
+            each
+            for each, future in zip(messages, sent, strict=False)
+            if not future.cancelled() and isinstance(future.exception(), MessageSizeTooLargeError)
+        ]
+        if large:
+            self._refused.add(max(large, key=lambda each: len(each.content)).sequence)
 
     async def _give_up(self, sender: AIOKafkaProducer, message: Message) -> "asyncio.Future[Any]":
         """Send to the dead topic what the destination does not take."""
@@ -204,20 +231,13 @@ class ForwardingAgent:
         """Say how far it is, where that has changed."""
         if self.counts.total() != self._told and time.monotonic() - self._told_at > TOLD:
             self._told, self._told_at = self.counts.total(), time.monotonic()
-            logger.info(
-                "%s: %d forwarded, %d refused; %s",
-                self._path, self.counts["forwarded"], self.counts["refused"],
-                await self._waiting(store),
-            )  # fmt: skip
+            logger.info("%s: %s; %s", self._path, dict(self.counts), await self._waiting(store))
 
     async def _waiting(self, store: UnitStore) -> str:
-        backlog = await self._in_thread(store.backlog)
+        backlog = await asyncio.to_thread(store.backlog)
         if backlog.since is None:
             return "nothing waits"
         return f"{backlog.messages} wait, the oldest for {time.time() - backlog.since:.0f} s"
-
-    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
 
 async def _pause(stopped: asyncio.Event, seconds: float) -> None:

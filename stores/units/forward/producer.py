@@ -11,14 +11,8 @@ from secrets import randbits
 from stores.units.errors import SendRefused
 from stores.units.forward.store import UnitStore
 from stores.units.kafka.producer import Sort
-from stores.units.kafka.records import OutgoingMessage, sorted_messages
-from stores.units.naming import (
-    DefaultUnit,
-    ProducerUnit,
-    administered,
-    checked_name,
-    system_name,
-)
+from stores.units.kafka.records import OutgoingMessage, outgoing, sorted_messages
+from stores.units.naming import DefaultUnit, administered, checked_name, system_name
 
 SIZE = 256 << 20
 """Bytes of a store, unless its producers are told otherwise."""
@@ -60,7 +54,7 @@ class StoredUnit:
         """
         if self._left:
             raise SendRefused(f"this producer has left unit {self.name!r}; call unit() again")
-        chosen = sorted_messages([_message(each) for each in messages], sort)
+        chosen = sorted_messages([outgoing(each) for each in messages], sort)
         await self._producer._append([(each, self.name) for each in chosen])
 
     async def leave(self) -> None:
@@ -92,8 +86,8 @@ class StoredProducer:
     ) -> None:
         self.destination = destination
         self._path, self._size = store, size
-        default = administered(os.environ) if default is None else default
-        self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
+        self._default = administered(os.environ) if default is None else default
+        self._session = system_name(time.time(), randbits(80))
         self._store: UnitStore | None = None
         # One thread: messages are appended in the order in which they were sent.
         self._thread = ThreadPoolExecutor(1, "unit-store")
@@ -135,8 +129,8 @@ class StoredProducer:
         Raises:
             SendRefused: the store is full.
         """
-        found = _message(message)
-        name = self._naming.name_of(found) if unit is None else checked_name(unit)
+        found = outgoing(message)
+        name = self._default.name_of(found, self._session) if unit is None else checked_name(unit)
         await self._append([(found, name)])
 
     async def _append(self, messages: list[tuple[OutgoingMessage, str | None]]) -> None:
@@ -144,7 +138,3 @@ class StoredProducer:
             raise SendRefused(f"the producer of {self.destination!r} is closed; start it first")
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._store.append, messages)
-
-
-def _message(message: OutgoingMessage | bytes) -> OutgoingMessage:
-    return message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)

@@ -1,8 +1,7 @@
 """Messages that wait on the sender's disk: a message log in an SQLite file.
 
 All that waits for a destination is one stream of the log, so its sequence is the order in which it
-is forwarded, and has no gap. The stream's id names the file: it is random, and the file's first
-message brings it.
+is forwarded, and has no gap. The stream's id is random, and names the file.
 """
 
 import fcntl
@@ -16,10 +15,11 @@ from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, event, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from stores.db.engines import open_engine
 from stores.db.sqlite_engine import begin_immediate
+from stores.db.urls import said
 from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
@@ -27,6 +27,7 @@ from stores.outbox.message import Draft, MessageRefused
 from stores.outbox.tables import MessageTables
 from stores.units.errors import SendRefused, UnitError
 from stores.units.kafka.records import OutgoingMessage
+from topology.model.printable import printable
 
 NAME = "sequitur_units"
 """How the log's tables begin: the file may have others."""
@@ -43,8 +44,10 @@ LEAST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits: how many messages, and since when the oldest, in seconds since 1970."""
+    """What waits. forwarded: the sequence up to which, as the file says, all is forwarded; since:
+    when the oldest message was sent, in seconds since 1970."""
 
+    forwarded: int
     messages: int
     since: float | None
 
@@ -52,10 +55,8 @@ class Backlog:
 class UnitStore:
     """The file of a sender's messages for one destination. Any number of processes append to it.
 
-    Args:
-        path: the file; its folder is made.
-        destination: the topic that the messages are for. Those for another one are apart.
-        size: bytes that the file may have, for those who append; nothing is taken beyond.
+    size: bytes that the file may have, for those who append. Raises UnitError: the file cannot be
+    opened, or is no store.
     """
 
     def __init__(self, path: str | Path, destination: str, size: int | None = None) -> None:
@@ -64,11 +65,19 @@ class UnitStore:
         self.path, self.destination, self._size = Path(path), destination, size
         self._log = MessageLog(NAME)
         self._outbox = Outbox(self._log)
-        self._streams = MessageTables(NAME, None, "sqlite").streams
         self._engine = begin_immediate(open_engine(f"sqlite:///{self.path}"))
         if size is not None:
             event.listen(self._engine, "connect", self._limit)
-        self._log.create(self._engine)
+        try:  # for its owner alone; what SQLite makes beside it is for the same
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            with self._engine.begin() as connection:
+                self._log.create(connection)
+                self.name = self._named(connection)
+        except (OSError, DatabaseError) as error:
+            raise UnitError(
+                f"{self.path} cannot be used as a store: {printable(said(error))}; see whether it "
+                "is an SQLite file that this user may write"
+            ) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -81,12 +90,8 @@ class UnitStore:
     def append(self, messages: Iterable[tuple[OutgoingMessage, str | None]]) -> None:
         """Append messages with their units' names, all of them or none; on disk when it returns.
 
-        Args:
-            messages: at most 1,000, and 16 MB; they are sent whole or not at all.
-
-        Raises:
-            SendRefused: the store is full.
-            ValueError: one cannot be sent, or these are too many.
+        They are sent whole or not at all. Raises SendRefused: the store is full, or cannot be
+        written; ValueError: one cannot be sent, or these are too many.
         """
         given = list(messages)
         if len(given) > TOGETHER or sum(len(each.value) for each, _ in given) > TOGETHER_BYTES:
@@ -99,25 +104,20 @@ class UnitStore:
         ]
         try:
             with self._engine.begin() as connection:
-                stream = self._stream(connection) or uuid4().hex
+                kinds = [*[PART] * (len(given) - 1), None]
                 drafts = [
-                    Draft(
-                        self.destination,
-                        stream,
-                        None if at == len(given) - 1 else PART,
-                        message.value,
-                        headers,
-                    )
-                    for at, ((message, _), headers) in enumerate(zip(given, texts, strict=True))
+                    Draft(self.destination, self.name, kind, message.value, headers)
+                    for kind, (message, _), headers in zip(kinds, given, texts, strict=False)
                 ]
                 self._outbox.capture_many(connection, drafts)
         except MessageRefused as error:
             raise ValueError(f"it cannot wait in a store: {error}") from None
         except OperationalError as error:
-            if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
-                raise
+            reason = f"cannot be written ({said(error)})"
+            if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                reason = "is full"
             raise SendRefused(
-                f"{self.path} is full, and nothing was taken: see whether its agent (`sequitur "
+                f"{self.path} {reason}, and nothing was taken: see whether its agent (`sequitur "
                 "units forward`) reaches Kafka, or allow the store, and the disk, more bytes"
             ) from None
 
@@ -125,11 +125,7 @@ class UnitStore:
 
     @contextmanager
     def forwarding(self) -> Iterator[None]:
-        """Be the only one who forwards; a process that is killed leaves the lock free.
-
-        Raises:
-            UnitError: somebody else forwards.
-        """
+        """Be the only one who forwards, else raise UnitError; a killed process frees the lock."""
         place = self.path.with_name(f"{self.path.name}.{self.destination}.lock")
         descriptor = os.open(place, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -143,35 +139,17 @@ class UnitStore:
         finally:
             os.close(descriptor)
 
-    def name(self) -> str | None:
-        """What names this file among all that forward to the destination; None while it is new."""
-        with self._engine.begin() as connection:
-            return self._stream(connection)
-
-    def read(self, limit: int, after: int = 0) -> Sequence[Message]:
-        """The oldest messages, without a part of such as are sent whole.
-
-        Args:
-            limit: of messages; more, where that many are sent whole.
-            after: the sequence behind which to begin.
-        """
+    def read(self, limit: int) -> Sequence[Message]:
+        """The oldest messages: as many, or more where they are sent whole, and no part of such."""
         while True:
             with self._engine.begin() as connection:
-                found = self._read(connection, after, limit)
+                found = self._read(connection, limit)
             whole = len(found)
             while whole and found[whole - 1].kind == PART:
                 whole -= 1
             if whole or len(found) < limit:
                 return found[:whole]
             limit *= 2
-
-    def forwarded(self) -> int:
-        """The sequence up to which, as the file says, all is forwarded."""
-        with self._engine.begin() as connection:
-            if found := self._read(connection, 0, 1):
-                return found[0].sequence - 1
-            stream = self._stream(connection)
-            return 0 if stream is None else self._log.last(connection, self.destination, stream)
 
     def forget(self, messages: Iterable[Message]) -> None:
         """Delete what is forwarded."""
@@ -181,20 +159,21 @@ class UnitStore:
     def backlog(self) -> Backlog:
         """What waits."""
         with self._engine.begin() as connection:
-            stream = self._stream(connection)
-            if stream is None or not (found := self._read(connection, 0, 1)):
-                return Backlog(0, None)
-            last = self._log.last(connection, self.destination, stream)
-            return Backlog(last - found[0].sequence + 1, found[0].captured_at)
+            last = self._log.last(connection, self.destination, self.name)
+            if not (found := self._read(connection, 1)):
+                return Backlog(last, 0, None)
+        forwarded = found[0].sequence - 1
+        return Backlog(forwarded, last - forwarded, found[0].captured_at)
 
-    def _read(self, connection: Connection, after: int, limit: int) -> tuple[Message, ...]:
-        stream = self._stream(connection)
-        if stream is None:
-            return ()
-        return self._log.read_stream(connection, self.destination, stream, after, limit)
+    def _read(self, connection: Connection, limit: int) -> tuple[Message, ...]:
+        return self._log.read_stream(connection, self.destination, self.name, limit=limit)
 
-    def _stream(self, connection: Connection) -> str | None:
-        streams = self._streams
+    def _named(self, connection: Connection) -> str:
+        """What names this file among all that forward to the destination."""
+        streams = MessageTables(NAME, None, "sqlite").streams
         chosen = select(streams.c.stream).where(streams.c.topic == self.destination)
-        found: str | None = connection.execute(chosen).scalar()
-        return found
+        if (found := connection.execute(chosen).scalar()) is None:
+            found = uuid4().hex
+            new = streams.insert().values(topic=self.destination, stream=found, last=0)
+            connection.execute(new)
+        return str(found)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from secrets import randbits
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -15,15 +15,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
-from stores.units.kafka.records import OutgoingMessage, key_of, sorted_messages
-from stores.units.kafka.topics import member_of, prepare
-from stores.units.naming import (
-    DefaultUnit,
-    ProducerUnit,
-    administered,
-    checked_name,
-    system_name,
-)
+from stores.units.kafka.records import OutgoingMessage, key_of, outgoing, sorted_messages
+from stores.units.kafka.routes import Routes
+from stores.units.kafka.topics import learn_partition, member_of, prepare
+from stores.units.naming import DefaultUnit, administered, checked_name, system_name
 from topology.model.ending import wait_for_stop
 
 Sort = str | Callable[[OutgoingMessage], Any] | None
@@ -48,7 +43,7 @@ class UnitTransaction:
             message: its content, or a message.
             unit: the unit's name, None for an ungrouped message.
         """
-        sent = await self._producer._hand_over(self._transactional, _message(message), unit)
+        sent = await self._producer._hand_over(self._transactional, outgoing(message), unit)
         await _arrived(sent, self._producer.destination)
 
     async def send_together(self, messages: Iterable[OutgoingMessage], unit: str | None) -> None:
@@ -96,7 +91,7 @@ class UnitSender:
         """
         async with self._turn:
             self._check()
-            sent = await self._producer._hand_over(None, _message(message), self.name)
+            sent = await self._producer._hand_over(None, outgoing(message), self.name)
             self._sending.add(sent)
             sent.add_done_callback(self._sent)  # which keeps this sender until then
         return int((await _arrived(sent, self._producer.destination)).offset)
@@ -113,7 +108,7 @@ class UnitSender:
         Raises:
             UnitError: none of them was sent.
         """
-        chosen = sorted_messages([_message(each) for each in messages], sort)
+        chosen = sorted_messages([outgoing(each) for each in messages], sort)
         async with self._turn:
             self._check()
             if self._sending:
@@ -127,6 +122,8 @@ class UnitSender:
             self._closed = True
             if self._sending:
                 await asyncio.wait(self._sending)
+        if (routes := self._producer._routes) is not None:
+            routes.leave(self.name)
 
     def _sent(self, sent: "asyncio.Future[Any]") -> None:
         self._sending.discard(sent)
@@ -144,6 +141,10 @@ class UnitProducer:
         kafka: arguments of aiokafka's clients: `bootstrap_servers`, and those of TLS and SASL.
         default: names the unit of what is sent without one; None: as the variable UNITS_DEFAULT
             says, else such messages are ungrouped, and no order holds them together.
+        routing: where units live: by hash, or by the path service, which has to be running. All
+            producers of a destination agree on it.
+        token: that the path service wants to see.
+        wait: seconds within which the path service has to answer, and a unit's move to end.
     """
 
     def __init__(
@@ -152,10 +153,17 @@ class UnitProducer:
         kafka: Mapping[str, Any],
         *,
         default: DefaultUnit | None = None,
+        routing: Literal["hash", "path"] = "hash",
+        token: str = "",
+        wait: float = 15.0,
     ) -> None:
+        if routing == "path" and not token:
+            raise ValueError('routing="path" needs the token of the path service')
+        self._routing, self._token, self._wait = routing, token, wait
+        self._routes: Routes | None = None
         self.destination, self._kafka = destination, dict(kafka)
-        default = administered(os.environ) if default is None else default
-        self._naming = ProducerUnit(system_name(time.time(), randbits(80)), default)
+        self._default = administered(os.environ) if default is None else default
+        self._session = system_name(time.time(), randbits(80))
         self._plain: AIOKafkaProducer | None = None
         self._transactional: AIOKafkaProducer | None = None
         self._one_transaction = asyncio.Lock()
@@ -173,14 +181,21 @@ class UnitProducer:
 
     async def start(self) -> None:
         """Connect. Raises UnitError if there is no such destination, KafkaError."""
-        self._members = await prepare(self._kafka, self.destination)
+        self._members = await prepare(self._kafka, self.destination, self._routing)
         self._plain = AIOKafkaProducer(**self._kafka, enable_idempotence=True)
         await self._plain.start()
+        if self._routing == "path":
+            uses = self._units.__contains__
+            self._routes = Routes(self.destination, self._kafka, self._token, self._wait, uses)
+            await self._routes.start()
 
     async def close(self) -> None:
         """Leave all units, send what is on its way, and disconnect."""
         for unit in list(self._units.values()):
             await unit.leave()
+        if self._routes is not None:
+            await self._routes.close()
+            self._routes = None
         for producer in (self._plain, self._transactional):
             if producer is not None:
                 await wait_for_stop(producer.stop())
@@ -218,17 +233,25 @@ class UnitProducer:
         Raises:
             UnitError: it was not sent: the member is not reachable, or is not the unit's.
         """
-        found = _message(message)
-        name = unit if unit is not None else self._naming.name_of(found)
+        found = outgoing(message)
+        name = unit if unit is not None else self._default.name_of(found, self._session)
         if name is None:
             sent = await self._hand_over(None, found, None, member)
             return int((await _arrived(sent, self.destination)).offset)
-        if member is not None and member != (home := member_of(name, self._members)):
+        if member is not None and member != (home := await self._home(name)):
             raise UnitElsewhere(
                 f"unit {name!r} lives on member {home} of {self.destination!r}, not on {member}; "
                 "leave the member out"
             )
         return await self.unit(name).send(found)
+
+    async def _home(self, unit: str) -> int:
+        """The member on which a unit lives."""
+        if self._routes is None:
+            return member_of(unit, self._members)
+        hold = await self._routes.acquire(unit)
+        hold.release()
+        return hold.member
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[UnitTransaction]:
@@ -273,25 +296,31 @@ class UnitProducer:
         producer = producer or self._plain
         if producer is None:
             raise SendRefused(f"the producer of {self.destination!r} is closed; start it first")
-        if unit is not None:
+        hold = None
+        if unit is not None and self._routes is not None:
+            hold = await self._routes.acquire(unit)
+            member = hold.member
+        elif unit is not None:
             member = member_of(unit, self._members)
         try:
+            if hold is not None:
+                await learn_partition(producer, self.destination, hold.member)
             sent: asyncio.Future[Any] = await producer.send(
                 self.destination,
                 message.value,
                 key_of(unit),
                 member,
-                headers=message.headers(unit),
+                headers=message.headers(unit, hold.epoch if hold else 0),
             )
-        except KafkaError as error:
-            raise _unreachable(self.destination, error) from error
+        except BaseException as error:
+            if hold is not None:
+                hold.release()
+            if isinstance(error, KafkaError):
+                raise _unreachable(self.destination, error) from error
+            raise
         if member is not None:
             self.sent[member] += 1
-        return sent
-
-
-def _message(message: OutgoingMessage | bytes) -> OutgoingMessage:
-    return message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
+        return sent if hold is None else hold.watch(sent)
 
 
 async def _arrived(sent: "asyncio.Future[Any]", destination: str) -> Any:

@@ -78,6 +78,11 @@ class OutgoingMessage:
         return headers + [(name, text.encode()) for name, text in self.attributes.items()]
 
 
+def outgoing(message: OutgoingMessage | bytes) -> OutgoingMessage:
+    """The message, or that of its content."""
+    return message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
     """What a record says besides its content.

@@ -5,7 +5,7 @@ a row is deleted. Rows are written in the owner's transactions only, so that tho
 never count.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
@@ -63,9 +63,22 @@ async def restore_rows(
     kafka: Mapping[str, Any], destination: str, group: str, member: int, partition: int
 ) -> dict[RowKey, Any]:
     """All rows of a subscriber's member: subject → value. Read once its former owner is fenced."""
-    consumer = reader(kafka)
     at = TopicPartition(rows_topic(destination), partition)
     rows: dict[RowKey, Any] = {}
+    async for record in records_of(kafka, at):
+        key = read_key(record.key)
+        if key is None or key[:2] != (group, member):
+            continue
+        if (value := read_value(record.value)) is None:
+            rows.pop(key[2], None)
+        else:
+            rows[key[2]] = value
+    return rows
+
+
+async def records_of(kafka: Mapping[str, Any], at: TopicPartition) -> AsyncIterator[Any]:
+    """All committed records of a partition, up to the end that it has now."""
+    consumer = reader(kafka)
     await consumer.start()
     try:
         consumer.assign([at])
@@ -74,16 +87,9 @@ async def restore_rows(
         # By position: the end of the topic may be markers of transactions, which nobody is given.
         while await consumer.position(at) < end:
             for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
-                key = read_key(record.key)
-                if key is None or key[:2] != (group, member):
-                    continue
-                if (value := read_value(record.value)) is None:
-                    rows.pop(key[2], None)
-                else:
-                    rows[key[2]] = value
+                yield record
     finally:
         await wait_for_stop(consumer.stop())
-    return rows
 
 
 async def _end(kafka: Mapping[str, Any], at: TopicPartition) -> int:

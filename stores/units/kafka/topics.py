@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from stores.units.errors import UnitError
+from stores.units.errors import MemberUnavailable, UnitError
 from stores.units.routing import slot_of
 from topology.model.ending import wait_for_stop
 
@@ -17,6 +18,8 @@ DEAD = ".dead"
 """Behind a destination's name: the topic of what is dead-lettered or has expired."""
 ROW_BYTES = 64 << 20
 """The largest row: a message that is parked is one, and of a dead one there is more than it was."""
+PATHS = ".paths"
+"""Behind a destination's name: the topic of the path service, if it is routed by path."""
 LOOKS = 15
 """Looks, in 3 seconds, after which a topic is not there."""
 
@@ -31,17 +34,23 @@ def dead_topic(destination: str) -> str:
     return f"{destination}{DEAD}"
 
 
+def paths_topic(destination: str) -> str:
+    """The name of the topic in which the path service of a destination keeps its rows."""
+    return f"{destination}{PATHS}"
+
+
 def member_of(unit: str, members: int) -> int:
     """The partition on which a unit lives: by its slot, among the members at the beginning."""
     return slot_of(unit) % members
 
 
-async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
+async def prepare(kafka: Mapping[str, Any], destination: str, routing: str = "") -> int:
     """Make the topics of rows and of dead messages if they are not there.
 
     Args:
         kafka: arguments of aiokafka's clients, `bootstrap_servers` among them.
         destination: an existing topic.
+        routing: hash or path, if it has to be routed so.
 
     Returns:
         The number of members that units are spread over: the partitions that the destination had
@@ -49,13 +58,19 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
         own, so that none moves.
 
     Raises:
-        UnitError: there is no such topic.
+        UnitError: there is no such topic, it is routed otherwise, or its topics do not match.
     """
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
     try:
         rows, dead = rows_topic(destination), dead_topic(destination)
         there = await _topics(admin, destination)
+        if routing and (paths_topic(destination) in there) != (routing == "path"):
+            raise UnitError(
+                f"{destination!r} is routed by {'hash' if routing == 'path' else 'path'}, not by"
+                f" {routing}: all its producers have to agree, and `sequitur units paths` makes it"
+                " one that is routed by path"
+            )
         described = await _described(admin, destination)
         partitions, copies = len(described), len(described[0]["replicas"])
         large = {"max.message.bytes": str(ROW_BYTES)}
@@ -65,23 +80,96 @@ async def prepare(kafka: Mapping[str, Any], destination: str) -> int:
             NewTopic(dead, partitions, copies, topic_configs=large),
         ]
         if missing := [each for each in new if each.name not in there]:
-            answer = await admin.create_topics(missing)
-            for name, code, *_ in answer.topic_errors:
-                if code not in (0, TopicAlreadyExistsError.errno):
-                    raise UnitError(f"topic {name!r} cannot be made: {for_code(code).__name__}")
-        return partitions if rows not in there else await _partitions(admin, rows)
+            await _made(admin, missing)
+        if rows not in there:
+            return partitions
+        members = await _partitions(admin, rows)
+        if dead in there and members != (first := await _partitions(admin, dead)):
+            raise UnitError(
+                f"topic {rows!r} has {members} partitions, and had {first}: by hash, units would"
+                " live elsewhere now, and rows not be found. Partitions may be added to"
+                f" {destination!r} alone; stop, and make {rows!r} anew when all is worked off"
+            )
+        return members
+    finally:
+        await wait_for_stop(admin.close())
+
+
+async def learn_partition(producer: AIOKafkaProducer, topic: str, partition: int) -> None:
+    """Let a producer hear of a partition that was added since it heard of the topic."""
+    if partition not in await producer.partitions_for(topic):
+        await producer.client.force_metadata_update()
+        if partition not in await producer.partitions_for(topic):
+            raise MemberUnavailable(f"{topic!r} has no partition {partition}; send again")
+
+
+async def prepare_paths(kafka: Mapping[str, Any], destination: str) -> None:
+    """Make a destination one that is routed by path, if it is not: it has no messages yet.
+
+    Raises:
+        UnitError: it has messages, which were routed by hash.
+    """
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    try:
+        if (paths := paths_topic(destination)) in await _topics(admin, destination):
+            return
+        described = await _described(admin, destination)
+        consumer = AIOKafkaConsumer(**kafka)
+        await consumer.start()
+        try:
+            places = [TopicPartition(destination, each["partition"]) for each in described]
+            used = await consumer.beginning_offsets(places) != await consumer.end_offsets(places)
+        finally:
+            await wait_for_stop(consumer.stop())
+        if used:
+            raise UnitError(
+                f"{destination!r} has messages that were routed by hash: their units would live"
+                " elsewhere; give the path service a topic that has none yet"
+            )
+        configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
+        new = NewTopic(paths, 1, len(described[0]["replicas"]), topic_configs=configs)
+        await _made(admin, [new])
+    finally:
+        await wait_for_stop(admin.close())
+
+
+async def _made(admin: AIOKafkaAdminClient, topics: list[NewTopic]) -> None:
+    answer = await admin.create_topics(topics)
+    for name, code, *_ in answer.topic_errors:
+        if code not in (0, TopicAlreadyExistsError.errno):
+            raise UnitError(f"topic {name!r} cannot be made: {for_code(code).__name__}")
+
+
+async def routing_of(kafka: Mapping[str, Any], destination: str) -> tuple[int, bool]:
+    """A topic's members, and whether it is routed by path. Raises UnitError if it is not there."""
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    try:
+        there = await _topics(admin, destination)
+        by_path, rows = paths_topic(destination) in there, rows_topic(destination)
+        known = destination if by_path or rows not in there else rows
+        return await _partitions(admin, known), by_path
     finally:
         await wait_for_stop(admin.close())
 
 
 async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> dict[str, int]:
-    """Topic → members that its units are spread over. Raises UnitError if one is not there."""
+    """Topic → members that its units are spread over, by hash.
+
+    Raises UnitError if one is not there, or is routed by path.
+    """
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
     try:
         found = {}
         for topic in destinations:
             there = await _topics(admin, topic)
+            if paths_topic(topic) in there:
+                raise UnitError(
+                    f"{topic!r} is routed by path: only producers that ask for its paths may send"
+                    " to it, and servers cannot"
+                )
             known = rows if (rows := rows_topic(topic)) in there else topic
             found[topic] = await _partitions(admin, known)
         return found

@@ -45,7 +45,8 @@ _HELPS = {
     "paused": "resume it.",
     "empty": "nothing has to be done.",
     "uncommitted": "its producer commits or aborts the send.",
-    "arriving": "the member that it comes from works off what it has; look at the unit there.",
+    "arriving": "the member that it comes from works off what it has; look at the unit there."
+    " If retention has deleted its record there, delete the message at its head here.",
     "delayed": "wait until the delay is over.",
     "rejoining": "sessions of the former owner rejoin, or their leases end.",
     "unadmitted": "open a session whose filter admits its head, or move or delete that message.",

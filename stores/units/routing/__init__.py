@@ -3,7 +3,7 @@
 from stores.units.routing.path_map import PathEntry, PathMap
 from stores.units.routing.progress import SubscriberProgress
 from stores.units.routing.route import Moving, Route
-from stores.units.routing.slots import SLOTS, SlotTable, slot_of
+from stores.units.routing.slots import SLOTS, slot_of
 
 __all__ = [
     "SLOTS",
@@ -11,7 +11,6 @@ __all__ = [
     "PathEntry",
     "PathMap",
     "Route",
-    "SlotTable",
     "SubscriberProgress",
     "slot_of",
 ]

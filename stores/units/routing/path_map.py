@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from stores.units.errors import MemberUnavailable, RouteMoving, UnitElsewhere, UnitError
+from stores.units.errors import MemberUnavailable, RouteMoving, UnitError
 from stores.units.routing.route import Moving, Route
 from topology.model.printable import printable
 
@@ -86,7 +86,7 @@ class PathMap:
         return Route(entry.member, entry.epoch)
 
     def renew(self, producer: str, now: float) -> bool:
-        """Renew a producer's lease. It then drops each route that `has` denies it.
+        """Renew a producer's lease. It then drops the routes of which `dropped_by` tells.
 
         Args:
             producer: its session.
@@ -101,15 +101,13 @@ class PathMap:
             self._producers[producer] = (now + self._lease, held[1])
         return held is not None
 
-    def has(self, unit: str, producer: str) -> bool:
-        """Whether a producer may go on using its route: it drops that of a unit that moves.
+    def dropped_by(self, producer: str) -> list[str]:
+        """Units that move, and whose old route a producer has not given back yet.
 
         Args:
-            unit: the name.
             producer: its session.
         """
-        entry = self._entries.get(unit)
-        return entry is not None and entry.target is None and producer in entry.producers
+        return [unit for unit in self._moving if producer in self._entries[unit].producers]
 
     def leave(self, unit: str, producer: str) -> None:
         """A producer leaves a unit, or drops its route because the unit moves.
@@ -227,23 +225,6 @@ class PathMap:
         del self._moving[unit]
         self._put(unit, PathEntry(entry.target or entry.member, self._next_epoch()))
         return True
-
-    def admit(self, unit: str, member: str) -> None:
-        """Let a message in that came to a member, by a route or straight.
-
-        Args:
-            unit: the name.
-            member: where the message is.
-
-        Raises:
-            UnitElsewhere: the unit lives on another member.
-        """
-        entry = self._entries.get(unit)
-        if entry is not None and entry.member != member:
-            raise UnitElsewhere(
-                f"unit {printable(unit)} lives on {printable(entry.member)}, and this message came"
-                f" to {printable(member)}: send it by the destination's name"
-            )
 
     def add_member(self, member: str) -> None:
         """A member may get units from now on; those that have a path stay where they are.

@@ -21,7 +21,8 @@ class SubscriberProgress:
             subject: of the row.
             value: as JSON has it; None deletes the row.
         """
-        self._groups.add(group)
+        if subject in (("owner",), ("position",)):
+            self._groups.add(group)
         match subject, value:
             case ("position",), {"position": int(position)}:
                 self._positions[group, member] = position

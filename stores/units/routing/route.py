@@ -9,7 +9,7 @@ class Route:
 
     Attributes:
         member: the name of the member, a partition or a topic.
-        epoch: counts up when the unit, or its slot, moves.
+        epoch: counts up when the unit moves.
     """
 
     member: str
@@ -21,7 +21,7 @@ class Moving:
     """A move that is under way: nobody gets the route until the old member is drained.
 
     Attributes:
-        what: the unit, or the number of the slot as text.
+        what: the unit.
         source: the old member.
         target: the new one.
         epoch: of the old route; who says that the old member is drained gives it.

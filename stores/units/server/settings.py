@@ -7,9 +7,7 @@ from uuid import uuid4
 
 from stores.units.kafka.records import StoredMessage
 from stores.units.queue import QueueSettings
-
-TOKEN_LENGTH = 16
-"""The least characters that a token has."""
+from stores.units.wire import TOKEN_LENGTH
 
 Naming = Callable[[StoredMessage, bytes | None], str | None]
 """The unit of a message that names none: from its headers and its key."""

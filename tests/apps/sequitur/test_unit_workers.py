@@ -1,9 +1,13 @@
 """A topology consumes a destination of units: effects are committed with the completion."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,9 +15,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from sequitur.units.worker import UnitWorkers, stage_for_units
-from stores.units import QueueSettings, UnitAdministration
+from stores.units import QueueSettings, UnitAdministration, UnitError
 from tests.conftest import BrokerAddress
 from tests.stores.units.conftest import TOKEN, Destination
+from tests.stores.units.test_paths_over_kafka import paths
 from topology import DeclarationError, Emit, Table, Topology, Upsert, retry, wait_and_commit
 
 pytestmark = pytest.mark.integration
@@ -144,6 +149,58 @@ async def test_a_unit_whose_handler_fails_to_its_limit_is_parked_and_others_go_o
     assert "the printer is on fire" in reasons["bad"]
     assert "may not send to" in reasons["refused"]
     assert {k: [each.value for each in v] for k, v in sent.items()} == {b"good": [b"1", b"2"]}
+
+
+async def test_the_command_works_and_a_killed_one_loses_and_doubles_nothing(
+    there: Destination, topic: Create, tmp_path: Path
+) -> None:
+    bills, units, each = topic("bills", 2), 6, 30
+    (tmp_path / "till.py").write_text(
+        "import asyncio\nfrom topology import Emit, Topology\ntill = Topology('till')\n"
+        f"@till.parallel('billing', topic={there.name!r}, workers=4, emits=[{bills!r}])\n"
+        "async def bill(event):\n"
+        "    await asyncio.sleep(0.02)\n"
+        f"    yield Emit({bills!r}, event.stream, event.content)\n"
+    )
+    words = ["units", "work", "--topology", "till:till", "--name", "billing"]
+    words += ["--group", there.group, "--broker", there.kafka["bootstrap_servers"]]
+    with (tmp_path / "work.log").open("wb") as log:
+
+        def work() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                [sys.executable, "-m", "sequitur", *words],
+                cwd=tmp_path, stderr=log, env={**os.environ, "UNITS_TOKEN": TOKEN},
+            )  # fmt: skip
+
+        victim, other = work(), work()
+        try:
+            allowed = frozenset({bills})
+            async with there.server(outputs=allowed, lease=1.0), there.producer() as producer:
+                for number in range(each):
+                    names = [f"u{unit}" for unit in range(units)]
+                    await asyncio.gather(*(producer.unit(n).send(b"%d" % number) for n in names))
+                await records_of(there, bills, 10)
+                victim.kill()
+                sent = await records_of(there, bills, units * each)
+                other.terminate()
+                assert await asyncio.to_thread(other.wait, 20) == 0
+        finally:
+            for process in (victim, other):
+                process.kill()
+                process.wait()
+    in_order = [b"%d" % number for number in range(each)]
+    assert {key: [r.value for r in found] for key, found in sent.items()} == {
+        f"u{unit}".encode(): in_order for unit in range(units)
+    }, (tmp_path / "work.log").read_text()
+
+
+async def test_row_changes_of_units_that_may_move_are_refused(there: Destination) -> None:
+    shop = Topology("shop")
+    shop.parallel("billing", topic=there.name, workers=1, tables=[BILLS], handler=lambda event: ())
+    async with paths(there):
+        workers = UnitWorkers(stage_for_units(shop, "billing"), there.group, there.kafka, TOKEN)
+        with pytest.raises(UnitError, match="cannot write to tables"):
+            await workers.run(asyncio.Event())
 
 
 def test_a_stage_that_asks_for_what_units_cannot_do_is_refused() -> None:

@@ -24,15 +24,23 @@ class Chaos:
         self.there, self.folder = there, folder
         self.log = folder / "work.log"
         self.random = random.Random(seed)
-        self.processes: dict[str, list[subprocess.Popen[bytes]]] = {"server": [], "consumer": []}
+        self.processes: dict[str, list[subprocess.Popen[bytes]]] = {
+            kind: [] for kind in ("paths", "server", "consumer", "producer")
+        }
         self.told: list[str] = []
 
-    def start(self, kind: str) -> None:
+    def start(self, kind: str, *more: str) -> None:
         broker = self.there.kafka["bootstrap_servers"]
         if kind == "server":
             words = ["-m", "sequitur", "units", "serve", "--destination", self.there.name]
             words += ["--group", self.there.group, "--broker", broker, "--port", "0"]
             words += ["--lease", f"{LEASE:g}s"]
+        elif kind == "paths":
+            words = ["-m", "sequitur", "units", "paths", "serve", "--destination", self.there.name]
+            words += ["--broker", broker, "--port", "0", "--lease", f"{LEASE:g}s"]
+        elif kind == "producer":
+            words = [str(Path(__file__).with_name("chaos_producer.py")), broker, self.there.name]
+            words += [TOKEN, *more]
         else:
             words = [str(Path(__file__).with_name("chaos_consumer.py")), broker, self.there.name]
             words += [self.there.group, TOKEN, str(self.log), "0.005"]
@@ -61,7 +69,7 @@ class Chaos:
         else:
             victim.send_signal(signal.SIGSTOP)
             # The group misses a server after 6 seconds; another one owns its members then.
-            time.sleep(LEASE * self.random.uniform(0.5, 2.5) if kind == "consumer" else 9)
+            time.sleep(9 if kind in ("server", "paths") else LEASE * self.random.uniform(0.5, 2.5))
             victim.send_signal(signal.SIGCONT)
 
     def end(self) -> None:

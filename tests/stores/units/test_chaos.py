@@ -8,49 +8,74 @@ from pathlib import Path
 
 import pytest
 
+from stores.units import PathAdministration, UnitError
+from stores.units.kafka.topics import routing_of
 from tests.stores.units.chaos import Chaos, check
-from tests.stores.units.conftest import Destination
+from tests.stores.units.conftest import TOKEN, Destination
+from topology.model.ending import end_tasks
 
-UNITS, EACH = 24, 40
+UNITS, EACH = 24, 50
+HARMS = (
+    "kill consumer",
+    "kill paths",
+    "stop producer",
+    "stop consumer",
+    "kill server",
+    "stop server",
+)
 SEED = int(os.environ.get("SEQUITUR_CHAOS_SEED", "14"))
 
 
 @pytest.mark.timeout(300)
-async def test_kills_rebalances_and_zombies_lose_overtake_and_double_nothing(
+async def test_kills_rebalances_moves_and_zombies_lose_overtake_and_double_nothing(
     destination: Callable[..., Destination], tmp_path: Path
 ) -> None:
     there = destination(3)
     chaos = Chaos(there, tmp_path, SEED)
+    moved = 0
+
+    async def move() -> None:
+        """Units move to and fro all the time."""
+        nonlocal moved
+        async with PathAdministration(there.name, there.kafka, TOKEN) as admin:
+            while True:
+                unit, to = chaos.random.randrange(UNITS), chaos.random.randrange(3)
+                try:
+                    await admin.move(f"u{unit}", to, by="chaos")
+                    moved += 1
+                except UnitError as error:  # it is there, or the service was killed
+                    chaos.told.append(str(error))
+                await asyncio.sleep(0.1)
+
     try:
-        for kind, count in (("server", 2), ("consumer", 5)):
+        for kind, count in (("paths", 2), ("server", 2), ("consumer", 5)):
             for _ in range(count):
                 chaos.start(kind)
-
-        async def send(first: int) -> None:
-            """One of two producers, each of half the units."""
-            async with there.producer() as producer:
-                for number in range(EACH):
-                    await asyncio.gather(
-                        *(
-                            producer.unit(f"u{unit}").send(b"%d" % number)
-                            for unit in range(first, UNITS, 2)
-                        )
-                    )
-                    await asyncio.sleep(0.5)
-
-        sending = asyncio.gather(send(0), send(1))
-        while chaos.ended() < UNITS * 2:
+        while not await paths_lead(there):
+            await asyncio.sleep(0.2)
+        for first in range(2):
+            units = ",".join(f"u{unit}" for unit in range(first, UNITS, 2))
+            chaos.start("producer", units, str(EACH))
+        moving = asyncio.create_task(move())
+        until = time.monotonic() + 60
+        while chaos.ended() < UNITS * 2 and time.monotonic() < until:
             await asyncio.sleep(0.1)
-        for what in ("kill consumer", "stop consumer", "kill server", "stop server", None):
+        for what in HARMS:
             await asyncio.to_thread(chaos.harm, what)
             await asyncio.sleep(chaos.random.uniform(0, 2))
-        await sending
         until = time.monotonic() + 120
         while chaos.ended() < UNITS * EACH and time.monotonic() < until:
             await asyncio.sleep(0.2)
+        await end_tasks(moving)
     finally:
         chaos.end()
     check(chaos.log.read_text(), UNITS, EACH)
+    assert moved > 10, chaos.told
+
+
+async def paths_lead(there: Destination) -> bool:
+    """Whether the destination is routed by path by now."""
+    return (await routing_of(there.kafka, there.name))[1]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,7 +26,8 @@ from stores.units import (
 )
 from stores.units.forward.store import UnitStore
 from tests.conftest import BrokerAddress
-from tests.stores.units.conftest import Destination, received
+from tests.stores.units.conftest import TOKEN, Destination, received
+from tests.stores.units.test_paths_over_kafka import paths
 from tests.stores.units.test_transactions import everything_in
 
 pytestmark = pytest.mark.integration
@@ -109,6 +112,52 @@ async def test_nothing_is_forwarded_twice_by_the_agent_after_one_that_ended_befo
     assert await everything_in(there, there.name, 4) == [b"1", b"2", b"3", b"4"]
 
 
+async def test_units_that_wait_go_where_the_path_service_says_and_wait_for_it(
+    destination: Create, path: Path
+) -> None:
+    there = destination(4)
+    by_path: dict[str, Any] = {"routing": "path", "token": TOKEN}
+    async with StoredProducer(there.name, path) as stored:
+        await stored.unit("u").send_all([b"0", b"1"])
+        async with paths(there), there.producer(**by_path) as direct:
+            joined = direct.unit("u")
+            await joined.send(b"first")
+        stopped = asyncio.Event()
+        agent = ForwardingAgent(there.name, path, there.kafka, **by_path)
+        task = asyncio.create_task(agent.run(stopped))
+        await asyncio.sleep(0.5)
+        assert not agent.counts["forwarded"]  # nobody knows where the unit lives
+        async with paths(there), there.server(), there.consumer(mode="auto") as consumer:
+            await emptied(path, there.name)
+            await stored.unit("u").send(b"2")
+            found = [await received(consumer) for _ in range(4)]
+            stopped.set()
+            await task
+    assert [each.value for each in found] == [b"first", b"0", b"1", b"2"]
+    assert len({each.member for each in found}) == 1
+
+
+async def test_it_ends_when_it_is_told_to_though_a_transaction_does_not_and_sends_it_once(
+    destination: Create, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, hanging, commit = destination(), asyncio.Event(), AIOKafkaProducer.commit_transaction
+    monkeypatch.setattr("stores.units.forward.agent.GRACE", 0.1)
+
+    async def hangs(*_: object) -> None:
+        hanging.set()
+        await asyncio.Event().wait()
+
+    async with StoredProducer(there.name, path) as producer:
+        await producer.unit("u").send_all([b"1", b"2"])
+    monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", hangs)
+    async with forwarding(there, path), asyncio.timeout(20):
+        await hanging.wait()
+    monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", commit)
+    async with forwarding(there, path):
+        await emptied(path, there.name)
+    assert await everything_in(there, there.name, 2) == [b"1", b"2"]
+
+
 async def test_an_old_copy_of_a_store_is_refused(destination: Create, path: Path) -> None:
     there = destination()
     async with StoredProducer(there.name, path) as producer:
@@ -182,7 +231,7 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
                         *(producer.send(b"%d" % number, unit=name) for name in names)
                     )
                     if number in (40, 90, 120):
-                        await asyncio.sleep(chance.uniform(1.5, 3))
+                        await asyncio.sleep(chance.uniform(1.2, 2))
                         os.kill(process.pid, signal.SIGKILL)
                         process.wait()
                         process = agent(there.kafka["bootstrap_servers"])

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.units.errors import UnitError
+from stores.units.kafka.records import OutgoingMessage
 from stores.units.naming import (
+    DEFAULT,
     LONGEST_NAME,
-    ProducerUnit,
+    administered,
     checked_name,
     named_at,
     system_name,
@@ -17,29 +19,6 @@ from stores.units.naming import (
 )
 
 SESSION = system_name(1_000.0, 7)
-
-
-def test_the_application_names_a_unit() -> None:
-    producer = ProducerUnit(SESSION)
-    assert producer.enter("session-42") == "session-42"
-    assert producer.name_of({}) == "session-42"
-
-
-def test_a_producer_stays_in_its_unit_until_it_leaves() -> None:
-    producer = ProducerUnit(SESSION)
-    assert producer.name_of({}) is None
-    producer.enter("a")
-    assert [producer.name_of({}), producer.name_of({})] == ["a", "a"]
-    producer.enter("b")
-    assert producer.name_of({}) == "b"
-    producer.leave()
-    assert producer.name_of({}) is None
-
-
-def test_the_systems_name_is_one_that_others_can_join() -> None:
-    first, second = ProducerUnit(SESSION), ProducerUnit(system_name(2_000.0, 8))
-    name = first.enter()
-    assert second.enter(name) == name == second.name_of({})
 
 
 @given(st.floats(0, 4e9), st.floats(0, 4e9), st.integers(0, 2**80 - 1), st.integers(0, 2**80 - 1))
@@ -59,22 +38,32 @@ def test_another_name_has_no_time(name: str) -> None:
 
 
 def test_administration_names_a_unit_for_each_session() -> None:
-    assert ProducerUnit(SESSION, unit_per_session()).name_of({}) == SESSION
+    assert unit_per_session().name_of({}, SESSION) == SESSION
 
 
 def test_administration_names_one_unit_for_all() -> None:
-    assert ProducerUnit(SESSION, unit_named("all")).name_of({}) == "all"
+    assert unit_named("all").name_of({}, SESSION) == "all"
 
 
 def test_administration_names_units_by_a_function_of_the_message() -> None:
-    producer = ProducerUnit(SESSION, unit_by(lambda message: message.get("order")))
-    assert producer.name_of({"order": "A-17"}) == "A-17"
-    assert producer.name_of({}) is None
-    producer.enter("own")
-    assert producer.name_of({"order": "A-17"}) == "own"
-    producer.leave()
+    default = unit_by(lambda message: message.get("order"))
+    assert default.name_of({"order": "A-17"}, SESSION) == "A-17"
+    assert default.name_of({}, SESSION) is None
     with pytest.raises(UnitError):
-        producer.name_of({"order": ""})
+        default.name_of({"order": ""}, SESSION)
+
+
+def test_administration_says_it_in_a_variable_or_not_at_all() -> None:
+    assert administered({}).name_of({}, SESSION) is None
+    assert administered({DEFAULT: "session"}).name_of({}, SESSION) == SESSION
+    assert administered({DEFAULT: "name:a:b"}).name_of({}, SESSION) == "a:b"
+    message = OutgoingMessage(b"", attributes={"order": "A-17"})
+    assert administered({DEFAULT: "header:order"}).name_of(message, SESSION) == "A-17"
+    assert administered({DEFAULT: "header:other"}).name_of(message, SESSION) is None
+    for text in ("session:", "header", "header:", "name:", "all", "\x1b"):
+        with pytest.raises(UnitError) as caught:
+            administered({DEFAULT: text})
+        assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "\ud800", "x" * (LONGEST_NAME + 1)])

@@ -7,9 +7,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import event
 
 from stores.units import (
     OutgoingMessage,
@@ -54,6 +59,65 @@ async def test_what_is_sent_together_is_stored_and_read_whole_or_not_at_all(path
     assert values(store, 3) == [b"0", b"1", b"2"]
     assert values(store, 1) == values(store, 2) == [b"0", b"1", b"2", b"after"]
     assert [each.kind for each in store.read(9)] == [PART, PART, None, None]
+    store.close()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 4)),
+        st.tuples(st.just("forward"), st.integers(1, 6)),
+        st.just(("reopen", 0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25)
+@given(STEPS)
+def test_whatever_is_appended_and_forwarded_order_is_kept_and_nothing_is_torn(
+    steps: list[tuple[str, int]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        path, waiting, sent = Path(folder) / "units.db", list[list[bytes]](), 0
+        store = UnitStore(path, "orders")
+        for what, number in steps:
+            if what == "append":
+                whole = [b"%d" % (sent + each) for each in range(number)]
+                sent += number
+                store.append([(OutgoingMessage(each), "u") for each in whole])
+                waiting.append(whole)
+            elif what == "forward":
+                found = store.read(number)
+                left = [each.content for each in found]
+                while left:  # as many as were asked for, unless one was torn, or more
+                    whole = waiting.pop(0)
+                    assert left[: len(whole)] == whole
+                    del left[: len(whole)]
+                assert not waiting or len(found) + len(waiting[0]) > number
+                store.forget(found)
+            else:
+                store.close()
+                store = UnitStore(path, "orders")
+            count = sum(map(len, waiting))
+            backlog = store.backlog()
+            assert (backlog.forwarded, backlog.messages) == (sent - count, count)
+        assert values(store) == [each for whole in waiting for each in whole]
+        store.close()
+
+
+async def test_send_all_sorts_by_time_by_priority_or_by_a_function(path: Path) -> None:
+    store = UnitStore(path, "orders")
+    given = [
+        OutgoingMessage(b"a", sort=2, not_before=3.0),
+        OutgoingMessage(b"b", sort=3, not_before=1.0),
+        OutgoingMessage(b"c", sort=1),
+    ]
+    async with StoredProducer("orders", path) as producer:
+        for sort in ("time", "priority", lambda each: -each.sort, None):
+            await producer.unit("u").send_all(given, sort=sort)
+        with pytest.raises(ValueError, match="use 'time', 'priority'"):
+            await producer.unit("u").send_all(given, sort="size")
+    assert b"".join(values(store)) == b"cba" + b"cab" + b"bac" + b"abc"
     store.close()
 
 
@@ -102,6 +166,26 @@ async def test_several_processes_append_and_each_keeps_its_order(path: Path) -> 
     store.close()
 
 
+def test_a_store_is_for_its_user_alone_and_another_file_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "units.db"
+    store = UnitStore(path, "orders")
+    store.append([(OutgoingMessage(b"secret"), "u")])
+    for each in tmp_path.iterdir():
+        assert not each.stat().st_mode & 0o077, each
+    store._engine.dispose()
+    impatient = "PRAGMA busy_timeout=1"
+    event.listen(store._engine, "connect", lambda connection, _: connection.execute(impatient))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(SendRefused, match=r"cannot be written.*locked"):
+            store.append([(OutgoingMessage(b"1"), "u")])
+    store.close()
+    (tmp_path / "letter.txt").write_text("Call me Ishmael. " * 100)
+    for place in (tmp_path / "letter.txt", tmp_path):
+        with pytest.raises(UnitError, match="cannot be used as a store"):
+            UnitStore(place, "orders")
+
+
 def test_what_waits_survives_a_loss_of_power(path: Path) -> None:
     store = UnitStore(path, "orders")
     with store._engine.connect() as connection:
@@ -138,19 +222,18 @@ async def test_destinations_of_one_file_are_apart_and_a_position_outlives_its_me
     path: Path,
 ) -> None:
     orders, bills = UnitStore(path, "orders"), UnitStore(path, "bills")
-    assert orders.name() is None
     orders.append([(OutgoingMessage(b"1"), "u")])
     orders.append([(OutgoingMessage(b"2"), None)])
     bills.append([(OutgoingMessage(b"3"), "u")])
     assert (values(orders), values(bills)) == ([b"1", b"2"], [b"3"])
-    assert orders.name() != bills.name()
-    assert orders.forwarded() == 0
+    assert orders.name != bills.name == UnitStore(path, "bills").name
+    assert orders.backlog().forwarded == 0
     began = time.time()
     assert began - 60 < (orders.backlog().since or 0.0) <= began
     orders.forget(orders.read(1))
-    assert (orders.forwarded(), orders.backlog().messages) == (1, 1)
+    assert (orders.backlog().forwarded, orders.backlog().messages) == (1, 1)
     orders.forget(orders.read(1))
-    assert (orders.forwarded(), orders.backlog().since) == (2, None)
+    assert (orders.backlog().forwarded, orders.backlog().since) == (2, None)
     orders.close()
     bills.close()
 

@@ -11,7 +11,7 @@ def slow(count: int = 3, **rules: object) -> Driven:
     """Events of as many streams, of which all but the oldest are finished."""
     driven = Driven(**rules)
     driven.arrive(*(f"s{number}" for number in range(count)))
-    driven.begin()
+    driven.begin(count)
     driven.finish(*range(1, count))
     assert driven.commit() == []
     return driven
@@ -133,6 +133,37 @@ def test_a_test_of_the_users_that_fails_means_critical() -> None:
 
     driven = slow(2, when_older_is_open=wait_and_commit(10, critical))
     assert driven.pass_time(10)[1] == [1]
+
+
+def test_a_test_of_the_users_is_asked_little_at_a_time_however_many_events_wait() -> None:
+    asked = 0
+
+    def critical(older: OpenEvent, later: OpenEvent) -> bool:
+        nonlocal asked
+        asked += 1
+        return older.offset == 0 and later.offset % 200 == 0
+
+    driven = slow(10_000, when_older_is_open=wait_and_commit(10, critical))
+    back, most, committed = 0, 0, list[int]()
+    driven.pass_time(9.95)
+    for _ in range(200):
+        before = asked
+        back += len(driven.pass_time(0.05)[1])
+        most = max(most, asked - before)
+        committed += driven.commit()
+    assert most <= 20_100, "one look keeps the loop for some milliseconds"
+    assert asked <= 100 * 10_000
+    assert back == 49
+    assert committed == [offset for offset in range(10_000) if offset % 200]
+
+
+def test_behind_a_hundred_events_that_stay_the_later_ones_count_as_critical() -> None:
+    def critical(older: OpenEvent, later: OpenEvent) -> bool:
+        return older.offset == 0 and later.offset <= 100
+
+    driven = slow(200, when_older_is_open=wait_and_commit(10, critical))
+    assert len(driven.pass_time(10)[1]) == 199
+    assert driven.commit() == []
 
 
 def test_two_that_only_read_a_key_are_not_critical() -> None:

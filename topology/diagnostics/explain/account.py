@@ -103,6 +103,12 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
         gaps[0] if gaps else None, len(asked), apart,
     )  # fmt: skip
     situation = _situation(status, known, goes_on, context)
+    work = context.work
+    if work is not None and work.parked and situation != "parked":
+        situation, waiting = "parked", len(work.parked)
+        status = replace(status, head=work.parked[0])
+    elif work is not None and work.arrived and situation in ("in order", "forgotten", "unknown"):
+        situation = "arrived"
     status = replace(status, situation=situation)
     at = progress if isinstance(progress, Progress) else Progress(last)
     held = situation in ("parked", "retrying")
@@ -133,7 +139,7 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
             newest=context.newest or newest,
             failure=context.failure if held else None,
         ),
-        halted=task.halted,
+        halted=task.halted or (work.halted if work is not None else None),
         limit=task.view.full.limit,
         next=tuple(forecast(status, context)),
         remedies=tuple(remedies(status, context)),
@@ -171,6 +177,9 @@ def _situation(
 
 
 def _well(situation: Situation, apart: Passed, context: StreamContext, halted: str | None) -> bool:
-    fine = situation in ("in order", "settling", "released", "unread")
+    fine = situation in ("in order", "settling", "released", "unread", "arrived")
+    work = context.work
+    if work is not None and (work.halted or work.owner is None):
+        return False
     whole = not (apart or apart.ahead or context.malformed or context.blocked)
     return fine and whole and not halted and context.owner is not None

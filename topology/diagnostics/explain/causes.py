@@ -18,7 +18,11 @@ def causes(status: StreamStatus, context: StreamContext) -> list[str]:
     task, found = status.task, []
     if task.halted:
         found.append(f"view {task.view.name} is halted: {printable(task.halted, 300)}")
-    if context.owner is None:
+    work = context.work
+    if work is not None and work.halted:
+        why = printable(work.halted, 300)
+        found.append(f"the workers of view {task.view.name} are halted: {why}")
+    if context.owner is None or (work is not None and work.owner is None):
         found.append(_unassigned(context))
     if context.blocked is not None:
         found.append(_blocked(context.blocked, context.now))
@@ -124,6 +128,11 @@ def _cause(status: StreamStatus, context: StreamContext) -> str | None:
             return f"{asked} of it came late, and it waits until it is rebuilt"
         case "settling":
             return f"{_waiting(status)} until lower ones can have come"
+        case "arrived":
+            assert context.work is not None
+            arrived = context.work.arrived
+            events = counted(len(arrived), "event of it is", "events of it are")
+            return f"{events} with the workers and not committed, from sequence {arrived[0]} on"
         case "unread":
             return not_read(context.unread)
         case "forgotten":

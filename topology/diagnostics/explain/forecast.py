@@ -27,7 +27,7 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
     view = task.view.name
     if context.owner is None:
         found.append(NextAction("nothing until a worker has the partition; then:"))
-    if task.halted:
+    if task.halted or (context.work is not None and context.work.halted):
         found.append(NextAction(f"nothing in view {view} until it is resumed; then:"))
     if status.situation == "parked":
         found.append(NextAction("nothing of the stream until it is redriven or unparked"))
@@ -61,6 +61,8 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
                 f"else sequence {sequence} goes to {task.view.dead_topic}, unless the stream moves"
             )
             found.append(NextAction(what, when))
+    if status.situation == "arrived":
+        found.append(NextAction("what has arrived is handled, and committed at its turn"))
     if status.situation == "released":
         found.append(NextAction("its next event is here: the next step releases it"))
     if isinstance(status.progress, Progress) and status.progress.waiting:

@@ -25,12 +25,14 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
     view, say = task.view, _CommandLine(status, context)
     if context.owner is None:
         found.append(Remedy(f"{context.command} worker", "a worker takes the partition"))
-    if task.halted:
+    if task.halted or (context.work is not None and context.work.halted):
         again = "; streams that failed are tried again" if isinstance(view.error, Halt) else ""
         found.append(Remedy(f"{context.command} resume {view.name}", f"the view goes on{again}"))
     if status.situation in ("parked", "retrying"):
+        if view.work is None:
+            what = "says what would be handled, and would fail"
+            found.append(say.command("redrive", "--dry-run", what=what))
         found += [
-            say.command("redrive", "--dry-run", what="says what would be handled, and would fail"),
             say.command("redrive", what=f"handles it again from sequence {status.head} on, now"),
             say.command(
                 "unpark",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from topology.diagnostics.explain.command_log import CommandRecord
+from topology.diagnostics.explain.work_tally import StreamWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class StreamContext:
         read: messages of the stream among the `looked` that the view has read.
         blocked: the handler that is at the stream and does not come to an end.
         requested: what the relay was asked for, newest last, where the view asks.
+        work: the stream in the second stage of a view with workers, None of any other view.
         similar: ids that come close, where no view knows the stream.
     """
 
@@ -117,6 +119,7 @@ class StreamContext:
     unseen: tuple[str, ...] = ()
     read: int = 0
     blocked: Blocked | None = None
+    work: StreamWork | None = None
     requested: tuple[Request, ...] = ()
     similar: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ Situation = Literal[
     "unknown",
     "in order",
     "unread",
+    "arrived",
     "redelivering",
     "waiting",
     "settling",
@@ -25,9 +26,9 @@ Situation = Literal[
     "forgotten",
 ]
 """Where a stream stands. dead: its next event lies in the dead topic. incomplete: it went on
-without some of its events. malformed: messages without a sense have its id in them. forgotten:
-messages of it were read, and the view knows nothing of it. `in order` is said of a stream of which
-nothing else is to be said.
+without some of its events. malformed: messages without a sense have its id in them. arrived: events
+of it are with the workers of its view, and not committed. forgotten: messages of it were read, and
+the view knows nothing of it. `in order` is said of a stream of which nothing else is to be said.
 """
 
 

@@ -10,6 +10,7 @@ from topology.diagnostics.explain.stream_context import Arrival, SetAside
 from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.times import since
 from topology.diagnostics.explain.went_on_without import ranges_of
+from topology.diagnostics.explain.work_tally import StreamWork
 from topology.model.counted import counted
 from topology.model.printable import printable
 
@@ -51,7 +52,10 @@ def _progress(found: Account) -> _Facts:
     """How far the view is in the stream."""
     place, context, now = found.place, found.context, found.context.now
     yield "because", found.causes[1:]
-    yield "last processed", ["nothing" if place.last is None else str(place.last)]
+    last = "last processed" if context.work is None else "last arrived"
+    yield last, ["nothing" if place.last is None else str(place.last)]
+    if context.work is not None:
+        yield "with the workers", list(_work(context.work, now))
     if place.missing:
         noticed = "" if place.since is None else f", since {since(now, place.since)}"
         yield "missing", [f"{ranges(place.missing, place.ranges)}{noticed}"]
@@ -144,6 +148,21 @@ def _aside(aside: Sequence[SetAside], now: int) -> Iterator[str]:
         yield f"{_arrival(each.at, now)}: {printable(each.reason, 200)}"
     if len(aside) > 3:
         yield f"and {len(aside) - 3} more"
+
+
+def _work(work: StreamWork, now: int) -> Iterator[str]:
+    status = work.status
+    if work.arrived:
+        yield f"{len(work.arrived)} not committed: {numbered(ranges_of(work.arrived))}"
+    else:
+        yield "all that arrived is committed, or parked" if work.parked else "all is committed"
+    if work.parked:
+        yield f"{len(work.parked)} parked: {numbered(ranges_of(work.parked))}"
+    if status.when:
+        yield (
+            f"its partition, {since(now, status.when)}: {status.waiting} not begun, "
+            f"{status.running} in hand, {status.staged} waiting for their turn"
+        )
 
 
 def _waiting(place: StreamPlace) -> str:

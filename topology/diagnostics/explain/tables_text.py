@@ -9,6 +9,7 @@ from topology.diagnostics.explain.gaps import Ledger, OpenGap
 from topology.diagnostics.explain.source_totals import SHARE, SourceTotals
 from topology.diagnostics.explain.tally import ViewTally
 from topology.diagnostics.explain.times import lasting
+from topology.diagnostics.explain.work_tally import work_text
 from topology.model.counted import counted
 from topology.model.counts import Counts
 from topology.model.printable import printable
@@ -67,12 +68,15 @@ def tally_text(
     lines = [_source(source) for source in sources]
     names = [field.name for field in fields(Counts)]
     used = [n for n in names if n in _ALWAYS or any(getattr(v.counts, n) for v in views)]
+    if any(view.work for view in views):
+        used.insert(used.index("processed"), "arrived")
     rows = [("view", *used, "lag")]
     rows += [
-        (view.view, *(str(getattr(view.counts, name)) for name in used), str(view.lag))
-        for view in views
+        (view.view, *(str(_count(view, name)) for name in used), str(view.lag)) for view in views
     ]
     lines += ["", *columns(rows), ""]
+    for view in views:
+        lines += work_text(view.view, view.work)
     lines += [str(trouble) for source in sources if (trouble := source.trouble(share))]
     for view in views:
         if view.apart:
@@ -84,6 +88,11 @@ def tally_text(
 
 
 _ALWAYS = frozenset(("received", "processed", "passed", "duplicate", "waiting"))
+
+
+def _count(view: ViewTally, name: str) -> int:
+    counts: int = view.arrived if name == "arrived" else getattr(view.counts, name)
+    return counts
 
 
 def _source(source: SourceTotals) -> str:

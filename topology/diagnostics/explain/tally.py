@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology.diagnostics.explain.bad_news import PLACES, Trouble, troubles
+from topology.diagnostics.explain.work_tally import WorkTally, committed_counts, work_troubles
 from topology.model.counted import counted
 from topology.model.counts import Counts
 
@@ -35,9 +36,10 @@ class PartitionTally:
 class ViewTally:
     """A view over all partitions. came_low, came_high: as `low` and `high` of its partitions.
 
-    lag: offsets that are left, those included that are not re-keyed yet. halted: partition →
-    reason. apart, unassigned, still: partitions. wrong: what does not add up, by partition;
-    nothing if all does.
+    work: of a view with workers, its second stage; what has arrived there and is not committed is
+    not in `counts`. lag: offsets that are left, those included that are not re-keyed yet. halted:
+    partition → reason. apart, unassigned, still: partitions. wrong: what does not add up, by
+    partition; nothing if all does.
     """
 
     view: str
@@ -51,6 +53,7 @@ class ViewTally:
     unassigned: tuple[int, ...]
     wrong: tuple[str, ...]
     still: tuple[int, ...] = ()
+    work: tuple[WorkTally, ...] = ()
 
     @property
     def adds_up(self) -> bool:
@@ -60,7 +63,13 @@ class ViewTally:
     @property
     def troubles(self) -> list[Trouble]:
         """What is not well with it, though it adds up."""
-        return troubles(self.view, self.counts, self.halted, self.unassigned, self.still)
+        first = troubles(self.view, self.counts, self.halted, self.unassigned, self.still)
+        return [*first, *work_troubles(self.view, self.work)]
+
+    @property
+    def arrived(self) -> int:
+        """How many events wait for the workers, or are with them."""
+        return sum(each.arrived for each in self.work)
 
     @property
     def verdict(self) -> str:
@@ -69,16 +78,26 @@ class ViewTally:
         if self.wrong:
             return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
         came = _between(self.came_low, self.came_high)
-        places = f"{came} came, {counts.accounted - counts.redriven} in its places"
+        placed = counts.accounted - counts.redriven + self.arrived
+        places = f"{came} came, {placed} in its places"
+        if self.arrived:
+            places += f", of them {self.arrived} arrived and not committed"
         bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
         named = f"; but {', '.join(bad)}" if bad else ""
         return f"view {self.view} adds up: {places}{named}"
 
 
 def tally(
-    view: str, source: str, partitions: Sequence[PartitionTally], unkeyed: int = 0
+    view: str,
+    source: str,
+    partitions: Sequence[PartitionTally],
+    unkeyed: int = 0,
+    work: tuple[WorkTally, ...] = (),
 ) -> ViewTally:
-    """Sum a view up. unkeyed: offsets of its source's topics that are not re-keyed yet."""
+    """Sum a view up.
+
+    unkeyed: offsets of its source's topics that are not re-keyed yet. work: its second stage.
+    """
     total = Counts()
     for each in partitions:
         total += each.counts
@@ -86,7 +105,7 @@ def tally(
     return ViewTally(
         view,
         source,
-        total,
+        committed_counts(total, work) if work else total,
         sum(each.low for each in partitions),
         None if None in highs else sum(high for high in highs if high is not None),
         sum(each.lag for each in partitions) + unkeyed,
@@ -95,6 +114,7 @@ def tally(
         tuple(each.number for each in partitions if each.owner is None),
         tuple(wrong for each in partitions for wrong in discrepancies(each)),
         tuple(each.number for each in partitions if each.still),
+        work,
     )
 
 

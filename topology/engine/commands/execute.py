@@ -180,8 +180,9 @@ def resume(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Go on with a halted view; streams that its error policy halted it for are tried again."""
     reason = task.halted
     if not reason:
+        workers = "; its workers go on, if they were halted" if task.view.work is not None else ""
         return CommandResult(
-            True, f"view {task.view.name} is not halted: it goes on", {"already": True}
+            True, f"view {task.view.name} is not halted: it goes on{workers}", {"already": True}
         )
     task.state.positions.halted = None
     streams = list(task.state.parked) if isinstance(task.view.error, Halt) else []

@@ -232,7 +232,10 @@ def _stream(task: ViewTask, command: Command) -> tuple[str, int | Progress]:
             f"view {task.view.name} has {len(known)} streams that {printable(repr(stream))} may "
             f"mean: {several}{', …' if len(known) > NAMED else ''}; name one of them"
         )
-    if not task.state.known(stream) and (command.everywhere or not command.force):
+    # The workers may have it parked, though the first stage has forgotten it.
+    releases = task.view.work is not None and command.name in ("redrive", "unpark", "drop")
+    anyhow = command.force and (releases or not command.everywhere)
+    if not task.state.known(stream) and not anyhow:
         raise CommandRefused(
             f"view {task.view.name} has no stream {printable(repr(stream))}; write its id "
             "as the inspector does",

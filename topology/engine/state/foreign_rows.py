@@ -17,11 +17,13 @@ from topology.engine.state.rows import (
     HOLES,
     LATENESS,
     POSITIONS,
+    WORK,
     decode_holes,
     decode_message,
     decode_progress,
     without_state,
 )
+from topology.engine.state.work_status import decode_work_status
 from topology.model.counts import decode_counts
 from topology.model.errors import described
 from topology.sequencer.progress import Progress
@@ -31,7 +33,7 @@ _STREAM = ord("p")
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-_KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"x": 9}
+_KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"x": 9, b"k": 17}
 """The first byte of a key → how many it has at least."""
 
 
@@ -53,6 +55,10 @@ def foreign(key: bytes | None, value: bytes | None) -> str:
             return "no row has such a key"
         if known == b"x":
             return "" if len(key) == 9 else "no row has such a key"
+        if known == b"k":
+            if value is not None and not isinstance(orjson.loads(value)["function"], str):
+                raise ValueError("it is no intent")
+            return "" if len(key) == 17 else "no row has such a key"
         end = None if known in b"pd" else -9
         stream = key[9 if known == b"d" else 1 : end].decode()
         if "\0" in stream or (end and key[end]):
@@ -149,9 +155,10 @@ def _whole(number: Any, least: int = -_MOST - 1) -> None:
         raise ValueError(f"{number!r} is no number of a row")
 
 
-_VALUES: dict[bytes, Callable[[bytes], None]] = {
+_VALUES: dict[bytes, Callable[[bytes], object]] = {
     COUNTS: _counts,
     HOLES: _holes,
     LATENESS: _lateness,
     POSITIONS: _positions,
+    WORK: decode_work_status,
 }

@@ -9,7 +9,9 @@
 | `x` + offset (8 bytes, big-endian) | nothing: this event of the dead topic was put back |
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
+| `k` + offset + time (8 bytes each, big-endian, ns) | an intent of a compensation, as JSON |
 | `h` | of a view with workers: what is done, also ahead of what is not; see `encode_holes` |
+| `w` | of a view with workers: how its ordering manager stands; see `work_status.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
@@ -30,7 +32,7 @@ from topology.model.event import Record
 from topology.ordered_commit import OffsetRanges
 from topology.sequencer.progress import PendingRetry, Progress
 
-COUNTS, HOLES, LATENESS, POSITIONS = b"c", b"h", b"l", b"o"
+COUNTS, HOLES, LATENESS, POSITIONS, WORK = b"c", b"h", b"l", b"o", b"w"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
 LATE = (b"r", b"s")
@@ -38,6 +40,9 @@ LATE = (b"r", b"s")
 
 REDRIVEN = (b"x", b"y")
 """The key range of dead events that were put back."""
+
+INTENTS = (b"k", b"l")
+"""The key range of intents of compensations."""
 
 _BIAS = 2**63
 _SEQUENCE = struct.Struct(">Q")
@@ -66,6 +71,17 @@ def late_key(stream: str, sequence: int) -> bytes:
 def redriven_key(offset: int) -> bytes:
     """Return the key of a dead event that was put back."""
     return b"x" + _SEQUENCE.pack(offset)
+
+
+def intent_key(offset: int, nanoseconds: int) -> bytes:
+    """Return the key of a compensation's intent, of the event at an offset."""
+    return b"k" + _SEQUENCE.pack(offset) + _SEQUENCE.pack(nanoseconds)
+
+
+def intent_offset(key: bytes) -> int:
+    """The offset of the event that an intent's key is of."""
+    found: int = _SEQUENCE.unpack(key[1:9])[0]
+    return found
 
 
 def split_redriven_key(key: bytes) -> int:

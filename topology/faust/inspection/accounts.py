@@ -13,6 +13,7 @@ from topology.diagnostics.explain import Account, StreamContext, account, of_lan
 from topology.diagnostics.explain.side_filters import side_filters
 from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
+from topology.diagnostics.explain.work_tally import StreamWork
 from topology.engine.state.lane_names import lanes_of, lanes_told, readings
 from topology.engine.state.rows import redriven_key
 from topology.engine.view_task import ViewTask
@@ -22,6 +23,7 @@ from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
 from topology.faust.inspection.similar_streams import similar_streams
+from topology.faust.inspection.work import stream_work
 from topology.faust.kafka.clients import partition_count
 from topology.sequencer.progress import Progress, last_of
 
@@ -105,7 +107,11 @@ class _StreamInspection:
             task = await self._task(view, number)
             if number == likely:
                 first = task
-            if known := await self._known(task):
+            known = await self._known(task)
+            if not known and (work := await self._work(view, number)) and work.parked:
+                # The first stage has forgotten it.
+                known = [self._stream]
+            if known:
                 return [await self._account(task, number, stream) for stream in known]
         found = [await self._account(first, likely, self._stream)]
         for number in others:
@@ -129,6 +135,10 @@ class _StreamInspection:
         sides = await self._sides()
         told = lanes_told(task.view, self._stream, (*sides.dead, *sides.errors))
         return sorted({*lanes_of(task.state.table, self._stream), *told})
+
+    async def _work(self, view: View, number: int) -> StreamWork | None:
+        """The stream in the second stage of a view with workers."""
+        return await stream_work(self._durable, self._group, view, number, self._stream)
 
     async def _sides(self) -> SideRecords:
         """What the side topics have that may be of the stream."""
@@ -155,6 +165,9 @@ class _StreamInspection:
         progress = task.state.progress(stream)
         held = isinstance(progress, Progress) and progress.held
         head = next((event.sequence for event in task.state.waits(stream)), last_of(progress))
+        work = await self._work(view, partition)
+        if work is not None and work.parked and not held:
+            held, head = True, work.parked[0]
         context = StreamContext(
             now=durable.now,
             partition=partition,
@@ -169,6 +182,7 @@ class _StreamInspection:
             looked=source.looked,
             read=sum(1 for offset in source.seen if offset < position),
             blocked=sides.blocked,
+            work=work,
             requested=await self._requested(view, stream),
             redelivering=tuple(away),
             late=sides.late,

@@ -188,15 +188,10 @@ class DurableState:
 
     async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
         """A view in one partition, made of the rows of its changelog that are wanted."""
-        changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
         source = TopicPartition(view.of.by_stream, partition)
         # Before the rows, which are at least as far then.
         group = (await self.committed([source])).get(source)
-        span = (await self.span([changelog]))[changelog]
-        fold = Fold(wanted)
-        async for record in self.records(changelog, span.first, span.end):
-            assert record.key is not None
-            fold.take(record.key, record.value)
+        fold = await self._fold(view.name, partition, wanted)
         table = MemoryTable()
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
         table.write(sorted(rows.items()))
@@ -204,6 +199,19 @@ class DurableState:
         if group is not None and task.state.positions.input is None:
             task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
         return task
+
+    async def rows(self, name: str, partition: int, wanted: Wanted) -> dict[bytes, bytes]:
+        """The rows that are wanted of a view's changelog, or of that of its second stage."""
+        return (await self._fold(name, partition, wanted)).rows
+
+    async def _fold(self, name: str, partition: int, wanted: Wanted) -> Fold:
+        changelog = TopicPartition(self.app.engine.changelogs[name], partition)
+        span = (await self.span([changelog]))[changelog]
+        fold = Fold(wanted)
+        async for record in self.records(changelog, span.first, span.end):
+            assert record.key is not None
+            fold.take(record.key, record.value)
+        return fold
 
     async def away(
         self, task: ViewTask, partition: int, stream: str | None = None

@@ -11,6 +11,7 @@ from topology.diagnostics.explain.parked_streams import (
 )
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
+from topology.faust.inspection.work import parked_at_work
 
 LIMIT = 50
 """Streams that are listed unless told otherwise."""
@@ -38,6 +39,7 @@ async def parked(app: Any, *, view: str = "", scan: int | None = None) -> Parked
             for number in range(each.of.partitions):
                 task = await durable.task(each, number, of_waiting)
                 found += parked_of(task, number)
+        found += await parked_at_work(durable, views)
         aside = ParkedStreams(
             durable.now, sorted(found, key=lambda one: (one.since, one.view, one.stream))
         )

@@ -20,6 +20,7 @@ from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
 from topology.faust.inspection.standing_still import standing_still
+from topology.faust.inspection.work import work_tallies
 from topology.model.event import Message
 from topology.model.origin_headers import REASON, original
 
@@ -109,7 +110,9 @@ async def views(app: Any) -> ViewCounts:
                 replace(each, still=TopicPartition(view.of.by_stream, each.number) in still)
                 for each in parts[view.name]
             ]
-            found.append(tally(view.name, view.of.name, partitions, unkeyed))
+            # After the counts of the first stage: what is open is not said to be processed.
+            work = await work_tallies(durable, group, view)
+            found.append(tally(view.name, view.of.name, partitions, unkeyed, work))
         return ViewCounts(sources, found)
 
 

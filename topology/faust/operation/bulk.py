@@ -141,7 +141,10 @@ async def operate_many(
         view_of(app, choice.view)
     commands, unseen = await _chosen(app, name, choice)
     made = BulkResult(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
-    commands = [replace(each, force=force, dry_run=dry_run) for each in commands[: choice.limit]]
+    commands = [
+        replace(each, force=force or each.force, dry_run=dry_run)
+        for each in commands[: choice.limit]
+    ]
     if not commands:
         return made
     names = {each.view for each in commands}
@@ -177,7 +180,10 @@ async def _chosen(app: Any, name: str, choice: StreamSelection) -> tuple[list[Co
     aside: ParkedStreams = await parked(app, view=choice.view)
     mine = aside.older(choice.older_than, choice.reason)
     unseen = mine.unseen if choice.reason else []
-    return [Command(name, one.view, one.stream) for one in mine.streams], unseen
+    views = app.engine.topology.views
+    # Its workers may have parked a stream that the first stage of a view has forgotten.
+    forced = {one.view: views[one.view].work is not None for one in mine.streams}
+    return [Command(name, o.view, o.stream, force=forced[o.view]) for o in mine.streams], unseen
 
 
 def up_to(gap: OpenGap, step: int) -> int | None:

@@ -20,9 +20,12 @@ from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRes
 from topology.engine.state.lane_names import readings
 from topology.faust.inspection import CannotAnswer
 from topology.faust.inspection.named import view_of
+from topology.faust.inspection.work import parked_events
 from topology.faust.kafka.broker.clock import go_by_broker
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer
 from topology.faust.kafka.worker_clock import wall
+from topology.model.counted import counted
+from topology.model.printable import printable
 
 T = TypeVar("T")
 
@@ -55,6 +58,16 @@ async def operate(
     """
     view = view_of(app, command.view)
     command = replace(command, view=view.name)
+    if view.work is not None and command.stream and command.name in ("redrive", "unpark", "drop"):
+        parked = await parked_events(app, view, view.stream_id(command.stream))
+        if parked and command.name == "drop" and not command.force:
+            told = (
+                f"view {view.name}: stream {printable(command.stream)} would lose "
+                f"{counted(parked, 'parked event')} to {view.dead_topic}; force it if that is meant"
+            )
+            return CommandResult(False, told, {})
+        # What is parked there may be of a stream that the first stage has forgotten.
+        command = replace(command, force=command.force or bool(parked))
     names = readings(view, command.stream) if command.stream else [command.stream]
     meant = [replace(command, stream=name) for name in names]
     if command.force and len(names) > 1:

@@ -16,6 +16,7 @@ from topology.faust.kafka.reader import Reader
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.channel import WorkChannel
+from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.tables import Tables
@@ -38,7 +39,9 @@ class WorkerContext:
         assigned: The input partitions that this worker has.
         grant_numbers: The numbers of attempts at events, never the same twice in a process.
         alignments: Source → how far its partitions are.
+        orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
+        databases: Name → the URL of a database that views with workers declare.
     """
 
     app: Any
@@ -51,6 +54,7 @@ class WorkerContext:
     barriers: Barriers
     shared_reader: Reader
     side_reader: Reader
+    orders: OperatorOrders
     changelogs: dict[str, str] = field(default_factory=dict)
     sources: dict[str, WorkChannel] = field(default_factory=dict)
     views: dict[str, WorkChannel] = field(default_factory=dict)
@@ -60,6 +64,7 @@ class WorkerContext:
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
     alignments: dict[str, Alignment] = field(default_factory=dict)
+    databases: dict[str, str] = field(default_factory=dict)
 
     def alignment(self, source: str) -> Alignment:
         """How far the partitions of a source that is not keyed are, here and in other workers."""

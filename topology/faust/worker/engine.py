@@ -1,6 +1,7 @@
 """The engine of a worker: runs the partitions that Faust's group gives it."""
 
 import asyncio
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from mode import get_logger
 
 from stores.view_state import open_store
+from topology.declaration.environment import database_urls
 from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
@@ -22,7 +24,9 @@ from topology.faust.kafka.topics import Topic, given, needed, own
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.ordered import OrderedPartition
+from topology.faust.worker.ordered.changed_work import check_same_work
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
@@ -70,6 +74,7 @@ class Engine:
             barriers=Barriers(app, offsets),
             shared_reader=Reader(app, settings),
             side_reader=Reader(app, settings, wait=SIDE_WAIT),
+            orders=OperatorOrders(app, topology.audit_topic),
         )
         self.changelogs = self.context.changelogs
         self._running: list[Partition] = []
@@ -102,10 +107,13 @@ class Engine:
     async def prepare(self) -> None:
         """Wait for the source topics, and create what else is missing.
 
-        Raises RuntimeError where a topic has the wrong shape.
+        Raises RuntimeError where a topic has the wrong shape, DeclarationError where the
+        environment has no URL of a database that a view declares.
         """
+        self.context.databases = database_urls(self._stages.values(), os.environ)
         origin = self.app.conf.origin
         await wait_for(self.app, self.given(), f"faust -A {origin or 'app'}")
+        await check_same_work(self.app)
         await create_topics(self.app, self.needed(), self.settings.replication)
         await go_by_broker(self.app)
 
@@ -136,6 +144,7 @@ class Engine:
         clients: list[Any] = [
             context.shared_reader,
             context.side_reader,
+            context.orders,
             *context.standalone_readers.values(),
             *context.barriers.clients(),
         ]

@@ -10,6 +10,7 @@ from topology.declaration.ordered_stage import OrderedStage
 from topology.engine.staged_effects import StagedEffects
 from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffer_key
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.runner import Runner
@@ -35,6 +36,8 @@ class OrderedPartition(Partition):
         context, stage = self._context, self._stage
         writer = context.writer(self.source)
         try:
+            if stage.arrivals:
+                await context.orders.start()
             await writer.start()
             tables = await context.tables.restore([stage], self.source.partition)
             table = tables[stage.name]
@@ -42,10 +45,26 @@ class OrderedPartition(Partition):
             end = await context.shared_reader.end(self.source)
             core = self._core(table, first, start, end)
             effects = StagedEffects(stage, table, _parked(table))
+            lent = await self._lent(core)
         except BaseException:
             await wait_for_stop(writer.stop())
             raise
-        return [OrderedRunner(self.source, stage, writer, context, core, effects, table)]
+        return [OrderedRunner(self.source, stage, writer, context, core, effects, table, lent)]
+
+    async def _lent(self, core: OrderedCommit) -> LentConnections | None:
+        """The connections that are lent, of a database that says what Kafka has not got."""
+        view, work = self._stage.view, self._stage.work
+        if work.database is None:
+            return None
+        url = self._context.databases[work.database]
+        lent = LentConnections(url, f"{view.topology}.{view.name}", self.source, work.workers)
+        position, done = core.position, core.done
+        try:
+            await lent.open(lambda offset: offset < position or offset in done)
+        except BaseException:
+            await lent.close()
+            raise
+        return lent
 
     def _core(self, table: PartitionTable, first: int, start: int, end: int) -> OrderedCommit:
         context, rules = self._context, self._stage.work.rules

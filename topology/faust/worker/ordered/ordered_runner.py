@@ -3,18 +3,22 @@
 import asyncio
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from aiokafka import TopicPartition
 from mode import get_logger
 
 from topology.declaration.ordered_stage import OrderedStage, Release
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.durable_effects import decode_staged, deleted_rows, encode_staged
 from topology.engine.partition import Step
-from topology.engine.staged_effects import StagedEffects
+from topology.engine.staged_effects import Staged, StagedEffects
 from topology.engine.state.rows import HOLES, encode_holes
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.ordered.compensations import Compensations
+from topology.faust.worker.ordered.lent_connections import LentConnections
+from topology.faust.worker.ordered.stage_status import StageStatus
 from topology.faust.worker.ordered.workers import Workers
 from topology.faust.worker.runner import STOP, Runner
 from topology.faust.worker.writer import BATCH_BYTES, Writer
@@ -22,7 +26,7 @@ from topology.model.ending import wait_for_stop
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message
 from topology.model.large import size_of_message
-from topology.model.partition_table import PartitionTable
+from topology.model.partition_table import PartitionTable, Row
 from topology.ordered_commit import Actions, Grant, OffsetRanges, OrderedCommit, Touched
 
 logger = get_logger(__name__)
@@ -35,6 +39,8 @@ SOON = 0.002
 """The least."""
 ONE_BATCH = BATCH_BYTES // 2
 """Bytes of a unit's events and effects, at least once: their rows fit into one record batch."""
+MARKERS = 1
+"""Offsets that a transaction takes without a message: no retention deletes as few."""
 LINGER = 0.005
 """Seconds from one unit to the next while there is work."""
 
@@ -66,6 +72,7 @@ class OrderedRunner(Runner):
         core: OrderedCommit,
         effects: StagedEffects,
         table: PartitionTable,
+        lent: LentConnections | None = None,
     ) -> None:
         refusals = context.refusals(source, {stage.view.name: stage.view})
         super().__init__(
@@ -74,13 +81,25 @@ class OrderedRunner(Runner):
         )  # fmt: skip
         self.stage = stage
         self.core = core
+        self._reader = context.shared_reader
         self.effects = effects
+        self.lent = lent
+        if lent is not None:
+            lent.counts, lent.give_way = core.counts_still, self._give_way
+        self.compensations: Compensations | None = None
+        if stage.work.compensations:
+            settled = set[bytes]().union(
+                *map(deleted_rows, lent.committed.values() if lent else ())
+            )
+            self.compensations = Compensations(self, settled)
+        self._waiting_asides: list[asyncio.Future[None]] = []
         self.workers = Workers(self)
         self.events: dict[int, Event | Release | Malformed] = {}
         """What is in hand, by its offset in the partition."""
         self.records: dict[int, Message] = {}
         self.asides = CommitUnit(*source)
         """What is to be made durable with the next turn, whosever it is: lines of error logs."""
+        self.status = StageStatus(stage, table, core, context.orders)
         self._running = context.running
         # Without a transaction it is the batch that makes states and offsets durable together.
         self._most = math.inf if context.producer is None else ONE_BATCH
@@ -94,6 +113,8 @@ class OrderedRunner(Runner):
 
     async def run(self) -> None:
         self._input.seek(self.core.position)
+        if self.compensations is not None:
+            self.compensations.start()
         work = (self._read(), self._commit_turns(), self._watch_time(), *self.workers.tasks())
         tasks = [asyncio.create_task(each) for each in work]
         try:
@@ -104,11 +125,16 @@ class OrderedRunner(Runner):
         finally:
             self.loop.stopping = self.workers.ending = True
             self.core.revoke()
+            if self.compensations is not None:
+                # The next run calls them: this one could make nothing of it durable.
+                self.compensations.close()
             for task in tasks:
                 task.cancel()
             # Handlers that do not heed this are waited for by the next run of their streams.
             await asyncio.wait(tasks, timeout=STOP)
             self.workers.close()
+            if self.lent is not None:
+                await self.lent.close()
 
     # -- reading
 
@@ -128,6 +154,8 @@ class OrderedRunner(Runner):
             if (again := records[0].offset if records else position) < self._read_to:
                 self.log_truncated(self._read_to, again)
                 await self._begin_anew(again)
+            if again > self._read_to + MARKERS:
+                await self._count_lost(again)
             self._read_to = position
             now = time.monotonic()
             for record in records:
@@ -136,6 +164,15 @@ class OrderedRunner(Runner):
             if not core.in_hand and core.position > self._committed_to:
                 self._finished.set()
             self.workers.wake()
+
+    async def _count_lost(self, come: int) -> None:
+        """Offsets up to the one that came are not there: markers, compacted, or deleted unread."""
+        first = min(await self._reader.first(self.source), come)
+        if first > self._read_to and (lost := self.core.lost(self._read_to, first)):
+            logger.error(
+                "%s: %d offsets from %d on were deleted by retention before they were read",
+                self.source, lost, self._read_to,
+            )  # fmt: skip
 
     def _arrive(self, record: Message, now: float) -> None:
         core, stage = self.core, self.stage
@@ -184,6 +221,8 @@ class OrderedRunner(Runner):
                 self.act(self.core.poll(time.monotonic()))
                 # Some may have been let past an older one.
                 self._finished.set()
+            if self.status.look(now):
+                self._finished.set()
             # Also for an attempt of an earlier run, whose end nobody here is told of.
             self.workers.wake()
 
@@ -193,8 +232,20 @@ class OrderedRunner(Runner):
             self.workers.hurry(grant)
         for grant in actions.roll_back:
             self.effects.drop(grant)
+            self.give_up(grant, ended=grant not in actions.cancel)
         for grant in actions.cancel:
             self.workers.cancel(grant)
+
+    def _give_way(self, holder: Grant, older: Grant) -> None:
+        self.act(self.core.give_way(holder, older, time.monotonic()))
+        self.workers.wake()
+
+    def give_up(self, grant: Grant, *, ended: bool = True) -> None:
+        """Undo what an attempt did besides staging. ended: it can do nothing more outside."""
+        if self.lent is not None:
+            self.lent.release(grant)
+        if self.compensations is not None and ended:
+            self.compensations.owe(grant)
 
     # -- turns
 
@@ -218,10 +269,18 @@ class OrderedRunner(Runner):
     def ended(self, grant: Grant) -> None:
         """An attempt that was given up has ended: its stream may go on, in this run or a later."""
         now = time.monotonic()
+        self.give_up(grant)
         self.core.ended(grant, now)
         latest = self._running.get(self.source)
         if latest is not None and latest is not self.core:
             latest.ended(grant, now)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Once it is revoked, nobody but the attempts that still run need the core."""
+        core = self.core
+        if core.revoked and not core.still_running and self._running.get(self.source) is core:
+            del self._running[self.source]
 
     async def _commit_turns(self) -> None:
         while True:
@@ -244,27 +303,82 @@ class OrderedRunner(Runner):
         core = self.core
         turns = core.take_commits(time.monotonic(), self._most)
         position, done = core.progress()
-        if not turns and position <= self._committed_to and not self.asides:
+        nothing = position <= self._committed_to and not self.asides and not self.status.due
+        if not turns and nothing:
             return False
+        if self.lent is not None and not await self._commit_sql(self.lent, turns):
+            return True
         unit, self.asides = self.asides, CommitUnit(*self.source)
         unit.now = wall()
         self.effects.put(turns, unit)
         unit.next_offset = position
-        unit.rows.setdefault(self.stage.name, []).append((HOLES, encode_holes(position, done)))
+        told, self._waiting_asides = self._waiting_asides, []
+        self.status.given_up(*self.effects.given_up(turns))
+        rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
+        unit.rows.setdefault(self.stage.name, []).extend(rows)
         self._committing = True
         await self.commit(unit)
         self._committing = False
         self._committed_to = position
         core.committed(time.monotonic())
         self.effects.committed(turns)
+        for future in told:
+            if not future.done():
+                future.set_result(None)
+        for grant in turns:
+            if self.compensations is not None:
+                self.compensations.committed(grant)
+        if self.lent is not None:
+            self.lent.passed(turns)
         self._forget(turns)
         return True
+
+    async def _commit_sql(self, lent: LentConnections, turns: Sequence[Grant]) -> bool:
+        """Commit in the database what is next committed in Kafka; False if one is refused."""
+        self._committing = True
+        failed = await lent.commit(turns, self._encoded)
+        self._committing = False
+        if failed is not None:
+            self.act(Actions(roll_back=self.core.commit_failed(time.monotonic(), failed)))
+        return failed is None
+
+    def _encoded(self, grant: Grant) -> bytes:
+        return encode_staged(self.effects.of(grant), self._message(grant.offset))
+
+    def _message(self, offset: int) -> Message:
+        event = self.events[offset]
+        return event.message if isinstance(event, Event) else self.records[offset]
+
+    def committed_in_sql(self, grant: Grant) -> Staged | None:
+        """What an event has put out whose SQL is committed, though Kafka has not got it yet."""
+        raw = None if self.lent is None else self.lent.committed.get(grant.offset)
+        if raw is None:
+            return None
+        staged = decode_staged(raw, self._message(grant.offset), self.unit())
+        if staged is None:
+            assert self.lent is not None
+            self.lent.passed([grant])  # the log was made anew: this is another event
+        return staged
+
+    def put_aside(self, rows: Sequence[Row]) -> None:
+        """Make rows durable with the next unit."""
+        self.asides.rows.setdefault(self.stage.name, []).extend(rows)
+        self.turns_changed()
+
+    async def durable(self, rows: Sequence[Row]) -> None:
+        """Make rows durable, and wait for that."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_asides.append(future)
+        self.put_aside(rows)
+        await future
 
     async def _begin_anew(self, position: int) -> None:
         """Nothing in hand is of the log that is there now: make it durable that it begins there."""
         self.core.revoke()
         # For good: no other unit follows.
         await self._unit.acquire()
+        if self.lent is not None:
+            await self.lent.forget_log()
         unit = self.unit()
         unit.next_offset = position
         unit.rows[self.stage.name] = [(HOLES, encode_holes(position, OffsetRanges()))]
@@ -292,6 +406,7 @@ class OrderedRunner(Runner):
             task.cancel()
             await asyncio.wait([task], timeout=2 * STOP)
         self._input.pause()
+        self._let_go()
         logger.info("%s stops: %s", self.source, self.core.counts)
         await wait_for_stop(self.writer.stop())
 

@@ -19,6 +19,9 @@ from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
 from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.ordered.attempt_services import AttemptServices
+from topology.faust.worker.ordered.compensations import OWED
+from topology.faust.worker.ordered.lent_connections import DatabaseAway
 from topology.model.changes import acollected, collected
 from topology.model.errors import HandlerError, Malformed
 from topology.model.event import Event
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+AWAY = 1.0
+"""Seconds after which an attempt is made again whose database was away."""
 BREATH = 0.01
 """Seconds that a worker may go on without awaiting anything, before others have their turn."""
 
@@ -62,7 +67,9 @@ class Workers:
         """Attempts in threads that go on after their worker was cancelled."""
         older = stage.work.rules.when_older_is_open
         by_keys = isinstance(older, WaitAndCommit) and older.critical is None
-        self._learns = by_keys and stage.work.touches is None
+        # What SQL reads and writes is not known: all of such a view is critical.
+        unknown = stage.work.touches is not None or stage.work.database is not None
+        self._learns = by_keys and not unknown
         self._threads: ThreadPoolExecutor | None = None
         if stage.work.run_in == "threads":
             self._threads = ThreadPoolExecutor(stage.work.workers, f"sequitur {stage.view.name}")
@@ -148,6 +155,13 @@ class Workers:
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
         event = runner.events[grant.offset]
+        if runner.compensations is not None and runner.compensations.owes(grant.offset):
+            self._core.retry(grant, OWED, time.monotonic(), anew=False)
+            return
+        if (made := runner.committed_in_sql(grant)) is not None:
+            self._drop_refused(event, made)
+            runner.finished(grant, None, runner.effects.stage(grant, made))
+            return
         if isinstance(event, Malformed):
             self._pass_malformed(grant, event)
             return
@@ -165,13 +179,23 @@ class Workers:
             if isinstance(event, Release):
                 staged = await self._release(grant, event)
             else:
-                state = runner.effects.state_of(event.stream) if self._view.stateful else {}
+                # A message without a key is no stream, and leaves no state behind.
+                keyed = runner.stage.stream(event) is not None
+                kept = keyed and self._view.stateful
+                state = runner.effects.state_of(event.stream) if kept else {}
                 items = await self._handled(grant, event, state)
                 staged = runner.effects.made(event, items, state, wall())
+                staged.state = staged.state if keyed else None
                 if self._learns:
                     touched = touched_keys(event, items, stateful=self._view.stateful)
+            if runner.compensations is not None:
+                runner.compensations.put(grant, staged)
+            if runner.lent is not None:
+                runner.lent.check(grant)
             size = runner.effects.stage(grant, staged)
         except BaseException as error:
+            if in_tasks or grant.number not in self._threaded:
+                runner.give_up(grant)
             if isinstance(error, asyncio.CancelledError | GeneratorExit) and task.cancelling():
                 if runner.loop.stopping:
                     raise
@@ -191,7 +215,13 @@ class Workers:
 
     async def _handled(self, grant: Grant, event: Event, state: dict[str, Any]) -> list[Any]:
         """What the handler yields for an event; it may change the state."""
-        attempt = work_event(event, self._prefix)
+        services = None
+        if self._work.database or self._work.compensations:
+            loop = asyncio.get_running_loop() if self._threads is not None else None
+            services = AttemptServices(self._runner, grant, loop)
+        attempt = work_event(event, self._prefix, services)
+        if services is not None:
+            services.key = attempt.idempotency_key
         self._attempts[grant.number].event = attempt
         arguments = (attempt, state) if self._view.stateful else (attempt,)
         if self._threads is not None:
@@ -219,13 +249,22 @@ class Workers:
         for key, event in waiting:
             if release.dropped:
                 bury(self._view, event, "its stream was dropped", unit)
+                whole.dead += 1
             elif release.without_first and not whole.rows:
                 bury(self._view, event, "its stream was unparked without it", unit)
+                whole.dead += 1
             else:
+                lent, compensations = self._runner.lent, self._runner.compensations
+                intended = 0 if compensations is None else compensations.intended(grant)
+                back = None if lent is None else await lent.savepoint(grant)
                 try:
                     items = await self._handled(grant, event, state)
                     made = effects.made(event, items, state, wall())
                 except Exception as error:
+                    if back is not None:
+                        await back()
+                    if compensations is not None:
+                        compensations.owe(grant, intended)
                     log_failure(self._view, event, error, "park", unit)
                     return whole
                 effects.merge(made.unit, unit)
@@ -263,6 +302,12 @@ class Workers:
             # What it yields is wrong, or Kafka refuses it: that would be so again.
             self._settle(grant, event, error, retried=RETRIES)
             return
+        if isinstance(error, DatabaseAway):
+            # No event's doing: it counts for nothing.
+            logger.warning("view %s: the database is away: %s", self._view.name, error)
+            if not self._core.retry(grant, AWAY, time.monotonic(), anew=False):
+                self._runner.ended(grant)
+            return
         outcome = self._core.failed(grant, time.monotonic())
         if outcome is FailureOutcome.UNSETTLED:
             self._settle(grant, event, error)
@@ -287,6 +332,9 @@ class Workers:
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
+            if what.halts:
+                reason = f"stream {event.stream} failed at sequence {event.sequence}: {error!r}"
+                runner.status.halt(reason, grant)
             runner.turns_changed()
             if what.retry:
                 self._retried[grant.offset] = what.retry
@@ -294,8 +342,23 @@ class Workers:
             return
         staged = Staged(event, runner.unit())
         log_failure(view, event, error, what.done, staged.unit)
+        staged.failed = 0 if what.held else 1
         stage = runner.effects.park if what.held else runner.effects.stage
         runner.finished(grant, None, stage(grant, staged))
+
+    def _drop_refused(self, event: Event | Release | Malformed, made: Staged) -> None:
+        """Leave out messages that Kafka refuses: their SQL is committed, so they cannot fail."""
+        found = made.event
+        why = self._view.emitting.refused.pop((found.stream, found.sequence), None)
+        if why is None or not isinstance(event, Event):
+            return
+        sent = {id(each[1]) for each in made.unit.sent}
+        for records in (made.unit.keyed, made.unit.colocated):
+            for topic, outs in records.items():
+                records[topic] = [out for out in outs if id(out) not in sent]
+        made.unit.sent = []
+        error = HandlerError(f"{why}; its SQL is committed, and its messages are left out")
+        log_failure(self._view, event, error, "advance", made.unit)
 
     def _pass_malformed(self, grant: Grant, reason: Malformed) -> None:
         """What is no event goes to the malformed topic, at its turn."""

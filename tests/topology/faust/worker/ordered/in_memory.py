@@ -13,7 +13,9 @@ from stores.view_state.memory import MemoryTable
 from topology import Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.staged_effects import StagedEffects
-from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffer_key
+from topology.engine.state.rows import BUFFERS, HOLES, WORK, decode_holes, split_buffer_key
+from topology.faust.worker.operator_orders import OperatorOrders
+from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.model.event import Record
 from topology.ordered_commit import OffsetRanges, OrderedCommit
@@ -27,11 +29,13 @@ class Log:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.at = 0
+        self.most = 1_000_000
+        """Records of one fetch."""
 
     def append(
         self, key: str | None, value: Any, headers: Sequence[tuple[str, bytes]] = ()
     ) -> None:
-        offset = len(self.records)
+        offset = self.records[-1].offset + 1 if self.records else 0
         raw = None if key is None else key.encode()
         body = value if isinstance(value, bytes) else orjson.dumps(value)
         self.records.append(Record("in", 0, offset, raw, body, headers))
@@ -41,12 +45,15 @@ class Log:
 
     async def fetch(self, _: TopicPartition, timeout: float) -> Sequence[Record]:
         await asyncio.sleep(0.001)
-        found = self.records[self.at :]
-        self.at = len(self.records)
+        found = [record for record in self.records if record.offset >= self.at][: self.most]
+        self.at = found[-1].offset + 1 if found else self.at
         return found
 
     async def position(self, _: TopicPartition) -> int:
         return self.at
+
+    async def first(self, _: TopicPartition) -> int:
+        return self.records[0].offset if self.records else self.at
 
     def pause(self, _: TopicPartition) -> None:
         pass
@@ -63,10 +70,20 @@ class Partition:
         self.numbers = itertools.count(1)
         self.producer: object = None
         self.running: dict[TopicPartition, OrderedCommit] = {}
+        self.orders = OperatorOrders(None, "audit")
         self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
+        self.failure: BaseException | None = None
         self.runner = self.new_run()
 
-    def new_run(self) -> OrderedRunner:
+    async def new_sql_run(self, url: str) -> OrderedRunner:
+        """The same, with connections to a database."""
+        lent = LentConnections(url, "t.work", TOPIC, self.stage.work.workers)
+        row = self.table.get(HOLES)
+        position, done = (0, OffsetRanges()) if row is None else decode_holes(row)
+        await lent.open(lambda offset: offset < position or offset in done)
+        return self.new_run(lent)
+
+    def new_run(self, lent: LentConnections | None = None) -> OrderedRunner:
         """A runner that goes on where the last one was committed."""
         position, done = 0, OffsetRanges()
         if (row := self.table.get(HOLES)) is not None:
@@ -81,24 +98,34 @@ class Partition:
             running=self.running,
             refusals=lambda *_: None,
             producer=self.producer,
+            orders=self.orders,
         )
         parked = [split_buffer_key(key)[0] for key, _ in self.table.scan(*BUFFERS)]
         effects = StagedEffects(self.stage, self.table, parked)
         writer: Any = self
-        self.runner = OrderedRunner(TOPIC, self.stage, writer, context, core, effects, self.table)
+        self.runner = OrderedRunner(
+            TOPIC, self.stage, writer, context, core, effects, self.table, lent
+        )
         return self.runner
 
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
         await asyncio.sleep(0.001)
         self.on_commit(unit)
-        self.units.append(unit)
+        keys = {key for rows in unit.rows.values() for key, _ in rows}
+        tells = (
+            WORK in keys
+            and keys <= {HOLES, WORK}
+            and not (unit.keyed or unit.colocated or unit.reports)
+        )
+        if not tells or (self.units and unit.next_offset != self.units[-1].next_offset):
+            self.units.append(unit)
         return {}
 
     async def stop(self) -> None:
         """The writer's."""
 
     def start(self) -> None:
-        self.failure: BaseException | None = None
+        self.failure = None
 
         def ended(runner: Any, error: BaseException | None) -> None:
             if runner is self.runner:

@@ -1,0 +1,53 @@
+"""Units of work: what is consumed is saved in segments until all that came of it is published."""
+
+from stores.segments.batching import BatchLimits
+from stores.segments.chain import Backpressure
+from stores.segments.consumer import SegmentConsumer, UnitIntake
+from stores.segments.damage import SkippedDamage, skip_damage
+from stores.segments.errors import (
+    DestinationDown,
+    PublishRefused,
+    SegmentDamaged,
+    SegmentError,
+    StaleOwner,
+)
+from stores.segments.failures import ErrorsAfter, FailurePolicy
+from stores.segments.files import FileSegments
+from stores.segments.ledger import SegmentLedger
+from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.one_process import DirectConsumer
+from stores.segments.published_ids import PublishedIds
+from stores.segments.publisher import Publisher
+from stores.segments.rows import RowSegments
+from stores.segments.store import SegmentStore
+from stores.segments.transports.transport import Inbound, Outbound
+
+__all__ = [
+    "Backpressure",
+    "BatchLimits",
+    "DestinationDown",
+    "DirectConsumer",
+    "ErrorsAfter",
+    "FailurePolicy",
+    "FileSegments",
+    "Inbound",
+    "InboundMessage",
+    "Outbound",
+    "OutboundBatch",
+    "OutboundMessage",
+    "Pair",
+    "Place",
+    "PublishRefused",
+    "PublishedIds",
+    "Publisher",
+    "RowSegments",
+    "SegmentConsumer",
+    "SegmentDamaged",
+    "SegmentError",
+    "SegmentLedger",
+    "SegmentStore",
+    "SkippedDamage",
+    "StaleOwner",
+    "UnitIntake",
+    "skip_damage",
+]

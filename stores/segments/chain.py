@@ -1,0 +1,189 @@
+"""The segments of a pair, with START and END of each: what may become of them. Pure.
+
+    ──published──┤START──to publish──┤END──not promised──
+
+The consumer moves END, opens and seals; the publisher moves START. Every step goes forward.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from stores.segments.errors import SegmentError
+from stores.segments.message import Pair, Place
+
+PER_GENERATION = 1_000_000
+"""Segments that one generation of a consumer may open; their numbers are above all earlier ones."""
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment.
+
+    Attributes:
+        number: grows with every one of the pair; it says which generation opened it.
+        name: of the file, or of the rows.
+        start: bytes that are published and confirmed.
+        end: bytes that may be published.
+        sealed: END stays where it is.
+    """
+
+    number: int
+    name: str
+    start: int = 0
+    end: int = 0
+    sealed: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether nobody needs it any more."""
+        return self.sealed and self.start == self.end
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentChain:
+    """The segments of a pair, by number.
+
+    Attributes:
+        pair: whose.
+        segments: those that are not removed.
+    """
+
+    pair: Pair
+    segments: tuple[Segment, ...] = ()
+
+    def opened(self, number: int, name: str) -> "SegmentChain":
+        """Open a segment; all before it are sealed."""
+        if self.segments and number <= self.segments[-1].number:
+            raise SegmentError(
+                f"segment {name}: number {number} is not above {self.segments[-1].number}; another "
+                "generation owns the segments by now, start over"
+            )
+        sealed = tuple(replace(each, sealed=True) for each in self.segments)
+        return replace(self, segments=(*sealed, Segment(number, name)))
+
+    def extended(self, end: Place) -> "SegmentChain":
+        """Move END, of the last segment. Raises SegmentError."""
+        last = self.segments[-1] if self.segments else None
+        if last is None or last.number != end.number or last.sealed or end.offset < last.end:
+            raise SegmentError(f"{self.pair}: END cannot move to {end} from {last}")
+        return replace(self, segments=(*self.segments[:-1], replace(last, end=end.offset)))
+
+    def published(self, behind: Place) -> "SegmentChain":
+        """Move START, of the first segment that has something to publish; finished ones go.
+
+        Raises:
+            SegmentError: it is not between START and END.
+        """
+        next_one = self.to_publish
+        if (
+            next_one is None
+            or next_one.number != behind.number
+            or not next_one.start <= behind.offset <= next_one.end
+        ):
+            raise SegmentError(f"{self.pair}: START cannot move to {behind} of {next_one}")
+        moved = replace(next_one, start=behind.offset)
+        return replace(self, segments=tuple(moved if s is next_one else s for s in self.segments))
+
+    def resumed(self, known: Place | None) -> "SegmentChain":
+        """Move START to what the destination itself knows, which beats what SQL knows.
+
+        Raises:
+            SegmentError: the destination knows of more than was ever promised.
+        """
+        if known is None:
+            return self
+        last = self.segments[-1] if self.segments else None
+        named = next((s for s in self.segments if s.number == known.number), None)
+        ahead = named is not None and known.offset > named.end
+        if ahead or (last is not None and last.number < known.number and self.backlog):
+            raise SegmentError(
+                f"{self.pair}: the destination has more than was ever promised, up to {known}; the "
+                f"last segment is {last}; the database is older than the destination: restore a "
+                "later one"
+            )
+        segments = []
+        for each in self.segments:
+            if each.number == known.number:
+                each = replace(each, start=known.offset)
+            elif each.number < known.number:
+                each = replace(each, start=each.end)
+            segments.append(each)
+        return replace(self, segments=tuple(segments))
+
+    @property
+    def to_publish(self) -> Segment | None:
+        """The first segment that has something to publish."""
+        return next((each for each in self.segments if each.start < each.end), None)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that are to be published."""
+        return sum(each.end - each.start for each in self.segments)
+
+
+class Found(StrEnum):
+    """What a restart finds of a segment."""
+
+    INTACT = "intact"
+    LONGER = "longer"
+    SHORTER = "shorter"
+
+
+def found(size: int, end: int) -> Found:
+    """Say what a segment's size means: what is beyond END is cut off, what is missing is damage."""
+    if size == end:
+        return Found.INTACT
+    return Found.LONGER if size > end else Found.SHORTER
+
+
+@dataclass(frozen=True, slots=True)
+class Backpressure:
+    """Which transports have too much to publish; the consumers that feed these wait.
+
+    Attributes:
+        full: transport → bytes that are to be published.
+    """
+
+    full: Mapping[str, int]
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source waits."""
+        return bool(self.full)
+
+    def next(self, backlogs: Mapping[str, int], limit: int) -> "Backpressure":
+        """Say what holds now: who is full stays so until half of the limit is published."""
+        return Backpressure(
+            {
+                name: size
+                for name, size in backlogs.items()
+                if size >= (limit // 2 + 1 if name in self.full else limit)
+            }
+        )
+
+
+def segment_number(generation: int, count: int) -> int:
+    """Return the number of a segment: the `count`-th, from 0 on, of a consumer's generation."""
+    if count >= PER_GENERATION:
+        raise SegmentError(f"generation {generation} has opened {count} segments; start it over")
+    return generation * PER_GENERATION + count
+
+
+def segment_name(pair: Pair, number: int, now: float) -> str:
+    """Name a segment by topic, transport and time.
+
+    Raises:
+        ValueError: a name cannot be part of a file's.
+    """
+    for each in pair:
+        if not _NAME.fullmatch(each) or each.startswith("."):
+            raise ValueError(
+                f"{each!r}: topics and transports with segments have 1 to 100 of the letters "
+                "A-Z a-z 0-9 . _ - and no dot in front"
+            )
+    at = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S")
+    return f"{pair.topic}--{pair.transport}--{at}-{number}.segment"

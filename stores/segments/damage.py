@@ -1,0 +1,58 @@
+"""Going on behind damage, which a person decides: what it held is lost."""
+
+from dataclasses import dataclass
+
+from stores.segments.errors import SegmentError
+from stores.segments.ledger import SegmentLedger
+from stores.segments.message import Pair, Place
+from stores.segments.record import next_intact, record_at
+from stores.segments.store import SegmentStore
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedDamage:
+    """What was given up.
+
+    Attributes:
+        name: the segment's.
+        start: where the damage began.
+        behind: where publishing goes on.
+    """
+
+    name: str
+    start: int
+    behind: int
+
+
+def skip_damage(ledger: SegmentLedger, store: SegmentStore, pair: Pair) -> SkippedDamage:
+    """Move START of a pair to the first intact record behind the damage.
+
+    Args:
+        ledger: START and END.
+        store: the segments' bytes.
+        pair: whose publisher has stopped.
+
+    Returns:
+        What was given up.
+
+    Raises:
+        SegmentError: a publisher owns the pair, or there is no damage at START.
+    """
+    owner = ledger.own_start(pair, "skip_damage")
+    if owner is None:
+        raise SegmentError(f"{pair}: a publisher owns it; stop that one first")
+    try:
+        segment = ledger.chain(pair).to_publish
+        if segment is None:
+            raise SegmentError(f"{pair}: there is nothing to publish, hence no damage")
+        data = store.read(segment.name, segment.start, segment.end)
+        if record_at(data, 0, segment.start) is not None:
+            raise SegmentError(f"{pair}: {segment.name} is intact at {segment.start}; start it")
+        behind = next_intact(data, segment.start)
+        if behind == segment.start + len(data):
+            behind = segment.end  # there is none, or the rest is missing
+        for name in ledger.published(owner, pair, Place(segment.number, behind)):
+            store.remove(name)
+        return SkippedDamage(segment.name, segment.start, behind)
+    finally:
+        owner.let_go()

@@ -1,0 +1,102 @@
+"""What becomes of a message that fails again and again: the seam that routing fills. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from stores.segments.message import InboundMessage, OutboundMessage
+from topology.model.printable import printable
+
+FAILED = "sequitur-failed"
+"""Headers of a message that was diverted begin so."""
+
+
+class FailurePolicy(Protocol):
+    """Says what goes on in the place of what fails. Others go on in any case."""
+
+    def unroutable(
+        self, message: InboundMessage, error: Exception, attempts: int
+    ) -> Sequence[OutboundMessage] | None:
+        """What comes of a message whose routing raised.
+
+        Args:
+            message: which.
+            error: why.
+            attempts: how often it was tried.
+
+        Returns:
+            What is published of it; None: try again.
+        """
+        ...
+
+    def admit(self, message: OutboundMessage) -> OutboundMessage:
+        """What is published in a message's place: itself, unless its stream is parked.
+
+        Args:
+            message: as it was written.
+        """
+        ...
+
+    def refused(
+        self, message: OutboundMessage, reason: str, attempts: int
+    ) -> OutboundMessage | None:
+        """What is published in the place of a message that its destination refused.
+
+        Args:
+            message: which.
+            reason: why.
+            attempts: how often it was tried.
+
+        Returns:
+            A message for the same transport, which keeps the id; None: try again.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsAfter:
+    """After some attempts a message goes to errors, with its trail in headers.
+
+    Attributes:
+        transport: of the errors of routing; what is refused stays on its own transport.
+        destination: where errors go.
+        attempts: how often a message is tried.
+    """
+
+    transport: str
+    destination: str = "errors"
+    attempts: int = 3
+
+    def unroutable(
+        self, message: InboundMessage, error: Exception, attempts: int
+    ) -> Sequence[OutboundMessage] | None:
+        """See `FailurePolicy.unroutable`."""
+        if attempts < self.attempts:
+            return None
+        trail = {
+            f"{FAILED}-from": f"{message.topic}/{message.partition}/{message.offset}",
+            f"{FAILED}-reason": printable(f"{type(error).__name__}: {error}"),
+            f"{FAILED}-attempts": str(attempts),
+        }
+        headers = {**message.headers, **trail}
+        return [
+            OutboundMessage(self.transport, self.destination, message.value, message.key, headers)
+        ]
+
+    def admit(self, message: OutboundMessage) -> OutboundMessage:
+        """See `FailurePolicy.admit`."""
+        return message
+
+    def refused(
+        self, message: OutboundMessage, reason: str, attempts: int
+    ) -> OutboundMessage | None:
+        """See `FailurePolicy.refused`; what errors refuse as well is tried on and on."""
+        if attempts < self.attempts or message.destination == self.destination:
+            return None
+        trail = {
+            f"{FAILED}-from": message.destination,
+            f"{FAILED}-reason": printable(reason),
+            f"{FAILED}-attempts": str(attempts),
+        }
+        headers = {**message.headers, **trail}
+        return replace(message, destination=self.destination, headers=headers)

@@ -1,0 +1,274 @@
+"""START and END of segments, and inbound positions: rows of an SQL database, and what moves them.
+
+Whoever moves something is its owner in the same transaction: a generation that was replaced, and
+goes on, changes nothing.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    Update,
+    delete,
+    select,
+    update,
+)
+from sqlalchemy.exc import SQLAlchemyError
+
+from stores.db.advisory_locks import AdvisoryLock
+from stores.db.dialect import begin_writing, insert
+from stores.db.missing_tables import create_missing
+from stores.locks.lease import Lease, LeaseLost
+from stores.segments.chain import Segment, SegmentChain
+from stores.segments.errors import SegmentError, StaleOwner
+from stores.segments.message import Pair, Place
+
+METADATA = MetaData()
+SEGMENTS = Table(
+    "sequitur_segments",
+    METADATA,
+    Column("router", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("transport", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("start_offset", BigInteger, nullable=False),
+    Column("end_offset", BigInteger, nullable=False),
+    Column("sealed", Boolean, nullable=False),
+)
+POSITIONS = Table(
+    "sequitur_segment_positions",
+    METADATA,
+    Column("router", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+)
+
+
+@dataclass(slots=True)
+class SegmentOwner:
+    """One generation of who moves END, or START.
+
+    Attributes:
+        lease: by which it owns.
+        generation: its turn.
+    """
+
+    lease: Lease
+    generation: int
+    _renewed: float = field(default_factory=time.monotonic)
+
+    def subject(self, router: str) -> str:
+        """What is owned: a topic, or a pair's topic and transport."""
+        return self.lease.name.removeprefix(f"segments/{router}/")
+
+    def check(self, connection: Connection) -> None:
+        """Have the connection's transaction be this generation's. Raises StaleOwner."""
+        try:
+            self.lease.check(connection, self.generation)
+        except LeaseLost as error:
+            raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
+
+    def renew(self) -> None:
+        """Go on owning, if a third of the lease is over. Raises StaleOwner."""
+        now = time.monotonic()
+        if now - self._renewed < self.lease.seconds / 3:
+            return
+        self._renewed = now
+        try:
+            self.lease.renew(self.generation)
+        except LeaseLost as error:
+            raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
+
+    def let_go(self) -> None:
+        """Let the next one begin at once; where the database is away, when the lease is over."""
+        with suppress(SQLAlchemyError):
+            self.lease.release(self.generation)
+
+
+class SegmentLedger:
+    """What SQL knows of the segments of a router.
+
+    Args:
+        engine: of SQLite or PostgreSQL, from `stores.db.engines`.
+        router: whose; several may share a database.
+        lease_seconds: how long a dead owner's segments wait for the next owner.
+    """
+
+    def __init__(
+        self, engine: Engine, router: str = "router", *, lease_seconds: float = 10.0
+    ) -> None:
+        self.engine, self.router, self._seconds = engine, router, lease_seconds
+
+    def create(self) -> None:
+        """Make the tables that are missing."""
+        with self.engine.begin() as connection:
+            begin_writing(connection)
+            create_missing(connection, METADATA, AdvisoryLock.SEGMENTS)
+
+    def own_end(self, topic: str, holder: str) -> SegmentOwner | None:
+        """Own END and the positions of a topic, None while another one does."""
+        return self._own(f"segments/{self.router}/{topic}", holder)
+
+    def own_start(self, pair: Pair, holder: str) -> SegmentOwner | None:
+        """Own START of a pair, None while another one does."""
+        return self._own(f"segments/{self.router}/{pair.topic}/{pair.transport}", holder)
+
+    def _own(self, name: str, holder: str) -> SegmentOwner | None:
+        lease = Lease(self.engine, name, holder, self._seconds)
+        lease.make()
+        generation = lease.acquire()
+        return None if generation is None else SegmentOwner(lease, generation)
+
+    def chain(self, pair: Pair) -> SegmentChain:
+        """Read the segments of a pair."""
+        with self.engine.connect() as connection:
+            return self._chain(connection, pair)
+
+    def positions(self, topic: str) -> dict[int, int]:
+        """Read where to go on in each partition of a topic."""
+        asked = select(POSITIONS.c.partition, POSITIONS.c.position).filter_by(
+            router=self.router, topic=topic
+        )
+        with self.engine.connect() as connection:
+            return {row.partition: row.position for row in connection.execute(asked)}
+
+    def backlogs(self, topic: str) -> dict[str, int]:
+        """Read how many bytes of a topic wait for each transport."""
+        asked = select(
+            SEGMENTS.c.transport, SEGMENTS.c.end_offset - SEGMENTS.c.start_offset
+        ).filter_by(router=self.router, topic=topic)
+        sizes: dict[str, int] = {}
+        with self.engine.connect() as connection:
+            for transport, size in connection.execute(asked):
+                sizes[transport] = sizes.get(transport, 0) + size
+        return sizes
+
+    def pairs(self) -> list[Pair]:
+        """List the pairs that have segments."""
+        asked = select(SEGMENTS.c.topic, SEGMENTS.c.transport).filter_by(router=self.router)
+        with self.engine.connect() as connection:
+            return sorted({Pair(*row) for row in connection.execute(asked)})
+
+    def take_over(self, owner: SegmentOwner) -> list[SegmentChain]:
+        """Seal what earlier generations left of a topic: its END is final.
+
+        Raises:
+            StaleOwner: another generation owns END.
+        """
+        pairs = [pair for pair in self.pairs() if pair.topic == owner.subject(self.router)]
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            for pair in pairs:
+                connection.execute(self._of(pair).values(sealed=True))
+            return [self._chain(connection, pair) for pair in pairs]
+
+    def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> SegmentChain:
+        """Open a segment of a pair, before anything is written to it; all before it are sealed.
+
+        Raises:
+            StaleOwner: another generation owns END.
+        """
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            chain = self._chain(connection, pair).opened(number, name)
+            connection.execute(self._of(pair).values(sealed=True))
+            line = {"number": number, "name": name, "start_offset": 0, "end_offset": 0}
+            of = {"router": self.router, **pair._asdict()}
+            connection.execute(SEGMENTS.insert().values(**of, **line, sealed=False))
+            return chain
+
+    def advance(
+        self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
+    ) -> None:
+        """Promise what is written: END of each pair, and the topic's positions, in one transaction.
+
+        Raises:
+            StaleOwner: another generation owns END.
+            SegmentError: END cannot move there.
+        """
+        topic = owner.subject(self.router)
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            for pair, end in ends.items():
+                moved = (
+                    self._of(pair)
+                    .where(SEGMENTS.c.number == end.number, ~SEGMENTS.c.sealed)
+                    .where(SEGMENTS.c.end_offset <= end.offset)
+                    .values(end_offset=end.offset)
+                )
+                if connection.execute(moved).rowcount != 1:
+                    self._chain(connection, pair).extended(end)  # which says why
+                    raise SegmentError(f"{pair}: END did not move to {end}")
+            for partition, position in positions.items():
+                of = {"router": self.router, "topic": topic, "partition": partition}
+                line = insert(connection, POSITIONS).values(**of, position=position)
+                connection.execute(
+                    line.on_conflict_do_update(index_elements=list(of), set_={"position": position})
+                )
+
+    def resume(self, owner: SegmentOwner, pair: Pair, known: Place | None) -> SegmentChain:
+        """Move START to what the destination itself knows.
+
+        Raises:
+            StaleOwner: another generation owns START.
+            SegmentError: the destination knows of more than was promised.
+        """
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            chain = self._chain(connection, pair).resumed(known)
+            for each in chain.segments:
+                line = self._of(pair).where(SEGMENTS.c.number == each.number)
+                connection.execute(line.values(start_offset=each.start))
+            return chain
+
+    def published(self, owner: SegmentOwner, pair: Pair, behind: Place | None) -> list[str]:
+        """Move START behind what is confirmed, and strike out the segments that are finished.
+
+        Raises:
+            StaleOwner: another generation owns START.
+            SegmentError: START cannot move there.
+        """
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            if behind is not None:
+                self._chain(connection, pair).published(behind)
+                line = self._of(pair).where(SEGMENTS.c.number == behind.number)
+                connection.execute(line.values(start_offset=behind.offset))
+            finished = (
+                delete(SEGMENTS)
+                .filter_by(router=self.router, **pair._asdict())
+                .where(SEGMENTS.c.sealed, SEGMENTS.c.start_offset == SEGMENTS.c.end_offset)
+                .returning(SEGMENTS.c.name)
+            )
+            return list(connection.execute(finished).scalars())
+
+    def _of(self, pair: Pair) -> Update:
+        return update(SEGMENTS).filter_by(router=self.router, **pair._asdict())
+
+    def _chain(self, connection: Connection, pair: Pair) -> SegmentChain:
+        asked = (
+            select(SEGMENTS)
+            .filter_by(router=self.router, **pair._asdict())
+            .order_by(SEGMENTS.c.number)
+        )
+        return SegmentChain(pair, tuple(_segments(connection.execute(asked).mappings())))
+
+
+def _segments(rows: Iterable[RowMapping]) -> Iterable[Segment]:
+    for row in rows:
+        start, end = row["start_offset"], row["end_offset"]
+        yield Segment(row["number"], row["name"], start, end, bool(row["sealed"]))

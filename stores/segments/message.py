@@ -1,0 +1,105 @@
+"""What a unit of work consumes and publishes, and a place in its segments."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMessage:
+    """A message as a transport delivered it.
+
+    Attributes:
+        topic: where it comes from.
+        partition: whose order counts, 0 where a transport has no partitions.
+        offset: its position there.
+        behind: the position of the next one: what is acknowledged, and sought.
+        value: the content.
+        key: the record key.
+        headers: text by name.
+        stream: its stream, where it names one.
+        sequence: its sequence in that stream.
+        producer_id: the id that its producer gave it.
+        replayable: its position is the same when it comes again; not so in a queue.
+        redelivered: the broker says that it may have come before.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    behind: int
+    value: bytes
+    key: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: str | None = None
+    sequence: int | None = None
+    producer_id: str | None = None
+    replayable: bool = True
+    redelivered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMessage:
+    """A message for a destination of a transport.
+
+    Attributes:
+        transport: the name of what carries it.
+        destination: a topic, a queue, a file.
+        value: the content.
+        key: the record key.
+        headers: text by name.
+        stream: its stream, by which receivers order it.
+        sequence: its sequence in that stream.
+        id: the same whenever it is published again; `identity.py` gives it.
+    """
+
+    transport: str
+    destination: str
+    value: bytes
+    key: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: str | None = None
+    sequence: int | None = None
+    id: str = ""
+
+
+class Place(NamedTuple):
+    """A place in the segments of a pair; what is written later has a higher one.
+
+    Attributes:
+        number: the segment's.
+        offset: bytes into it.
+    """
+
+    number: int
+    offset: int
+
+
+class Pair(NamedTuple):
+    """What has segments of its own.
+
+    Attributes:
+        topic: the inbound topic.
+        transport: the outbound transport.
+    """
+
+    topic: str
+    transport: str
+
+    def __str__(self) -> str:
+        return f"{self.topic} → {self.transport}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundBatch:
+    """What is published, and confirmed, as one.
+
+    Attributes:
+        pair: whose messages.
+        messages: in order.
+        behind: the place behind them, which START moves to.
+    """
+
+    pair: Pair
+    messages: tuple[OutboundMessage, ...]
+    behind: Place

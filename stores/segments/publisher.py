@@ -1,0 +1,209 @@
+"""The publisher of a pair: what is between START and END goes out, is confirmed, and is removed."""
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import replace
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from stores.db.urls import said
+from stores.segments.batching import BatchLimits
+from stores.segments.chain import Segment
+from stores.segments.errors import (
+    DestinationDown,
+    PublishRefused,
+    SegmentDamaged,
+    SegmentError,
+    StaleOwner,
+)
+from stores.segments.failures import FailurePolicy
+from stores.segments.ledger import SegmentLedger, SegmentOwner
+from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.record import HEAD, decode, length_at, record_at
+from stores.segments.store import SegmentStore
+from stores.segments.transports.transport import Outbound
+
+logger = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Publishes one pair, and nothing but what is between START and END.
+
+    Args:
+        ledger: START and END.
+        store: the segments' bytes.
+        outbound: the transport, for this pair alone.
+        pair: the inbound topic and the outbound transport.
+        failures: what becomes of messages that the destination refuses.
+        holder: who, for whoever asks.
+        limits: of a batch; times do not matter here, since everything is there.
+    """
+
+    def __init__(
+        self,
+        ledger: SegmentLedger,
+        store: SegmentStore,
+        outbound: Outbound,
+        pair: Pair,
+        failures: FailurePolicy,
+        *,
+        holder: str = "publisher",
+        limits: BatchLimits | None = None,
+    ) -> None:
+        self.pair = pair
+        self._ledger, self._store, self._outbound = ledger, store, outbound
+        self._failures, self._holder = failures, holder
+        self._limits = limits or BatchLimits()
+        self._owner: SegmentOwner | None = None
+        self._attempts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """Messages "published" and "diverted", batches "in doubt", "refused" messages."""
+
+    async def step(self) -> int:
+        """Publish a batch; the first step, and the first after a failure, asks where to begin.
+
+        Returns:
+            How many messages were confirmed; 0: there is nothing, or another one owns the pair.
+
+        Raises:
+            DestinationDown: the batch is in doubt; call again, later.
+            SegmentDamaged: this pair stops until somebody has looked at it.
+            StaleOwner: another generation owns the pair; stop.
+        """
+        if self._owner is None and not await self._begin():
+            return 0
+        owner = self._owner
+        assert owner is not None
+        try:
+            chain = await asyncio.to_thread(self._ledger.chain, self.pair)
+            segment = chain.to_publish
+            if segment is None:
+                if any(each.finished for each in chain.segments):
+                    await self._moved(owner, None)
+                return 0
+            read = await asyncio.to_thread(self._read, segment)
+            admitted = tuple(self._failures.admit(each) for each in read.messages)
+            await self._publish(OutboundBatch(self.pair, admitted, read.behind))
+            await self._moved(owner, read.behind)
+        except Exception:
+            self._owner = None
+            await asyncio.to_thread(owner.let_go)
+            raise
+        self._attempts.clear()
+        self.counts["published"] += len(read.messages)
+        return len(read.messages)
+
+    async def run(self, *, pause: float = 0.02, retry: float = 1.0) -> None:
+        """Publish until cancelled. A destination that is down is tried again.
+
+        Args:
+            pause: seconds to wait when there is nothing.
+            retry: seconds to wait when the destination is down.
+
+        Raises:
+            SegmentDamaged: this pair stops until somebody has looked at it.
+        """
+        try:
+            while True:
+                try:
+                    if not await self.step():
+                        await asyncio.sleep(pause)
+                except DestinationDown as error:
+                    logger.warning("%s: %s", self.pair, error)
+                    await asyncio.sleep(retry)
+                except (StaleOwner, SQLAlchemyError) as error:
+                    logger.warning("%s: %s", self.pair, said(error))
+                    await asyncio.sleep(retry)
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """Let go of the pair and of the transport."""
+        owner, self._owner = self._owner, None
+        await self._outbound.stop()
+        if owner is not None:
+            await asyncio.to_thread(owner.let_go)
+
+    async def _begin(self) -> bool:
+        await self._outbound.stop()
+        owner = await asyncio.to_thread(self._ledger.own_start, self.pair, self._holder)
+        if owner is None:
+            return False
+        try:
+            # In this order: who has the lease shuts out the one before, and asks what it did.
+            known = await self._outbound.start(self.pair)
+            await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
+            await asyncio.to_thread(self._remove_left_over)
+        except Exception:
+            await asyncio.to_thread(owner.let_go)
+            raise
+        self._owner = owner
+        return True
+
+    def _remove_left_over(self) -> None:
+        """Segments that a crash left between being struck out and being removed.
+
+        They are listed first: a segment is in SQL before it is in the store.
+        """
+        begin = f"{self.pair.topic}--{self.pair.transport}--"
+        there = [name for name in self._store.names() if name.startswith(begin)]
+        known = {each.name for each in self._ledger.chain(self.pair).segments}
+        for name in there:
+            if name not in known:
+                self._store.remove(name)
+
+    async def _publish(self, batch: OutboundBatch) -> None:
+        messages = list(batch.messages)
+        while True:
+            try:
+                return await self._outbound.publish(replace(batch, messages=tuple(messages)))
+            except DestinationDown:
+                self.counts["in doubt"] += 1
+                raise
+            except PublishRefused as refused:
+                self.counts["refused"] += 1
+                message = messages[refused.index]
+                self._attempts[message.id] += 1
+                times = self._attempts[message.id]
+                instead = self._failures.refused(message, refused.reason, times)
+                if instead is None:
+                    raise DestinationDown(f"message {message.id}: {refused}") from refused
+                self.counts["diverted"] += 1
+                messages[refused.index] = instead
+
+    async def _moved(self, owner: SegmentOwner, behind: Place | None) -> None:
+        names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
+        for name in names:
+            await asyncio.to_thread(self._store.remove, name)
+        await asyncio.to_thread(owner.renew)
+
+    def _read(self, segment: Segment) -> OutboundBatch:
+        start, end = segment.start, segment.end
+        data = self._store.read(segment.name, start, min(end, start + self._limits.size))
+        messages: list[OutboundMessage] = []
+        at = 0
+        while at < len(data) and len(messages) < self._limits.count:
+            body = record_at(data, at, start + at)
+            if body is None:
+                if messages:
+                    break
+                if len(data) >= HEAD.size:  # one may be larger than what was read
+                    data = self._store.read(
+                        segment.name, start, min(end, start + length_at(data, 0))
+                    )
+                    body = record_at(data, 0, start)
+                if body is None:
+                    raise self._damaged(segment)
+            messages.append(decode(body, self.pair.transport))
+            at += HEAD.size + len(body)
+        if not messages:
+            raise self._damaged(segment)
+        return OutboundBatch(self.pair, tuple(messages), Place(segment.number, start + at))
+
+    def _damaged(self, segment: Segment) -> SegmentError:
+        return SegmentDamaged(
+            f"{self.pair}: segment {segment.name} is damaged at {segment.start}, before END at "
+            f"{segment.end}; only this pair stops. Restore the segment from a copy; or call "
+            "stores.segments.skip_damage, which goes on behind the damage and loses what it holds"
+        )

@@ -1,0 +1,104 @@
+"""The consumer's side of the save store: a unit of work is written, synced, and promised."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stores.segments.chain import Found, found, segment_name, segment_number
+from stores.segments.ledger import SegmentLedger, SegmentOwner
+from stores.segments.message import OutboundMessage, Pair, Place
+from stores.segments.record import encode
+from stores.segments.store import SegmentStore
+
+logger = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    number: int
+    name: str
+    offset: int = 0
+
+
+class SegmentWriter:
+    """Writes the units of one inbound topic, for one generation of its consumer.
+
+    Args:
+        ledger: START, END and positions.
+        store: the segments' bytes.
+        owner: of the topic's END.
+        segment_bytes: after how many bytes a pair gets another segment.
+        clock: seconds since 1970, for names.
+    """
+
+    def __init__(
+        self,
+        ledger: SegmentLedger,
+        store: SegmentStore,
+        owner: SegmentOwner,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.owner, self._ledger, self._store = owner, ledger, store
+        self.topic = owner.subject(ledger.router)
+        self._most, self._clock = segment_bytes, clock
+        self._open: dict[Pair, _Open] = {}
+        self._opened = 0
+
+    def recover(self) -> dict[int, int]:
+        """Seal what earlier generations left, and cut off what is beyond END.
+
+        Returns:
+            Partition → the position to consume from.
+
+        Raises:
+            StaleOwner: another generation owns END.
+        """
+        for chain in self._ledger.take_over(self.owner):
+            for segment in chain.segments:
+                state = found(self._store.size(segment.name), segment.end)
+                if state is Found.LONGER:
+                    self._store.cut(segment.name, segment.end)
+                elif state is Found.SHORTER and segment.start < segment.end:
+                    logger.error("segment %s ends before END; its publisher stops", segment.name)
+        return self._ledger.positions(self.topic)
+
+    def write(self, messages: Sequence[OutboundMessage], positions: Mapping[int, int]) -> None:
+        """Make a unit of work durable; when this returns, its inbound messages may be acknowledged.
+
+        Args:
+            messages: in order, with their ids; of any transports. None: the unit came to nothing.
+            positions: partition → the position behind the unit's inbound messages.
+
+        Raises:
+            OSError: the store is full or broken; nothing of the unit is promised.
+            StaleOwner: another generation owns END.
+        """
+        grouped: dict[Pair, list[OutboundMessage]] = {}
+        for message in messages:
+            grouped.setdefault(Pair(self.topic, message.transport), []).append(message)
+        # Whatever fails on the way: these segments get nothing more, since nobody knows what stands
+        # behind their END now, and whether END moved.
+        taken, self._open = self._open, {}
+        written: dict[Pair, _Open] = {}
+        for pair, some in grouped.items():
+            at = taken.get(pair)
+            if at is None or at.offset >= self._most:
+                at = self._new(pair)
+            data = encode(some, at.offset)
+            self._store.append(at.name, at.offset, data)
+            written[pair] = _Open(at.number, at.name, at.offset + len(data))
+        ends = {pair: Place(each.number, each.offset) for pair, each in written.items()}
+        self._ledger.advance(self.owner, ends, positions)
+        self._open = taken | written
+
+    def _new(self, pair: Pair) -> _Open:
+        number = segment_number(self.owner.generation, self._opened)
+        self._opened += 1
+        name = segment_name(pair, number, self._clock())
+        self._ledger.open_segment(self.owner, pair, number, name)
+        return _Open(number, name)

@@ -1,0 +1,96 @@
+"""The path service as those who ask it see it: found by its leader's row, asked over HTTP."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+from aiokafka import TopicPartition
+
+from stores.units.errors import MemberUnavailable, UnitError
+from stores.units.kafka.path_rows import leader_of
+from stores.units.kafka.row_log import reader
+from stores.units.kafka.topics import paths_topic
+from stores.units.wire import bearer
+from topology.model.ending import wait_for_stop
+
+RECENT = 3600.0 * 3
+"""Seconds of rows that are read for the leader: it writes its row at least once in a lease."""
+
+
+class PathService:
+    """Who leads a destination's paths.
+
+    Args:
+        destination: the topic.
+        kafka: arguments of aiokafka's clients.
+        token: that it wants to see.
+    """
+
+    def __init__(self, destination: str, kafka: Mapping[str, Any], token: str) -> None:
+        self._destination, self._kafka = destination, kafka
+        self._headers = {"Authorization": bearer(token)}
+        self._http: aiohttp.ClientSession | None = None
+        self._url = ""
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._http is not None:
+            await self._http.close()
+
+    async def ask(
+        self, method: str, path: str = "", body: object = None, **query: str
+    ) -> dict[str, Any]:
+        """Ask the leader.
+
+        Raises:
+            MemberUnavailable: it does not answer; the next call looks for it anew.
+            UnitError: it refuses.
+            KafkaError: its address cannot be read.
+        """
+        if self._http is None:
+            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10))
+        if not self._url:
+            self._url = await self._find()
+        url, self._url = self._url, ""
+        where = f"{url.rstrip('/')}/paths/{self._destination}{path}"
+        try:
+            async with self._http.request(
+                method, where, json=body, params=query, headers=self._headers
+            ) as answer:
+                found: dict[str, Any] = (
+                    await answer.json() if answer.status in (200, 409) else {"error": ""}
+                )
+        except (TimeoutError, aiohttp.ClientError, ValueError) as error:
+            raise MemberUnavailable(
+                f"the path service at {url} does not answer ({type(error).__name__})"
+            ) from None
+        if answer.status == 409:
+            raise UnitError(str(found["error"]))
+        if answer.status == 401:
+            raise MemberUnavailable(f"the path service at {url} does not know this token")
+        if answer.status != 200:
+            raise MemberUnavailable(f"the path service at {url} answers {answer.status}")
+        self._url = url
+        return found
+
+    async def _find(self) -> str:
+        """The leader's address. Raises MemberUnavailable, KafkaError."""
+        consumer, url = reader(self._kafka), ""
+        at = TopicPartition(paths_topic(self._destination), 0)
+        await consumer.start()
+        try:
+            consumer.assign([at])
+            since = round((time.time() - RECENT) * 1000)
+            found = (await consumer.offsets_for_times({at: since})).get(at)
+            end = (await consumer.end_offsets([at]))[at]
+            consumer.seek(at, found.offset if found else end)
+            while await consumer.position(at) < end:
+                for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
+                    if (leader := leader_of(record)) is not None:
+                        url = leader.url
+        finally:
+            await wait_for_stop(consumer.stop())
+        if not url.startswith(("http://", "https://")):
+            raise MemberUnavailable(f"no path service leads {self._destination!r}")
+        return url

@@ -1,0 +1,1 @@
+"""The path service at run time: one process leads for a destination, others stand by."""

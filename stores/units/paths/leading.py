@@ -1,0 +1,91 @@
+"""Whether this path service leads a destination: a consumer group of its services says so."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError, ProducerFenced
+
+from stores.units.kafka.topics import paths_topic
+from stores.units.paths.leader import PathLeader
+from stores.units.paths.settings import PathSettings
+from topology.model.ending import end_tasks, wait_for_stop
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds until a leader that failed starts again."""
+
+
+class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Leads a destination whenever the group assigns it to this service.
+
+    Args:
+        settings: of the service.
+        destination: the topic.
+        url: under which producers reach it.
+        leaders: destination → its leader, kept here.
+    """
+
+    def __init__(
+        self, settings: PathSettings, destination: str, url: str, leaders: dict[str, PathLeader]
+    ) -> None:
+        self._settings, self._destination, self._url = settings, destination, url
+        self._leaders = leaders
+        self._leading: asyncio.Task[None] | None = None
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Lead when it is its turn, until told to stop."""
+        self._consumer = AIOKafkaConsumer(
+            **{"retry_backoff_ms": 50, **self._settings.kafka},
+            group_id=paths_topic(self._destination),
+            enable_auto_commit=False,
+            session_timeout_ms=round(max(6.0, self._settings.lease) * 1000),
+            heartbeat_interval_ms=1000,
+        )
+        await self._consumer.start()
+        self._consumer.subscribe([paths_topic(self._destination)], listener=self)
+        try:
+            while not stopped.is_set():
+                try:
+                    await self._consumer.getmany(timeout_ms=200)
+                except KafkaError as error:
+                    logger.warning("paths: %s; trying again", printable(error))
+                    await asyncio.sleep(AGAIN)
+        finally:
+            if self._leading is not None:
+                await end_tasks(self._leading)
+            await wait_for_stop(self._consumer.stop())
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """A leader goes on: who is not one any more is fenced by the next."""
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Lead, or let go."""
+        places = list(assigned)
+        self._consumer.pause(*places)  # the group is for the assignment alone
+        if places and self._leading is None:
+            self._leading = asyncio.create_task(self._lead())
+        elif not places and self._leading is not None:
+            self._leading.cancel()
+            self._leading = None
+
+    async def _lead(self) -> None:
+        settings, destination = self._settings, self._destination
+        while True:
+            leader = PathLeader(destination, dict(settings.kafka), settings.lease, self._url)
+            try:
+                self._leaders[destination] = leader
+                await leader.run()
+            except ProducerFenced:
+                logger.warning("paths of %s: another service leads now", destination)
+            except KafkaError as error:
+                logger.warning("paths of %s: %s; starting again", destination, printable(error))
+            except Exception:
+                logger.exception("paths of %s: leading failed; starting again", destination)
+            finally:
+                if self._leaders.get(destination) is leader:
+                    del self._leaders[destination]
+            await asyncio.sleep(AGAIN)

@@ -1,0 +1,210 @@
+"""Routing by the path service over a real broker: chosen, kept, moved, deleted; what fails."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from click.testing import CliRunner
+
+from sequitur.cli.main import sequitur
+from stores.units import (
+    MemberUnavailable,
+    PathAdministration,
+    PathServer,
+    PathSettings,
+    UnitAdministration,
+    UnitElsewhere,
+    UnitError,
+)
+from tests.stores.units.conftest import TOKEN, Destination, received
+
+Create = Callable[..., Destination]
+
+
+@asynccontextmanager
+async def paths(*all_of: Destination, lease: float = 2.0) -> AsyncIterator[PathServer]:
+    """A path service of these destinations, which listens."""
+    names = tuple(each.name for each in all_of)
+    server = PathServer(PathSettings(names, all_of[0].kafka, TOKEN, lease=lease))
+    stopped = asyncio.Event()
+    task = asyncio.create_task(server.run(stopped))
+    ready = asyncio.create_task(server.ready.wait())
+    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield server
+    finally:
+        ready.cancel()
+        stopped.set()
+        await task
+
+
+ROUTED: dict[str, Any] = {"routing": "path", "token": TOKEN}
+
+
+async def test_a_unit_moves_while_it_is_sent_to_and_worked_on(destination: Create) -> None:
+    there = destination(2)
+    async with (
+        paths(there),
+        there.server(),
+        there.producer(**ROUTED) as producer,
+        there.consumer() as consumer,
+        PathAdministration(there.name, there.kafka, TOKEN) as admin,
+    ):
+        unit = producer.unit("order-7")
+        await unit.send(b"0")
+        home = (await admin.path("order-7"))["member"]
+        seen: list[tuple[int, int]] = []
+
+        async def work() -> None:
+            while len(seen) < 60:
+                delivery = await received(consumer)
+                seen.append((int(delivery.value), delivery.member))
+                await asyncio.sleep(0.005)
+                await delivery.done()
+
+        async def send() -> None:
+            for number in range(1, 60):
+                await unit.send(b"%d" % number)
+                await asyncio.sleep(0.01)
+
+        working, sending = asyncio.create_task(work()), asyncio.create_task(send())
+        await asyncio.sleep(0.2)
+        await admin.move("order-7", 1 - int(home), by="me")
+        async with asyncio.timeout(30):
+            await asyncio.gather(working, sending)
+        assert [number for number, _ in seen] == list(range(60))
+        assert {member for _, member in seen} == {0, 1}
+        with pytest.raises(UnitElsewhere, match="leave the member out"):
+            await producer.send(b"straight", unit="order-7", member=int(home))
+        await unit.send(b"60")
+        assert (await received(consumer)).value == b"60"
+        async with UnitAdministration(there.name, there.group, there.kafka, TOKEN) as units:
+            assert await units.homes("order-7") == [1 - int(home)]
+
+
+async def test_a_path_outlives_the_service_and_goes_with_the_last_message(
+    destination: Create,
+) -> None:
+    there = destination(3)
+    async with (
+        there.server(),
+        there.consumer() as consumer,
+        PathAdministration(there.name, there.kafka, TOKEN) as admin,
+    ):
+        async with paths(there), there.producer(**ROUTED) as producer:
+            for unit in ("a", "b", "c"):
+                await producer.unit(unit).send(b"1")
+            first = await admin.paths()
+            assert len({path["member"] for path in first.values()}) == 3  # by load
+        async with paths(there):
+            second = await admin.paths()
+            assert {u: each["member"] for u, each in second.items()} == {
+                u: each["member"] for u, each in first.items()
+            }
+            for _ in range(3):
+                await (await received(consumer)).done()
+            until = time.monotonic() + 20
+            while (left := await admin.paths()) and time.monotonic() < until:
+                await asyncio.sleep(0.2)
+            assert left == {}, "its producer has left, and nothing waits"
+            with pytest.raises(UnitError, match="has no path"):
+                await admin.path("a")
+
+
+async def test_without_the_path_service_sending_fails_clearly(destination: Create) -> None:
+    there = destination(2)
+    async with paths(there, lease=0.6), there.producer(wait=1.5, **ROUTED) as producer:
+        await producer.unit("a").send(b"1")
+        with pytest.raises(UnitError, match="routed by path, not by hash"):
+            await there.producer().start()
+        other = there.producer(routing="path", token="not-the-token-of-it", wait=1.0)
+        async with other:
+            with pytest.raises(MemberUnavailable, match="does not know this token"):
+                await other.unit("a").send(b"2")
+    async with there.producer(wait=1.0, **ROUTED) as producer:
+        with pytest.raises(MemberUnavailable, match="sending without one would break its order"):
+            await producer.unit("a").send(b"3")
+
+
+async def test_a_destination_that_was_routed_by_hash_is_not_routed_by_path(
+    destination: Create,
+) -> None:
+    there = destination(1)
+    async with there.producer() as producer:
+        await producer.unit("a").send(b"1")
+    with pytest.raises(UnitError, match="were routed by hash"):
+        async with paths(there):
+            pass
+    with pytest.raises(UnitError, match="is routed by hash, not by path"):
+        await there.producer(**ROUTED).start()
+
+
+async def test_partitions_that_are_added_move_no_unit_and_get_new_ones_by_path(
+    destination: Create,
+) -> None:
+    there = destination(1)
+    async with (
+        paths(there),
+        there.producer(**ROUTED) as producer,
+        PathAdministration(there.name, there.kafka, TOKEN) as admin,
+    ):
+        await producer.unit("old").send(b"1")
+        await grow(there, there.name, 2)
+        await producer.unit("old").send(b"2")
+        until, number = time.monotonic() + 20, 0
+        while 1 not in producer.sent and time.monotonic() < until:
+            number += 1
+            await producer.unit(f"new{number}").send(b"1")
+            await asyncio.sleep(0.2)
+        assert producer.sent[1]
+        assert (await admin.path("old"))["member"] == "0"
+
+
+async def test_partitions_that_are_added_to_the_topic_of_rows_are_refused(
+    destination: Create,
+) -> None:
+    there = destination(1)
+    async with there.producer():
+        pass
+    await grow(there, f"{there.name}.units", 2)
+    with pytest.raises(UnitError, match="units would live elsewhere"):
+        await there.producer().start()
+
+
+async def grow(there: Destination, topic: str, partitions: int) -> None:
+    admin = AIOKafkaAdminClient(**there.kafka)
+    await admin.start()
+    try:
+        await admin.create_partitions({topic: NewPartitions(partitions)})
+    finally:
+        await admin.close()
+
+
+async def test_where_units_live_is_shown_and_changed_by_command(destination: Create) -> None:
+    there = destination(2)
+
+    def command(*words: str) -> str:
+        told = ["units", "paths", *words, "--destination", there.name]
+        told += ["--broker", there.kafka["bootstrap_servers"], "--unit", "a"]
+        found = CliRunner().invoke(sequitur, told, env={"UNITS_TOKEN": TOKEN})
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    other = destination(1)  # one service for a cluster, one map for each destination
+    async with (
+        paths(there, other),
+        there.producer(**ROUTED) as producer,
+        other.producer(**ROUTED) as another,
+    ):
+        await another.unit("a").send(b"1")
+        await producer.unit("a").send(b"1")
+        (home,) = producer.sent
+        assert f"a: member {home}, " in await asyncio.to_thread(command, "show")
+        moved = await asyncio.to_thread(command, "move", "--to", str(1 - home))
+        assert f"unit a lives on member {1 - home}" in moved
+        await producer.unit("a").send(b"2")
+        assert producer.sent[1 - home] == 1

@@ -1,0 +1,92 @@
+"""A producer's routes: held under a lease, given back when nothing is on its way by them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stores.units.errors import MemberUnavailable, SendRefused
+from stores.units.kafka.routes import Hold, Routes
+
+
+class Service:
+    """What the path service would answer; it keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.drop: list[str] = []
+        self.lease, self.down = 0.4, False
+
+    async def ask(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(body)
+        if self.down:
+            raise MemberUnavailable("it is down")
+        routes = {unit: [2, 7] for unit in body["ask"]}
+        return {"held": True, "lease": self.lease, "routes": routes, "refused": {},
+                "drop": self.drop}  # fmt: skip
+
+    async def close(self) -> None:
+        pass
+
+    def left(self) -> list[str]:
+        return [unit for body in self.asked for unit in body["leave"]]
+
+
+async def routes_of(service: Service, wait: float = 2.0) -> Routes:
+    routes = Routes("d", {}, "a-token", wait, lambda _: True)
+    routes._service = service  # type: ignore[assignment]
+    await routes.start()
+    return routes
+
+
+async def test_a_route_that_is_wanted_back_is_given_back_once_nothing_is_on_its_way() -> None:
+    service = Service()
+    routes = await routes_of(service)
+    try:
+        hold = await routes.acquire("u")
+        sent = asyncio.get_running_loop().create_future()
+        watched = hold.watch(sent)
+        service.drop = ["u"]
+        async with asyncio.timeout(5):
+            while not hold.dropped:
+                await asyncio.sleep(0.01)
+            until = hold.until
+            await asyncio.sleep(0.2)
+            assert hold.until == until, "its lease is not renewed any more"
+            assert service.left() == []
+            sent.set_result("there")
+            assert await watched == "there"
+            while not service.left():
+                await asyncio.sleep(0.01)
+    finally:
+        await routes.close()
+
+
+async def test_an_answer_after_the_lease_does_not_count() -> None:
+    loop = asyncio.get_running_loop()
+    hold = Hold("u", 2, 7, until=0.0)
+    hold.sending = 1
+    sent = loop.create_future()
+    watched = hold.watch(sent)
+    sent.set_result("there")
+    with pytest.raises(SendRefused, match="after this producer's lease"):
+        await watched
+
+
+async def test_routes_hold_for_a_lease_without_the_service_and_no_longer() -> None:
+    service = Service()
+    routes = await routes_of(service, wait=0.3)
+    try:
+        hold = await routes.acquire("u")
+        hold.release()
+        service.down = True
+        (await routes.acquire("u")).release()
+        async with asyncio.timeout(5):
+            while hold.usable(asyncio.get_running_loop().time()):
+                await asyncio.sleep(0.05)
+        with pytest.raises(MemberUnavailable, match="it is down"):
+            await routes.acquire("u")
+    finally:
+        service.down = False
+        await routes.close()
+    assert service.asked[-1]["close"]

@@ -1,0 +1,199 @@
+"""Compensations: durable before the call, and called for attempts that come to nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.topology.faust.worker.ordered.in_memory import Partition
+from topology import Emit, Event, Topology, advance, wait_and_roll_back
+from topology.engine.state.rows import INTENTS
+from topology.model.errors import DeclarationError
+
+
+class Hotel:
+    """The other side: what is booked there, in the order of what was called."""
+
+    def __init__(self) -> None:
+        self.called: list[tuple[Any, ...]] = []
+        self.away = 0
+
+    def cancel(self, arguments: Any, key: str) -> None:
+        if self.away:
+            self.away -= 1
+            raise ConnectionError("the hotel is away")
+        self.called.append(("cancel", arguments["room"], key))
+
+    async def cancel_soon(self, arguments: Any, key: str) -> None:
+        await asyncio.sleep(0.01)
+        self.cancel(arguments, key)
+
+    @property
+    def names(self) -> list[str]:
+        return [each[0] for each in self.called]
+
+
+def partition(hotel: Hotel, handler: Any, **options: Any) -> Partition:
+    topology = Topology("t")
+    compensations = {"cancel": hotel.cancel, "cancel_soon": hotel.cancel_soon}
+    given = {"workers": 4, "commit": "arrival", "error": advance(), **options}
+    topology.parallel("work", topic="in", handler=handler, compensations=compensations, **given)
+    return Partition(topology)
+
+
+def left(held: Partition) -> int:
+    return len(list(held.table.scan(*INTENTS)))
+
+
+@pytest.mark.parametrize("name", ["cancel", "cancel_soon"])
+@pytest.mark.parametrize("threads", [False, True])
+async def test_a_failed_attempt_is_compensated_before_the_next_one_and_what_succeeds_is_not(
+    threads: bool, name: str
+) -> None:
+    hotel = Hotel()
+    rows_seen: list[int] = []
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate(name, {"room": event.stream})
+        rows_seen.append(left(held))
+        hotel.called.append(("book", event.stream))
+        if hotel.names.count("book") < 3:
+            raise TimeoutError("the hotel does not answer")
+        yield Emit("out", event.stream, 1)
+
+    def in_thread(event: Any) -> Iterator[Emit]:
+        event.compensate(name, {"room": event.stream})
+        rows_seen.append(left(held))
+        hotel.called.append(("book", event.stream))
+        if hotel.names.count("book") < 3:
+            raise TimeoutError("the hotel does not answer")
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, in_thread if threads else handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    await held.runner.stop(1)
+    key = "t.work/in/0/0"
+    assert hotel.called == [
+        ("book", "a"), ("cancel", "a", key), ("book", "a"), ("cancel", "a", key), ("book", "a"),
+    ]  # fmt: skip
+    assert rows_seen == [1, 1, 1], "the intent is durable before the call"
+    assert left(held) == 0, "it goes with the unit of its event"
+
+
+async def test_a_compensation_that_fails_is_called_until_it_works_and_its_event_waits() -> None:
+    hotel = Hotel()
+    hotel.away = 2
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": event.stream})
+        hotel.called.append(("book", event.stream))
+        if hotel.names.count("book") < 2:
+            raise TimeoutError
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert hotel.names == ["book", "cancel", "book"]
+    counts = held.runner.core.counts
+    assert (counts.compensated, counts.compensation_failures) == (1, 2)
+    await held.runner.stop(1)
+
+
+async def test_what_the_error_policy_passes_over_is_compensated() -> None:
+    hotel = Hotel()
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": event.stream})
+        raise TimeoutError
+        yield
+
+    held = partition(hotel, handler)
+    object.__setattr__(held.stage.work.rules, "retries", 0)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1 and not left(held))
+    assert hotel.names == ["cancel"]
+    assert len(held.out("t.errors")) == 1
+    await held.runner.stop(1)
+
+
+async def test_what_is_rolled_back_for_an_older_event_is_compensated() -> None:
+    hotel, gate = Hotel(), asyncio.Event()
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        if event.stream == "old":
+            await gate.wait()
+        else:
+            await event.compensate("cancel", {"room": event.stream})
+            hotel.called.append(("book", event.stream))
+        yield Emit("out", event.stream, event.stream)
+
+    held = partition(hotel, handler, older=wait_and_roll_back(wait=0.05))
+    held.log.append("old", 1)
+    held.log.append("new", 2)
+    held.start()
+    await held.until(lambda: "cancel" in hotel.names)
+    assert hotel.names == ["book", "cancel"]
+    gate.set()
+    await held.until(lambda: held.runner.core.position == 2)
+    assert hotel.names == ["book", "cancel", "book"]
+    assert held.out("out") == ["old", "new"]
+    assert left(held) == 0
+    await held.runner.stop(1)
+
+
+async def test_after_a_crash_what_was_called_and_not_committed_is_compensated_first() -> None:
+    hotel, gate = Hotel(), asyncio.Event()
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": orjson.loads(event.content)})
+        hotel.called.append(("book", event.stream))
+        await gate.wait()
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, handler)
+    held.log.append("a", 101)
+    held.start()
+    await held.until(lambda: hotel.names == ["book"])
+    await held.runner.stop(0)
+    assert left(held) == 1
+    gate.set()
+    held.new_run()
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert hotel.called == [("book", "a"), ("cancel", 101, "t.work/in/0/0"), ("book", "a")]
+    assert left(held) == 0
+    await held.runner.stop(1)
+
+
+async def test_a_name_that_is_not_declared_is_refused_with_those_that_are() -> None:
+    said: list[str] = []
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        try:
+            await event.compensate("refund", {})
+        except ValueError as error:
+            said.append(str(error))
+        yield Emit("out", event.stream, 1)
+
+    held = partition(Hotel(), handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert "'cancel', 'cancel_soon'" in said[0]
+    await held.runner.stop(1)
+
+
+def test_what_is_no_function_is_no_compensation() -> None:
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        yield Emit("out", event.stream, 1)
+
+    wrong: Any = {"cancel": "cancel"}
+    with pytest.raises(DeclarationError, match="name → a function"):
+        Topology("t").parallel("work", topic="in", workers=2, handler=handler, compensations=wrong)

@@ -1,0 +1,120 @@
+"""The second stage of views with workers: what has arrived there and is not committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from topology.diagnostics.explain.bad_news import HALTED, UNASSIGNED, Trouble
+from topology.diagnostics.explain.times import since
+from topology.engine.state.work_status import WorkStatus
+from topology.model.counted import counted
+from topology.model.counts import Counts
+from topology.model.printable import printable
+
+
+@dataclass(frozen=True, slots=True)
+class WorkTally:
+    """The ordering manager of one partition.
+
+    Attributes:
+        number: of the partition of the arrivals topic.
+        arrived: events that are not committed; at most so many, where that was not counted.
+        counted: whether it was.
+        ahead: offsets beyond the oldest of them that are done.
+        parked: events that are set aside there.
+        streams: whose they are, how many.
+        status: what the manager said of itself last.
+        owner: the group's member that has the partition, None if nobody has.
+        now: the wall clock (ms).
+    """
+
+    number: int
+    arrived: int
+    counted: bool
+    ahead: int
+    parked: int
+    streams: int
+    status: WorkStatus
+    owner: str | None
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWork:
+    """One stream in the second stage of its view.
+
+    Attributes:
+        arrived: sequences of its events that are not committed, those parked apart.
+        parked: sequences that are set aside there.
+        halted: why its partition is halted there, None if it is not.
+        owner: the group's member that has the partition, None if nobody has.
+        status: what the manager of its partition said of itself last.
+    """
+
+    arrived: tuple[int, ...] = ()
+    parked: tuple[int, ...] = ()
+    halted: str | None = None
+    owner: str | None = None
+    status: WorkStatus = field(default_factory=WorkStatus)
+
+
+def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:
+    """A view's counts: what its first stage takes for processed may not be committed."""
+    failed, dead = (sum(getattr(w.status, name) for w in work) for name in ("failed", "dead"))
+    parked, arrived = sum(each.parked for each in work), sum(each.arrived for each in work)
+    return replace(
+        counts,
+        processed=max(0, counts.processed - arrived - parked - failed - dead),
+        parked=counts.parked + parked,
+        failed=counts.failed + failed,
+        dead=counts.dead + dead,
+    )
+
+
+def work_troubles(view: str, work: Sequence[WorkTally]) -> list[Trouble]:
+    """What is not well with the workers of a view."""
+    whose, found = f"workers of view {view}", []
+    for each in work:
+        if each.status.halted:
+            why = printable(each.status.halted, 300)
+            found.append(Trouble(whose, HALTED, f"halted in partition {each.number}: {why}"))
+        if lost := each.status.counts.get("lost"):
+            what = counted(lost, "offset was", "offsets were")
+            told = f"{what} deleted by retention before they were done, in partition {each.number}"
+            found.append(Trouble(whose, "lost", told))
+    if nobody := [str(each.number) for each in work if each.owner is None]:
+        which = ", ".join(nobody)
+        found.append(Trouble(whose, UNASSIGNED, f"no worker has partitions {which}"))
+    return found
+
+
+def work_text(view: str, work: Sequence[WorkTally]) -> list[str]:
+    """The workers of a view, a line for each partition."""
+    return [f"workers of view {view}, partition {each.number}: {_line(each)}" for each in work]
+
+
+def _line(each: WorkTally) -> str:
+    status, counts = each.status, each.status.counts
+    most = "" if each.counted else "at most "
+    told = f"{most}{each.arrived} arrived and not committed"
+    if each.ahead:
+        told += f", {each.ahead} done ahead of them"
+    if status.when:
+        told += (
+            f"; {since(each.now, status.when)}: {status.waiting} not begun, {status.running} in "
+            f"hand, {status.staged} done and waiting for their turn"
+        )
+    if status.paused:
+        told += ", reading paused"
+    happened = [f"{counts[name]} {text}" for name, text in _HAPPENED.items() if counts.get(name)]
+    if each.parked:
+        happened.append(f"{each.parked} parked in {counted(each.streams, 'stream')}")
+    return f"{told}; {', '.join(happened)}" if happened else told
+
+
+_HAPPENED = {
+    "committed": "committed",
+    "rolled_back": "rolled back",
+    "failed": "attempts failed",
+    "timed_out": "over the time limit",
+    "paused": "times reading paused",
+}

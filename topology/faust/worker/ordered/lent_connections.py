@@ -1,0 +1,415 @@
+"""Database connections that a partition lends to attempts: committed at the turn, else rolled back.
+
+A transaction is open from an attempt's first statement until its event's turn. Who is later gives
+way to who is older, for a row's lock as for a place: so no two wait for each other.
+"""
+
+import asyncio
+import re
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from aiokafka import TopicPartition
+from mode import get_logger
+from sqlalchemy import Connection, Executable, Result, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from stores.db.dialect import begin_writing
+from stores.db.engines import open_engine
+from stores.db.turn_rows import TakenOver, TurnRows
+from topology.model.errors import described
+from topology.model.printable import printable
+from topology.ordered_commit import Grant
+
+logger = get_logger(__name__)
+
+CONFLICT = 0.1
+"""Seconds that an attempt waits for a lock or a place before later ones are asked to give way."""
+LOCK = 10
+"""Seconds that a statement waits for a lock that nobody gives up, as of another process."""
+STATEMENT = 60
+"""Seconds that a statement may take."""
+IDLE = 300
+"""Seconds after which the server ends a transaction of a worker that hangs."""
+ENDING = 5.0
+"""Seconds that connections have to end in when a partition stops."""
+
+_BEGIN = text(
+    "SELECT pg_backend_pid(), set_config('lock_timeout', :lock, true), "
+    "set_config('statement_timeout', :statement, true), "
+    "set_config('idle_in_transaction_session_timeout', :idle, true)"
+)
+_LIMITS = {"lock": f"{LOCK}s", "statement": f"{STATEMENT}s", "idle": f"{IDLE}s"}
+_BLOCKERS = text("SELECT unnest(pg_blocking_pids(:pid))")
+
+_OVER = "the attempt is over, or was rolled back: its connection is not lent any more"
+_ENDS = re.compile(r"\s*(begin|start|commit|end|rollback(?!\s+to)|abort)\b", re.I)
+"""What begins or ends a transaction."""
+
+Found = TypeVar("Found")
+
+
+class DatabaseAway(ConnectionError):
+    """The database cannot be reached: no event's doing."""
+
+
+class RolledBack(RuntimeError):
+    """The attempt was rolled back: it can do nothing more on its connection."""
+
+
+class _Lease:
+    """A connection, from an attempt's first statement until its turn. pid: of PostgreSQL's."""
+
+    def __init__(self, grant: Grant) -> None:
+        self.grant = grant
+        self.connection: Connection | None = None
+        self.pid: int | None = None
+        self.failed: BaseException | None = None
+        self.ended = False
+        self.running: asyncio.Future[Any] | None = None
+        self.lock = asyncio.Lock()
+
+    def interrupt(self) -> None:
+        """End the statement that runs, if one does; in a thread."""
+        driver: Any = self.connection and self.connection.connection.dbapi_connection
+        cancel = getattr(driver, "cancel", None) or getattr(driver, "interrupt", None)
+        if cancel is not None:
+            cancel()
+
+
+class LentConnections:
+    """The connections of a partition: at most as many as the view has workers; in SQLite one.
+
+    Args:
+        url: the database, as `stores.db.engines.open_engine` takes it.
+        view: `topology.view`.
+        source: the partition.
+        workers: of the view.
+
+    Attributes:
+        committed: offset → encoded effects of what is committed here and not yet in Kafka.
+        give_way: has the first grant rolled back for the sake of the second.
+        counts: whether what an attempt does still counts.
+    """
+
+    def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
+        self._engine = open_engine(url, max_overflow=2, pool_size=workers)
+        self._postgresql = self._engine.dialect.name == "postgresql"
+        self._most = workers if self._postgresql else 1
+        self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
+        self._threads = ThreadPoolExecutor(2 * workers + 2, f"sequitur {view} SQL")
+        self._leases: dict[int, _Lease] = {}
+        self._waiting: dict[int, Grant] = {}
+        self._open = 0
+        self._freed = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._obsolete: set[int] = set()
+        self._closed = False
+        self.committed: dict[int, bytes] = {}
+        self.give_way: Callable[[Grant, Grant], None] = lambda holder, older: None
+        self.counts: Callable[[Grant], bool] = lambda grant: True
+
+    async def open(self, is_done: Callable[[int], bool]) -> None:
+        """Take the partition over, and learn what is committed and not in Kafka.
+
+        Raises:
+            DatabaseAway: try again later.
+        """
+        try:
+            self.committed = await self._in_transaction(
+                lambda connection: self._rows.take_over(connection, is_done)
+            )
+        except DBAPIError as error:
+            raise DatabaseAway(str(error.orig)) from error
+
+    async def forget_log(self) -> None:
+        """The partition's log is not there any more."""
+        self.committed = {}
+        await self._in_transaction(self._rows.clear)
+
+    async def execute(
+        self, grant: Grant, statement: str | Executable, parameters: Any = None
+    ) -> Result[Any]:
+        """Run a statement in the attempt's transaction; all its rows are read."""
+        run = _statement(statement)
+        if self._closed or not self.counts(grant):
+            raise RolledBack(_OVER)
+        lease = await self._leased(grant)
+        async with lease.lock:
+            self._check(lease)
+            running = self._in_thread(lambda: self._executed(lease, run, parameters))
+            lease.running = running
+            try:
+                while not (await asyncio.wait([running], timeout=CONFLICT))[0]:
+                    await self._make_way(lease)
+                return running.result()
+            except BaseException as error:
+                # Even if the handler goes on: its transaction is not what it takes it for.
+                lease.failed = error
+                raise
+
+    def check(self, grant: Grant) -> None:
+        """Raise what has failed of an attempt's SQL, whatever its handler made of it."""
+        lease = self._leases.get(grant.number)
+        if lease is not None:
+            self._check(lease)
+
+    async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Returns what takes the transaction back to this point, also after a failure."""
+        await self.execute(grant, "SAVEPOINT sequitur_event")
+
+        async def back() -> None:
+            lease = self._leases.get(grant.number)
+            if lease is None or lease.ended or isinstance(lease.failed, DatabaseAway):
+                raise RolledBack("the attempt was rolled back")
+            lease.failed = None
+            await self.execute(grant, "ROLLBACK TO SAVEPOINT sequitur_event")
+
+        return back
+
+    def release(self, grant: Grant) -> None:
+        """Roll an attempt's transaction back; its connection is free soon after."""
+        lease = self._leases.pop(grant.number, None)
+        if lease is not None:
+            lease.ended = True
+            if lease.connection is not None or lease.running is not None:
+                task = asyncio.create_task(self._end(lease))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+
+    async def commit(
+        self, turns: Sequence[Grant], effects: Callable[[Grant], bytes]
+    ) -> Grant | None:
+        """Commit the transactions of turns, in this order, each with a row of what it puts out.
+
+        Args:
+            turns: of one unit. Where one without SQL is before one with it, its effects are kept
+                too: others may stand on them.
+            effects: of a grant, encoded.
+
+        Returns:
+            The grant whose transaction the database refused, None if all are committed. It is
+            rolled back, and none behind it is committed.
+
+        Raises:
+            ConnectionError: the database is away, or the partition is somebody else's.
+        """
+        waiting: list[Grant] = []
+        for grant in turns:
+            if grant.offset in self.committed:
+                continue
+            lease = self._leases.get(grant.number)
+            waiting.append(grant)
+            if lease is None or lease.connection is None:
+                continue
+            made = {each.offset: effects(each) for each in waiting}
+            try:
+                await self._in_thread(partial(self._commit, lease, made))
+            except (DatabaseAway, TakenOver):
+                raise
+            except Exception as error:
+                logger.warning(
+                    "view %s: the database refuses to commit offset %d: %s",
+                    self._rows.view, grant.offset, printable(described(error), 1000),
+                )  # fmt: skip
+                self.release(grant)
+                return grant
+            self.committed.update(made)
+            waiting, self._obsolete = [], set()
+            self.release(grant)
+        return None
+
+    def passed(self, turns: Sequence[Grant]) -> None:
+        """Kafka has what these turns put out."""
+        for grant in turns:
+            if self.committed.pop(grant.offset, None) is not None:
+                self._obsolete.add(grant.offset)
+
+    async def close(self) -> None:
+        """Roll everything back, and let the connections go, within ENDING seconds."""
+        self._closed = True
+        for lease in list(self._leases.values()):
+            self.release(lease.grant)
+        self._freed.set()
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=ENDING)
+        self._threads.shutdown(wait=False)
+        await asyncio.to_thread(self._engine.dispose)
+
+    # -- places
+
+    async def _leased(self, grant: Grant) -> _Lease:
+        lease = self._leases.get(grant.number)
+        if lease is None:
+            lease = self._leases[grant.number] = _Lease(grant)
+        if lease.connection is not None or lease.lock.locked():
+            return lease
+        async with lease.lock:
+            self._waiting[grant.number] = grant
+            try:
+                while self._open >= self._most or self._first_waiting() is not grant:
+                    self._freed.clear()
+                    try:
+                        await asyncio.wait_for(self._freed.wait(), CONFLICT)
+                    except TimeoutError:
+                        self._claim_place(grant)
+                    self._check(lease)
+            finally:
+                del self._waiting[grant.number]
+                self._freed.set()
+            self._check(lease)
+            self._open += 1
+            lease.running = self._in_thread(lambda: self._begin(lease))
+            try:
+                await asyncio.shield(lease.running)
+            except BaseException as error:
+                lease.failed = error
+                raise
+        return lease
+
+    def _first_waiting(self) -> Grant:
+        return min(self._waiting.values(), key=lambda grant: grant.offset)
+
+    def _claim_place(self, grant: Grant) -> None:
+        holders = [lease for lease in self._leases.values() if lease.connection is not None]
+        if self._first_waiting() is grant and holders:
+            self.give_way(max(holders, key=lambda lease: lease.grant.offset).grant, grant)
+
+    async def _make_way(self, lease: _Lease) -> None:
+        """Have those give way that are later, and hold a lock that this one's statement needs."""
+        if lease.pid is None:
+            return
+        try:
+            async with self._looking:
+                pids = await self._in_thread(lambda: self._blockers(lease.pid))
+        except DatabaseAway:
+            return
+        for other in list(self._leases.values()):
+            if other.pid in pids:
+                self.give_way(other.grant, lease.grant)
+
+    def _check(self, lease: _Lease) -> None:
+        if lease.ended or self._closed:
+            raise RolledBack(_OVER)
+        if lease.failed is not None:
+            error = lease.failed
+            if isinstance(error, asyncio.CancelledError):
+                raise RolledBack("a statement was cancelled")
+            raise error
+
+    async def _end(self, lease: _Lease) -> None:
+        try:
+            running = lease.running
+            if running is not None and not running.done():
+                if lease.connection is not None:
+                    await self._in_thread(lease.interrupt)
+                await asyncio.wait([running])
+            if (connection := lease.connection) is not None:
+                await self._in_thread(connection.close)
+        except Exception as error:
+            logger.warning("view %s: a connection broke: %s", self._rows.view, described(error))
+        finally:
+            self._open -= lease.running is not None
+            self._freed.set()
+
+    # -- in threads
+
+    def _in_thread(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, _away, work)
+
+    async def _in_transaction(self, work: Callable[[Connection], Found]) -> Found:
+        def run() -> Found:
+            with self._engine.begin() as connection:
+                if self._postgresql:
+                    connection.execute(_BEGIN, _LIMITS)
+                return work(connection)
+
+        return await self._in_thread(run)
+
+    def _begin(self, lease: _Lease) -> None:
+        connection = lease.connection = self._engine.connect()
+        if self._postgresql:
+            lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
+        else:
+            begin_writing(connection)
+
+    def _executed(self, lease: _Lease, statement: Executable, parameters: Any) -> Result[Any]:
+        assert lease.connection is not None
+        result = lease.connection.execute(statement, parameters)
+        return result.freeze()() if result.returns_rows else result
+
+    def _commit(self, lease: _Lease, effects: Mapping[int, bytes]) -> None:
+        assert lease.connection is not None
+        self._rows.add(lease.connection, effects, self._obsolete)
+        lease.connection.commit()
+
+    def _blockers(self, pid: int | None) -> set[int]:
+        with self._engine.connect() as connection:
+            return set(connection.execute(_BLOCKERS, {"pid": pid}).scalars())
+
+
+def _statement(statement: str | Executable) -> Executable:
+    """A statement that can be run; text is SQL. Raises TypeError, ValueError."""
+    if isinstance(statement, str) and _ENDS.match(statement):
+        raise ValueError(
+            f"{statement!r}: the transaction is the ordering manager's, which commits at the "
+            "event's turn; leave it out"
+        )
+    return text(statement) if isinstance(statement, str) else statement
+
+
+def _away(work: Callable[[], Found]) -> Found:
+    """Do it. Raises DatabaseAway where the connection is gone, or none is to be had."""
+    try:
+        return work()
+    except DBAPIError as error:
+        of_server = isinstance(error, OperationalError | InterfaceError)
+        unsaid = of_server and getattr(error.orig, "sqlstate", "") is None
+        if error.connection_invalidated or unsaid:
+            raise DatabaseAway(str(error.orig)) from error
+        raise
+
+
+class AsyncConnection:
+    """What an async handler has as `event.connection`."""
+
+    def __init__(self, lent: LentConnections, grant: Grant) -> None:
+        self._lent = lent
+        self._grant = grant
+
+    async def execute(self, statement: str | Executable, parameters: Any = None) -> Result[Any]:
+        """Run a statement in the event's transaction.
+
+        Args:
+            statement: SQL with parameters as `:name`, or a statement of SQLAlchemy's.
+            parameters: name → value, or a list of these.
+
+        Returns:
+            SQLAlchemy's result, whose rows are all read.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database refuses it; the attempt fails, also where the
+                handler catches this.
+            RolledBack: the attempt was rolled back.
+        """
+        return await self._lent.execute(self._grant, statement, parameters)
+
+
+class ThreadConnection:
+    """What a plain handler has as `event.connection`."""
+
+    def __init__(
+        self, lent: LentConnections, grant: Grant, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._lent = lent
+        self._grant = grant
+        self._loop = loop
+
+    def execute(self, statement: str | Executable, parameters: Any = None) -> Result[Any]:
+        """Run a statement in the event's transaction, as `AsyncConnection.execute` does."""
+        work = self._lent.execute(self._grant, statement, parameters)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,0 +1,284 @@
+"""Formats: transformations between them, who wants which, and who makes it when."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topology.model.closest import closest
+from topology.model.dotted import load
+from topology.model.errors import DeclarationError, Malformed, described
+from topology.model.event import Message
+from topology.model.large import MESSAGE_BYTES
+from topology.model.names import checked_name
+from topology.model.printable import printable
+
+Transform = Callable[[bytes, Message], bytes]
+"""(content, the message as it came) → content; whatever it raises fails the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transformation:
+    """A plug-in that makes one format of another.
+
+    Args:
+        name: its name.
+        reads: the format that it takes.
+        writes: the format that it gives.
+        function: `function(content, message)`, or `"module:function"`.
+
+    Raises:
+        DeclarationError: a name is wrong, or there is no such function.
+    """
+
+    name: str
+    reads: str
+    writes: str
+    function: Transform | str
+
+    def __post_init__(self) -> None:
+        what = f"transformation {checked_name('transformation', self.name)!r}"
+        checked_name(f"{what}: reads", self.reads)
+        checked_name(f"{what}: writes", self.writes)
+        found: Any = self.function
+        if isinstance(found, str):
+            found = load(what, found, "a function of the content and the message")
+        if not callable(found):
+            raise DeclarationError(f"{what}: {found!r} is no function of content and message")
+        object.__setattr__(self, "function", found)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What takes a destination's messages, in a format of its own.
+
+    Args:
+        name: the endpoint's name.
+        destination: whose messages it takes.
+        format: the format that it reads; None for whatever comes.
+
+    Raises:
+        DeclarationError: a name is wrong.
+    """
+
+    name: str
+    destination: str
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name("endpoint", self.name)
+        checked_name(f"endpoint {self.name!r}: destination", self.destination)
+        if self.format is not None:
+            checked_name(f"endpoint {self.name!r}: format", self.format)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A message as one endpoint gets it.
+
+    Attributes:
+        endpoint: the endpoint's name.
+        destination: the destination.
+        format: of the content.
+        content: the bytes; None if the message has none.
+    """
+
+    endpoint: str
+    destination: str
+    format: str
+    content: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class FormatPlan:
+    """What is made of messages after routing, and for whom.
+
+    Attributes:
+        start: the format after routing.
+        after: transformations that all endpoints share; they run once, after routing.
+        chains: format → transformations that make it of what `after` gives.
+        users: format → the endpoints that read it.
+    """
+
+    start: str
+    after: tuple[str, ...]
+    chains: Mapping[str, tuple[str, ...]]
+    users: Mapping[str, tuple[str, ...]]
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The transformations that run at all."""
+        return frozenset((*self.after, *(name for chain in self.chains.values() for name in chain)))
+
+
+class Formats:
+    """Transformations and endpoints; it does not change: `register` and `without` return another.
+
+    Args:
+        transformations: the plug-ins. Where several make a format, the shortest way is taken; of
+            equally short ones, that whose transformations are named first here.
+        endpoints: who reads what.
+
+    Raises:
+        DeclarationError: a name is there twice.
+    """
+
+    def __init__(
+        self, transformations: Iterable[Transformation] = (), endpoints: Iterable[Endpoint] = ()
+    ) -> None:
+        self.transformations = _by_name("transformation", transformations)
+        self.endpoints = _by_name("endpoint", endpoints)
+        self._at: dict[str, list[Endpoint]] = {}
+        for endpoint in self.endpoints.values():
+            self._at.setdefault(endpoint.destination, []).append(endpoint)
+        self._ways: dict[str, dict[str, tuple[Transformation, ...]]] = {}
+
+    def register(self, endpoint: Endpoint) -> "Formats":
+        """Return the formats with an endpoint, in place of another of its name.
+
+        Args:
+            endpoint: the endpoint.
+        """
+        kept = {**self.endpoints, endpoint.name: endpoint}
+        return Formats(self.transformations.values(), kept.values())
+
+    def without(self, endpoint: str) -> "Formats":
+        """Return the formats without an endpoint.
+
+        Args:
+            endpoint: its name.
+
+        Raises:
+            DeclarationError: there is no such endpoint.
+        """
+        known(endpoint, self.endpoints, "formats", "endpoint")
+        kept = [each for each in self.endpoints.values() if each.name != endpoint]
+        return Formats(self.transformations.values(), kept)
+
+    def plan(self, start: str, destinations: Iterable[str]) -> FormatPlan:
+        """What is made of a format for the endpoints of destinations.
+
+        Args:
+            start: the format after routing.
+            destinations: which destinations messages of that format may go to.
+
+        Returns:
+            The plan: what all endpoints share is in `after`.
+
+        Raises:
+            DeclarationError: no transformations lead to a format that an endpoint reads.
+        """
+        users: dict[str, list[str]] = {}
+        ways = self._from(start)
+        for endpoint in (each for name in destinations for each in self._of(name)):
+            wanted = endpoint.format or start
+            if wanted not in ways:
+                raise DeclarationError(
+                    f"endpoint {endpoint.name!r} of destination {endpoint.destination!r} reads "
+                    f"{wanted!r}, but gets {start!r}, and no transformations lead from there"
+                    f"{closest(wanted, ways)}"
+                )
+            users.setdefault(wanted, []).append(endpoint.name)
+        chains = {wanted: tuple(step.name for step in ways[wanted]) for wanted in users}
+        shared = 0
+        for steps in zip(*chains.values(), strict=False):
+            if len(set(steps)) > 1:
+                break
+            shared += 1
+        after = next(iter(chains.values()), ())[:shared]
+        rest = {wanted: chain[shared:] for wanted, chain in chains.items()}
+        return FormatPlan(start, after, rest, {each: tuple(names) for each, names in users.items()})
+
+    def make(
+        self, start: str, destinations: Iterable[str], content: bytes | None, message: Message
+    ) -> list[Made]:
+        """Make what the endpoints of destinations get; each transformation runs once.
+
+        Args:
+            start: the content's format.
+            destinations: where the message goes.
+            content: what routing gave.
+            message: the message as it came.
+
+        Raises:
+            Malformed: a transformation failed.
+        """
+        ways, made = self._from(start), {start: content}
+        found: list[Made] = []
+        for destination in destinations:
+            for endpoint in self._of(destination):
+                wanted = endpoint.format or start
+                if wanted not in made:
+                    if wanted not in ways:
+                        raise Malformed(f"endpoint {endpoint.name!r}: nothing makes {wanted!r}")
+                    for step in ways[wanted]:
+                        if step.writes not in made:
+                            made[step.writes] = run(step, made[step.reads], message)
+                found.append(Made(endpoint.name, destination, wanted, made[wanted]))
+        return found
+
+    def _of(self, destination: str) -> Sequence[Endpoint]:
+        """A destination's endpoints; one that reads whatever comes if none is registered."""
+        return self._at.get(destination) or (Endpoint(destination, destination),)
+
+    def _from(self, start: str) -> dict[str, tuple[Transformation, ...]]:
+        """Format → the shortest way to it. It is a tree: a format has one transformation."""
+        if (known_ways := self._ways.get(start)) is not None:
+            return known_ways
+        ways: dict[str, tuple[Transformation, ...]] = {start: ()}
+        ahead = deque([start])
+        while ahead:
+            at = ahead.popleft()
+            for step in self.transformations.values():
+                if step.reads == at and step.writes not in ways:
+                    ways[step.writes] = (*ways[at], step)
+                    ahead.append(step.writes)
+        self._ways[start] = ways
+        return ways
+
+
+def known(name: str, among: Mapping[str, Any], what: str, kind: str) -> Any:
+    """What has the name. Raises DeclarationError with the closest one."""
+    if name not in among:
+        raise DeclarationError(f"{what}: no {kind} {printable(name)!r}{closest(str(name), among)}")
+    return among[name]
+
+
+def chain_format(
+    steps: Mapping[str, Transformation], start: str, names: Sequence[str], what: str
+) -> str:
+    """The format that a declared chain gives. Raises DeclarationError where it does not fit."""
+    at = start
+    for name in names:
+        step = known(name, steps, what, "transformation")
+        if step.reads != at:
+            raise DeclarationError(
+                f"{what}: transformation {name!r} reads {step.reads!r}, but gets {at!r}"
+            )
+        at = step.writes
+    return at
+
+
+def run(step: Transformation, content: bytes | None, message: Message) -> bytes | None:
+    """The content in the other format. Raises Malformed, and nothing else."""
+    if content is None:
+        return None
+    what = f"transformation {step.name!r}"
+    try:
+        made = step.function(content, message)  # type: ignore[operator]
+    except Exception as error:
+        raise Malformed(f"{what} failed: {printable(described(error), 300)}") from error
+    if not isinstance(made, bytes):
+        raise Malformed(f"{what} returned a {type(made).__name__}; it must return bytes")
+    if len(made) > MESSAGE_BYTES:
+        raise Malformed(f"{what} made {len(made)} bytes; the limit is {MESSAGE_BYTES}")
+    return made
+
+
+def _by_name(kind: str, given: Iterable[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in given:
+        if each.name in found:
+            raise DeclarationError(f"{kind} {each.name!r} is there twice; rename one of them")
+        found[each.name] = each
+    return found
