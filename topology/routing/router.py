@@ -6,14 +6,14 @@ from topology.routing.compiled import CompiledRule, CompiledSource, CompiledTarg
 from topology.routing.conditions import AnyCondition
 from topology.routing.introspect.key_module import Memo
 from topology.routing.introspect.key_values import Keys
-from topology.routing.trail import Look, Routing, Trail
+from topology.routing.trail import Detail, Look, Routing, Trail
 
 _NO_KEYS: Keys = {}
 
 
-def route(source: CompiledSource, version: int, message: Message, detail: int) -> Routing:
+def route(source: CompiledSource, version: int, message: Message, detail: Detail) -> Routing:
     """Route a message; the trail comes from the very steps that decide."""
-    looks: list[Look] | None = [] if detail else None
+    looks: list[Look] | None = None if detail == "none" else []
     trail = None if looks is None else Trail(message, version, detail, source.module, looks)
     memo: Memo = {}
     found: dict[str, None] = {}

@@ -47,7 +47,7 @@ class XmlKeys(KeyModule):
                     "'order/@id'"
                 )
         self.every = checked_every("XmlKeys", every, keys)
-        self.names, self.reads = self.keys.keys(), reads
+        self.names, self.reads = tuple(self.keys), reads
 
     def compile(self) -> Introspect:
         """Return the module as one function of a message."""
@@ -67,9 +67,6 @@ class XmlKeys(KeyModule):
             return collected(every, found)
 
         return introspect
-
-    def content(self) -> Any:
-        return [self.keys, sorted(self.every), self.reads]
 
 
 def _parse(
