@@ -234,7 +234,10 @@ class RuleSet:
             [*self.formats.transformations.values()],
         ]
         options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
-        return sha256(orjson.dumps(content, default=_plain, option=options)).hexdigest()
+        try:
+            return sha256(orjson.dumps(content, default=_plain, option=options)).hexdigest()
+        except orjson.JSONEncodeError as error:
+            raise DeclarationError(f"rules, version {self.number}: {printable(error)}") from None
 
     def _run(self, names: Iterable[str], content: bytes | None, message: Message) -> bytes | None:
         for name in names:
