@@ -36,6 +36,7 @@ FACES = {
     "stores.view_state.contract",
     "topology",
     "topology.faust",
+    "topology.routing",
     "topology.spark",
     "topology.testing",
 }
@@ -272,7 +273,7 @@ def test_every_setting_is_explained() -> None:
         row = re.search(rf"^\| `SEQUITUR_{name.upper()}` \| (.+?) \|", text, re.MULTILINE)
         assert row is not None, name
         if field.default is not None:
-            unit = "s" if name.endswith("timeout") else ""
+            unit = "s" if name.endswith(("timeout", "ahead")) else ""
             shown = f"{field.default:g}" if isinstance(field.default, float) else field.default
             assert row[1] == f"`{shown}{unit}`"
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from operator import ge, gt, le, lt
+from operator import eq, ge, gt, le, lt
 from typing import Any, Literal
 
 from topology.inspectors.fields import Header, RecordKey
@@ -172,9 +172,15 @@ def compile_condition(condition: AnyCondition, keymaps: Mapping[str, Keymap]) ->
 
     name = condition.key
     if isinstance(name, str) and condition.keymap is None:
+        # Most tests compare like with like, which needs no further call.
+        wanted, numeric = condition.value, condition.test in _NUMBERS
+        kind = int if numeric else str if condition.test == "equals" else None
+        compare: Callable[[Any, Any], bool] = _NUMBERS.get(condition.test, eq)
 
         def plain(keys: Keys, message: Message) -> bool:
             found = keys.get(name)
+            if found.__class__ is kind:
+                return compare(found, wanted)
             if found.__class__ is list:
                 return any(map(check, found))
             return found is not None and check(found)
@@ -289,4 +295,4 @@ def _check(test: str, wanted: Any) -> Callable[[Any], bool]:
 
 
 def _finite(value: float) -> bool:
-    return value.bit_length() <= 256 if isinstance(value, int) else math.isfinite(value)
+    return value.bit_length() < 64 if isinstance(value, int) else math.isfinite(value)

@@ -47,19 +47,6 @@ class Transformation:
             raise DeclarationError(f"{what}: {found!r} is no function of content and message")
         object.__setattr__(self, "function", found)
 
-    def run(self, content: bytes, message: Message) -> bytes:
-        """The content in the other format. Raises Malformed, and nothing else."""
-        what = f"transformation {self.name!r}"
-        try:
-            made = self.function(content, message)  # type: ignore[operator]
-        except Exception as error:
-            raise Malformed(f"{what} failed: {printable(described(error), 300)}") from error
-        if not isinstance(made, bytes):
-            raise Malformed(f"{what} returned a {type(made).__name__}; it must return bytes")
-        if len(made) > MESSAGE_BYTES:
-            raise Malformed(f"{what} made {len(made)} bytes; the limit is {MESSAGE_BYTES}")
-        return made
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -168,24 +155,6 @@ class Formats:
         kept = [each for each in self.endpoints.values() if each.name != endpoint]
         return Formats(self.transformations.values(), kept)
 
-    def written(self, start: str, names: Sequence[str], what: str) -> str:
-        """The format that a declared chain gives. Raises DeclarationError where it does not fit."""
-        at = start
-        for name in names:
-            step = known(name, self.transformations, what, "transformation")
-            if step.reads != at:
-                raise DeclarationError(
-                    f"{what}: transformation {name!r} reads {step.reads!r}, but gets {at!r}"
-                )
-            at = step.writes
-        return at
-
-    def run(self, names: Sequence[str], content: bytes | None, message: Message) -> bytes | None:
-        """The content after a chain. Raises Malformed, and nothing else."""
-        for name in names:
-            content = _run(self.transformations[name], content, message)
-        return content
-
     def plan(self, start: str, destinations: Iterable[str]) -> FormatPlan:
         """What is made of a format for the endpoints of destinations.
 
@@ -244,7 +213,7 @@ class Formats:
                         raise Malformed(f"endpoint {endpoint.name!r}: nothing makes {wanted!r}")
                     for step in ways[wanted]:
                         if step.writes not in made:
-                            made[step.writes] = _run(step, made[step.reads], message)
+                            made[step.writes] = run(step, made[step.reads], message)
                 found.append(Made(endpoint.name, destination, wanted, made[wanted]))
         return found
 
@@ -275,8 +244,35 @@ def known(name: str, among: Mapping[str, Any], what: str, kind: str) -> Any:
     return among[name]
 
 
-def _run(step: Transformation, content: bytes | None, message: Message) -> bytes | None:
-    return None if content is None else step.run(content, message)
+def chain_format(
+    steps: Mapping[str, Transformation], start: str, names: Sequence[str], what: str
+) -> str:
+    """The format that a declared chain gives. Raises DeclarationError where it does not fit."""
+    at = start
+    for name in names:
+        step = known(name, steps, what, "transformation")
+        if step.reads != at:
+            raise DeclarationError(
+                f"{what}: transformation {name!r} reads {step.reads!r}, but gets {at!r}"
+            )
+        at = step.writes
+    return at
+
+
+def run(step: Transformation, content: bytes | None, message: Message) -> bytes | None:
+    """The content in the other format. Raises Malformed, and nothing else."""
+    if content is None:
+        return None
+    what = f"transformation {step.name!r}"
+    try:
+        made = step.function(content, message)  # type: ignore[operator]
+    except Exception as error:
+        raise Malformed(f"{what} failed: {printable(described(error), 300)}") from error
+    if not isinstance(made, bytes):
+        raise Malformed(f"{what} returned a {type(made).__name__}; it must return bytes")
+    if len(made) > MESSAGE_BYTES:
+        raise Malformed(f"{what} made {len(made)} bytes; the limit is {MESSAGE_BYTES}")
+    return made
 
 
 def _by_name(kind: str, given: Iterable[Any]) -> dict[str, Any]:

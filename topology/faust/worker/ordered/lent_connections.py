@@ -308,6 +308,8 @@ class LentConnections:
                 if lease.connection is not None:
                     await self._in_thread(lease.interrupt)
                 await asyncio.wait([running])
+            if running is not None and not running.cancelled():
+                running.exception()  # it was told, or nobody is there to be told
             if (connection := lease.connection) is not None:
                 await self._in_thread(connection.close)
         except Exception as error:
