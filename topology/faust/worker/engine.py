@@ -124,6 +124,9 @@ class Engine:
         await self._close_tables(mine)
         await self._connect(mine)
         self._running = running = [self._partition(tp) for tp in mine]
+        # All are there before one begins, so that none runs ahead of another one's start.
+        for partition in running:
+            partition.join()
         await asyncio.gather(*(partition.start() for partition in running))
 
     async def revoke(self) -> None:
