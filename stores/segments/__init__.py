@@ -15,6 +15,8 @@ from stores.segments.failures import ErrorsAfter, FailurePolicy
 from stores.segments.files import FileSegments
 from stores.segments.ledger import SegmentLedger
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.one_process import DirectConsumer
+from stores.segments.published_ids import PublishedIds
 from stores.segments.publisher import Publisher
 from stores.segments.rows import RowSegments
 from stores.segments.store import SegmentStore
@@ -24,6 +26,7 @@ __all__ = [
     "Backpressure",
     "BatchLimits",
     "DestinationDown",
+    "DirectConsumer",
     "ErrorsAfter",
     "FailurePolicy",
     "FileSegments",
@@ -35,6 +38,7 @@ __all__ = [
     "Pair",
     "Place",
     "PublishRefused",
+    "PublishedIds",
     "Publisher",
     "RowSegments",
     "SegmentConsumer",

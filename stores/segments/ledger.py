@@ -4,9 +4,10 @@ Whoever moves something is its owner in the same transaction: a generation that 
 goes on, changes nothing.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import (
     BigInteger,
@@ -57,7 +58,7 @@ POSITIONS = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SegmentOwner:
     """One generation of who moves END, or START.
 
@@ -68,6 +69,7 @@ class SegmentOwner:
 
     lease: Lease
     generation: int
+    _renewed: float = field(default_factory=time.monotonic)
 
     def subject(self, router: str) -> str:
         """What is owned: a topic, or a pair's topic and transport."""
@@ -81,7 +83,11 @@ class SegmentOwner:
             raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
 
     def renew(self) -> None:
-        """Go on owning. Raises StaleOwner."""
+        """Go on owning, if a third of the lease is over. Raises StaleOwner."""
+        now = time.monotonic()
+        if now - self._renewed < self.lease.seconds / 3:
+            return
+        self._renewed = now
         try:
             self.lease.renew(self.generation)
         except LeaseLost as error:

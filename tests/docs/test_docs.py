@@ -36,6 +36,7 @@ FACES = {
     "stores.view_state.contract",
     "topology",
     "topology.faust",
+    "topology.routing",
     "topology.spark",
     "topology.testing",
 }
@@ -260,8 +261,8 @@ def assert_app(page: Path, module: str) -> None:
 
 
 def test_settings_exist(page: Path) -> None:
-    """The worker's and the read stores', but for those that are named after sources."""
-    named = set(re.findall(r"SEQUITUR_(?!INSPECTOR_)([A-Z_]+)", page.read_text()))
+    """The worker's and the read stores', but for those named after sources or databases."""
+    named = set(re.findall(r"SEQUITUR_(?!INSPECTOR_|DATABASE_)([A-Z_]+)", page.read_text()))
     stores = {name.removeprefix("SEQUITUR_").lower() for name in (dead.ROWS, dead.DAYS)}
     assert {name.lower() for name in named} <= set(Settings.model_fields) | stores | COMMANDS
 
@@ -272,7 +273,7 @@ def test_every_setting_is_explained() -> None:
         row = re.search(rf"^\| `SEQUITUR_{name.upper()}` \| (.+?) \|", text, re.MULTILINE)
         assert row is not None, name
         if field.default is not None:
-            unit = "s" if name.endswith("timeout") else ""
+            unit = "s" if name.endswith(("timeout", "ahead")) else ""
             shown = f"{field.default:g}" if isinstance(field.default, float) else field.default
             assert row[1] == f"`{shown}{unit}`"
 

@@ -18,6 +18,7 @@ FACES = [
     "stores.view_state",
     "topology",
     "topology.faust",
+    "topology.routing",
     "topology.spark",
     "topology.testing",
 ]

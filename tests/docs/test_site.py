@@ -18,6 +18,7 @@ API = {
     "outbox": "stores.outbox",
     "sinks": "stores.sinks",
     "sinks_toolbox": "stores.sinks.toolbox",
+    "routing": "topology.routing",
     "spark": "topology.spark",
     "testing": "topology.testing",
     "topology": "topology",

@@ -4,6 +4,7 @@ from types import MappingProxyType
 
 from topology.declaration.emits import alike
 from topology.declaration.ordered_stage import OrderedStage, stage_of
+from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.view import View
@@ -114,6 +115,17 @@ class Graph(SideTopics):
             "commands": f"{output}.commands",
             "arrivals": f"{output}.arrivals",
         }
+
+    def _check_scope(self, view: str, work: ParallelWork | None) -> None:
+        """Whether the view may have the one global order. Raises DeclarationError."""
+        for other in self._views.values() if work is not None and work.scope == "global" else ():
+            if other.work is not None and other.work.scope == "global":
+                raise DeclarationError(
+                    f"view {view!r}: scope='global', but view {other.name!r} has the one global "
+                    f"order of topology {self.name!r}: views do not wait for each other. Merge the "
+                    "topics in one source(['…', '…']), which one view handles in one order, or use "
+                    "scope='topic'"
+                )
 
     def _check_output(self, view: str) -> None:
         inputs = {topic for source in self._sources.values() for topic in source.topics}

@@ -210,8 +210,9 @@ class Topology(Graph):
                 are learned unless given.
             run_in: `"tasks"` for async handlers; `"threads"` for plain ones, or `"processes"`,
                 which can be killed; `"pulled"` for a handler of `pulled()`.
-            scope: `"partition"` (unless given) for an order per partition, `"global"` for one over
-                all partitions of the view.
+            scope: `"partition"` (unless given) for an order per partition, `"topic"` for one over
+                a source of one topic, `"global"` for one over all topics of the source; one view
+                of a topology may say so.
             database: the name of the database that `event.connection` is lent to, whose URL is in
                 the worker's environment as SEQUITUR_DATABASE_<NAME>.
             compensations: name → a function of (arguments, idempotency key), for
@@ -265,6 +266,7 @@ class Topology(Graph):
                     f"{what}: {'timeout=' if limit is not None else 'closes='} with batch=: it is "
                     "about one event; use time_limit=, or leave batch out"
                 )
+            self._check_scope(name, work)
             run = function if limit is None else timed(name, function, limit, is_async)
             run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run

@@ -1,6 +1,6 @@
 """What became of the messages of one input partition before any view saw them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import orjson
 
@@ -15,12 +15,16 @@ class IntakeCounts:
     """Counts of an input partition, durable with its committed offset.
 
     read: messages read. malformed, unknown: of them, those that became no event. The rest are
-    events: each view of the source receives all of them, or the by-stream topic does.
+    events: each view of the source receives all of them, or the by-stream topic does. held: how
+    often the partition waited for slower ones of its source. passed: how often it did not wait
+    for one any longer; see `topology.engine.partition.alignment`.
     """
 
     read: int = 0
     malformed: int = 0
     unknown: int = 0
+    held: int = 0
+    passed: int = 0
 
     @property
     def events(self) -> int:
@@ -68,4 +72,8 @@ def encode_intake(intake: IntakeCounts) -> str:
 
 def decode_intake(text: str | None) -> IntakeCounts:
     """The counts of a committed offset's metadata; zeros where it has none."""
-    return IntakeCounts(**orjson.loads(text)) if text else IntakeCounts()
+    found = orjson.loads(text) if text else {}
+    return IntakeCounts(**{name: found[name] for name in _NAMES if name in found})
+
+
+_NAMES = tuple(each.name for each in fields(IntakeCounts))

@@ -4,7 +4,7 @@ Nothing of it is durable before its turn: outputs, messages and the streams' sta
 and the next event of a stream reads the state that the one before it has staged.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,7 +135,9 @@ class StagedEffects:
                 made = self.made(event, each, states[event.stream], now)
                 self.merge(made.unit, unit)
                 if ends:
-                    streams.append(Staged(event, CommitUnit(self._stage.topic, 0), made.state))
+                    keyed = self._stage.stream(event) is not None
+                    state = made.state if keyed else None
+                    streams.append(Staged(event, CommitUnit(self._stage.topic, 0), state))
         whole = streams.pop()
         whole.unit, whole.beside = unit, streams
         return whole
@@ -219,9 +221,15 @@ def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touch
         writes.add(("", event.stream))
     for item in items:
         if isinstance(item, Upsert | Delete):
-            key = orjson.dumps(item.key, default=str, option=orjson.OPT_SORT_KEYS).decode()
-            writes.add((item.table, key))
+            writes.add((item.table, _row(item.key)))
         elif isinstance(item, Emit) and item.key is not None:
             # Messages without a key have no order among each other.
             writes.add((item.topic, str(item.key)))
     return Touched.of(writes)
+
+
+def _row(key: Mapping[str, Any]) -> str:
+    """A row's key as text: of one column its value, which may be learned to be the stream."""
+    if len(key) == 1:
+        return str(next(iter(key.values())))
+    return orjson.dumps(key, default=str, option=orjson.OPT_SORT_KEYS).decode()

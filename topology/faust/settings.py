@@ -37,6 +37,9 @@ class Settings(BaseSettings):
         instance: the worker's name over restarts (Kafka's static membership). A worker that comes
             back within `session_timeout` gets its partitions back at once.
         replication: replicas of the topics that the worker creates; -1 for the broker's default.
+        read_ahead: seconds of the records' own time by which a partition of a source that is not
+            keyed may be read ahead of the slowest one, while there is something left to read in
+            both; -1 for no bound.
         side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
             unknown, audit) keep their records when they are created; -1 for ever.
     """
@@ -57,11 +60,14 @@ class Settings(BaseSettings):
     session_timeout: float = Field(default=10.0, gt=0)
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
+    read_ahead: float = Field(default=1.0, ge=-1)
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
-    @field_validator("session_timeout", mode="before")
+    @field_validator("session_timeout", "read_ahead", mode="before")
     @classmethod
     def _with_its_unit(cls, value: Any) -> Any:
+        if value == "-1":
+            return -1
         return seconds_of(value) if isinstance(value, str) else value
 
     @field_validator("side_retention_days")

@@ -1,6 +1,7 @@
 """An event as a handler has it that works beside others: hurried, and known over its attempts."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,6 +48,16 @@ class Services(Protocol):
         """Write down what is to be done if the attempt is rolled back."""
 
 
+class _Done:
+    """Nothing to wait for."""
+
+    def __await__(self) -> Iterator[None]:
+        return iter(())
+
+
+_DONE = _Done()
+
+
 @dataclass(slots=True, eq=False)
 class _WorkDraft(Draft):
     view: str = ""
@@ -85,7 +96,12 @@ class WorkEvent(_WorkDraft, Event[Any]):
         Raises:
             RuntimeError: the view declares no database, or does not run in a worker.
         """
-        return self._services().connection
+        if self.services is None:
+            raise RuntimeError(
+                f"view {self.view}: nothing is lent here; declare database='NAME' for the view, "
+                "and run it in a worker"
+            )
+        return self.services.connection
 
     def compensate(self, function: str, arguments: Any = None) -> Any:
         """Write down durably what is to be called if this attempt is rolled back or fails.
@@ -97,19 +113,11 @@ class WorkEvent(_WorkDraft, Event[Any]):
             arguments: for it, as JSON.
 
         Raises:
-            RuntimeError: the view declares no compensations, or does not run in a worker.
             ValueError: there is no such function.
             TypeError: the arguments are not JSON.
         """
-        return self._services().compensate(function, arguments)
-
-    def _services(self) -> Services:
-        if self.services is None:
-            raise RuntimeError(
-                f"view {self.view}: nothing is lent here; declare database= or compensations= for "
-                "the view, and run it in a worker"
-            )
-        return self.services
+        # Outside of a worker nothing is rolled back.
+        return _DONE if self.services is None else self.services.compensate(function, arguments)
 
 
 def work_event(event: Event[Any], view: str, services: Services | None = None) -> WorkEvent:

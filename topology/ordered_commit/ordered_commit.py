@@ -473,6 +473,11 @@ class OrderedCommit:
         return tuple(grant for grant in fallen if grant is not None)
 
     @property
+    def revoked(self) -> bool:
+        """Whether the partition was taken away."""
+        return self._revoked
+
+    @property
     def still_running(self) -> tuple[Grant, ...]:
         """Revoked or cancelled attempts that have not ended."""
         return tuple(self._attempts.ending.values())

@@ -15,13 +15,14 @@ from topology.model.event import Message, Record
 from topology.model.names import checked_name
 from topology.model.printable import printable
 from topology.routing.compiled import CompiledSource, compile_rules
-from topology.routing.formats import Endpoint, FormatPlan, Formats, Made, Transformation, known
+from topology.routing.formats import Endpoint, FormatPlan, Formats, Made
 from topology.routing.introspect.json_keys import JsonKeys
 from topology.routing.introspect.key_module import Introspect, KeyModule
 from topology.routing.router import route
 from topology.routing.rules import RoutedSource, Rule
 from topology.routing.tables import Keymap, Target, outbound_table
 from topology.routing.trail import Detail, Routing, Trail
+from topology.routing.transformations import Transformation, chain_format, known, run
 
 MOST_RULES = 10_000
 """Rules of a version."""
@@ -75,18 +76,21 @@ class RuleSet:
         self._check_circles()
         self._routed = {topic: self._check_source(each) for topic, each in self.sources.items()}
         self._after = {
-            topic: self.formats.written(self._routed[topic], each.after, f"source {topic!r}")
+            topic: chain_format(
+                self.formats.transformations, self._routed[topic], each.after, f"source {topic!r}"
+            )
             for topic, each in self.sources.items()
         }
         self.plans(self.formats)
         self._compiled = self._compile()
 
-    def route(self, message: Message, detail: Detail = Detail.NONE) -> Routing:
+    def route(self, message: Message, detail: Detail = "none") -> Routing:
         """Find a message's destinations. Never raises, whatever the message is.
 
         Args:
             message: the message.
-            detail: how much of a trail is kept.
+            detail: how much of a trail is kept: `"none"`, `"fired"` for the rules that fired, or
+                `"all"`.
 
         Returns:
             Where it goes; that it failed, and why; and how it came to that.
@@ -98,7 +102,7 @@ class RuleSet:
         before = self.sources[message.topic].before
         if before:
             try:
-                message = _with(message, self.formats.run(before, message.value, message))
+                message = _with(message, self._run(before, message.value, message))
             except Malformed as error:
                 trail = _empty(message, self.number, detail)
                 return Routing(self.number, message, (), str(error), trail)
@@ -122,7 +126,7 @@ class RuleSet:
             return []
         message, topic = routing.message, routing.message.topic
         formats = formats or self.formats
-        content = formats.run(self.sources[topic].after, message.value, message)
+        content = self._run(self.sources[topic].after, message.value, message)
         return formats.make(self._after[topic], routing.destinations, content, message)
 
     def plans(self, formats: Formats) -> Mapping[str, FormatPlan]:
@@ -218,11 +222,19 @@ class RuleSet:
             *(self.number, [*self.sources.values()], [*self.rules.values()], self.destinations),
             {name: keymap.digest for name, keymap in self.keymaps.items()},
             {name: dict(table) for name, table in self.outbound.items()},
-            {name: [type(m).__name__, m.content()] for name, m in self.modules.items()},
+            self.modules,
             [*self.formats.transformations.values()],
         ]
         options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
-        return sha256(orjson.dumps(content, default=_plain, option=options)).hexdigest()
+        try:
+            return sha256(orjson.dumps(content, default=_plain, option=options)).hexdigest()
+        except orjson.JSONEncodeError as error:
+            raise DeclarationError(f"rules, version {self.number}: {printable(error)}") from None
+
+    def _run(self, names: Iterable[str], content: bytes | None, message: Message) -> bytes | None:
+        for name in names:
+            content = run(self.formats.transformations[name], content, message)
+        return content
 
     def _next(self, rule: Rule) -> Iterator[str]:
         yield from rule.then
@@ -267,7 +279,7 @@ class RuleSet:
     def _check_source(self, source: RoutedSource) -> str:
         """The format that rules see. Raises DeclarationError where modules and keys do not fit."""
         what = f"source {source.topic!r}"
-        routed = self.formats.written(source.format, source.before, what)
+        routed = chain_format(self.formats.transformations, source.format, source.before, what)
         if source.module is not None:
             known(source.module, self.modules, what, "introspection module")
             self._check_reads(what, source.module, routed)
@@ -321,8 +333,8 @@ def _check_target(what: str, target: Target, rules: RuleSet) -> None:
         known(name, rules.rules, what, "rule")
 
 
-def _empty(message: Message, version: int, detail: int) -> Trail | None:
-    return Trail(message, version, detail, "", []) if detail else None
+def _empty(message: Message, version: int, detail: Detail) -> Trail | None:
+    return None if detail == "none" else Trail(message, version, detail, "", [])
 
 
 def _with(message: Message, value: bytes | None) -> Message:
@@ -338,6 +350,11 @@ def _plain(value: Any) -> Any:
         return [type(value).__name__, {f.name: getattr(value, f.name) for f in fields(value)}]
     if isinstance(value, MappingProxyType):
         return dict(value)
+    if isinstance(value, KeyModule):
+        own = {name: each for name, each in vars(value).items() if not name.startswith("_")}
+        return [type(value).__name__, own]
+    if isinstance(value, frozenset | bytes):
+        return sorted(value)
     return f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value))}"
 
 

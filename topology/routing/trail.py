@@ -2,28 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import IntEnum
 from typing import Any, Literal
 
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.routing.compiled import CompiledRule, CompiledTarget
-from topology.routing.conditions import AnyCondition, key_name, leaves, value_of, value_shown
+from topology.routing.conditions import AnyCondition, Condition, leaves
 from topology.routing.introspect.key_values import Keys
+from topology.routing.routing_keys import key_name, tags_of, value_of, value_shown
 
 Outcome = Literal["routed", "unrouted", "failed"]
+Detail = Literal["none", "fired", "all"]
+"""How much a trail tells: there is none, the rules that fired, or all."""
 RULES_HEADER = "sequitur-rules"
 """The header of a routed message that names the version of the rules."""
 Look = tuple[CompiledRule, Keys, tuple[str, ...], list[CompiledTarget], AnyCondition | None]
 """A rule that looked, the keys that it saw, its tags and targets, the condition that failed."""
-
-
-class Detail(IntEnum):
-    """How much a trail tells: nothing, the rules that fired, or all."""
-
-    NONE = 0
-    FIRED = 1
-    ALL = 2
 
 
 @dataclass(slots=True)
@@ -33,7 +27,7 @@ class RuleStep:
     Attributes:
         rule: its name.
         fired: whether it led anywhere.
-        why: why it fired or not; empty in a trail of detail FIRED.
+        why: why it fired or not; empty in a trail of detail fired.
         tags: the tags that it found.
         to: the destinations that it gave.
         then: the rules that look next.
@@ -54,15 +48,18 @@ class RuleStep:
 class Trail:
     """How a message was routed. It costs little until it is read.
 
-    Attributes:
+    Args:
+        message: the message.
+        version: of the rules.
+        detail: how much it tells.
         module: the source's introspection module; empty if it needs none.
-        found: the keys that it found.
+        looks: the rules that looked, as they decided.
     """
 
     __slots__ = ("_detail", "_looks", "_message", "found", "module", "version")
 
     def __init__(
-        self, message: Message, version: int, detail: int, module: str, looks: list[Look]
+        self, message: Message, version: int, detail: Detail, module: str, looks: list[Look]
     ) -> None:
         self._message, self._detail, self._looks = message, detail, looks
         self.version, self.module = version, module
@@ -70,13 +67,13 @@ class Trail:
 
     @property
     def steps(self) -> list[RuleStep]:
-        """The rules that looked, in order; in a trail of detail FIRED only those that fired."""
-        every = self._detail >= Detail.ALL
+        """The rules that looked, in order; in a trail of detail fired only those that fired."""
+        every = self._detail == "all"
         return [self._step(*look, every) for look in self._looks if every or look[3]]
 
     def as_dict(self) -> dict[str, Any]:
         """The trail as plain data, for JSON."""
-        every = self._detail >= Detail.ALL
+        every = self._detail == "all"
         return {
             "module": self.module,
             "keys": self.found if every else {},
@@ -191,9 +188,8 @@ def _why(
 ) -> str:
     rule = at.rule
     if failed is not None:
-        asked = {key_name(each.key): value_of(each.key) for each in leaves("", (failed,))}
-        are = ", ".join(f"{k} is {value_shown(get, keys, message)}" for k, get in asked.items())
-        return f"{failed} does not hold, as {are}"
+        are = dict.fromkeys(_is(at, each, keys, message) for each in leaves("", (failed,)))
+        return f"{failed} does not hold, as {' and '.join(are)}"
     held = "all conditions hold" if at.tests else "it has no condition"
     if at.value is None:
         return held
@@ -203,3 +199,12 @@ def _why(
     if not tags:
         return key if rule.keymap is None else f"{key}, for which keymap {rule.keymap} has no tag"
     return f"{key}, and outbound table {rule.outbound} has none of its tags"
+
+
+def _is(at: CompiledRule, condition: Condition, keys: Keys, message: Message) -> str:
+    value = value_of(condition.key)
+    found = f"{key_name(condition.key)} is {value_shown(value, keys, message)}"
+    if condition.keymap is None:
+        return found
+    tags = tags_of(value, at.keymaps[condition.keymap])
+    return f"{found}, of which keymap {condition.keymap} says {value_shown(tags, keys, message)}"

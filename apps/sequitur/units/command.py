@@ -114,8 +114,6 @@ def serve(
     """Own members of a destination and hand out their messages."""
 
     def run() -> int:
-        # From then on a header name that is not UTF-8 does not end whoever reads its topic.
-        import topology.faust.kafka.records  # noqa: F401
         from sequitur.units.naming import naming_of
 
         settings = ServerSettings(

@@ -9,8 +9,8 @@ from typing import Any
 
 from aiokafka.consumer import fetcher
 
+from stores.kafka_records import TolerantRecords
 from stores.units.kafka.records import StoredMessage
-from topology.faust.kafka.records import TolerantRecords
 
 SESSION = "producer-session"
 """The header: an attribute of the delivered message."""

@@ -8,27 +8,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka import AIOKafkaProducer
 
 from stores.units.errors import MemberUnavailable, RouteMoving, UnitError
 from stores.units.kafka.path_rows import LEADER, path_key, path_value, restore_paths
 from stores.units.kafka.records import handover_headers, key_of
-from stores.units.kafka.row_log import read_key, read_value, reader
-from stores.units.kafka.topics import paths_topic, rows_topic
+from stores.units.kafka.topics import paths_topic
+from stores.units.paths.watch import MemberWatch
 from stores.units.queue import Handover
-from stores.units.routing import Moving, PathMap, SubscriberProgress
+from stores.units.routing import Moving, PathMap
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
 
-LOOK = 1.0
-"""Seconds between looks at members: which are up, how loaded they are, which paths are unused."""
 PRODUCERS = 10_000
 """Producers of whom it is known what they asked last."""
 ENDED = MemberUnavailable("the path service that was asked does not lead any more; ask again")
@@ -54,26 +51,25 @@ class PathLeader:
         self._asked: list[tuple[Question, asyncio.Future[Answer]]] = []
         self._wake, self._ended = asyncio.Event(), False
         self._numbers: dict[str, int] = {}
-        self._progress = SubscriberProgress()
-        self._up: set[int] = set()
         self._probes: dict[tuple[str, int], tuple[int, int]] = {}
-        self._written, self._looked = 0.0, False
+        self._written, self._looked = 0.0, True
         self._producer = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, "metadata_max_age_ms": 5_000, **kafka},
             transactional_id=f"units/{destination}/.paths",
         )
+        self._watch = MemberWatch(destination, kafka, self._producer, self.paths, self._look)
 
     async def run(self) -> None:
         """Lead: fence the former leader, restore what is durable, answer. Raises KafkaError."""
         following: asyncio.Task[None] | None = None
         try:
             await self._producer.start()  # what the former leader has not committed it never will
-            await self._look_for_members()
+            await self._watch.look()
             rows, former = await restore_paths(self._kafka, self._destination)
             # Producers may have leases of the former leader, which may have been longer.
             now = time.monotonic() + max(0.0, former.lease - self._lease)
             self.paths.restore(rows, now, former.epoch)
-            following = asyncio.create_task(self._follow())
+            following = asyncio.create_task(self._watch.follow())
             logger.info("paths of %s: leading, %d paths", self._destination, len(rows))
             while not following.done():
                 await self._step()
@@ -92,6 +88,11 @@ class PathLeader:
             if following is not None:
                 await end_tasks(following)
             await wait_for_stop(self._producer.stop())
+
+    def _look(self) -> None:
+        """The members were looked at."""
+        self._looked = False
+        self._wake.set()
 
     async def ask(self, question: Question) -> Answer:
         """Ask the map; what changed by that is durable when this returns. Raises UnitError."""
@@ -131,6 +132,19 @@ class PathLeader:
 
         return question
 
+    def move(self, unit: str, to: int) -> Question:
+        """Begin to move a unit; one that is parked would fill the memory of its new owner."""
+
+        def question(paths: PathMap, now: float) -> Answer:
+            if unit in self._watch.progress.kept():
+                raise UnitError(
+                    f"unit {printable(unit)} is parked or paused for a subscriber: redrive or"
+                    " resume it, then move it"
+                )
+            return asdict(paths.move(unit, str(to), now))
+
+        return question
+
     async def _step(self) -> None:
         """Answer what was asked, by one transaction; and move what can be moved."""
         asked, self._asked = self._asked, []
@@ -146,7 +160,7 @@ class PathLeader:
             fenced = [
                 each
                 for each in paths.fenced(now)
-                if {int(each.source), int(each.target)} <= self._up
+                if {int(each.source), int(each.target)} <= self._watch.up
             ]
             for move in fenced:
                 paths.drained(move.what, move.epoch, now)
@@ -194,14 +208,14 @@ class PathLeader:
 
         For these a record is written: a subscriber that is behind it has nothing left of them.
         """
-        asked, kept = dict[int, list[tuple[str, int]]](), self._progress.kept()
+        asked, kept = dict[int, list[tuple[str, int]]](), self._watch.progress.kept()
         unused = {(unit, route.epoch): int(route.member) for unit, route in self.paths.unused()}
         self._probes = {key: at for key, at in self._probes.items() if key in unused}
         for (unit, epoch), member in unused.items():
             if (probe := self._probes.get((unit, epoch))) is None:
-                if member in self._up:
+                if member in self._watch.up:
                     asked.setdefault(member, []).append((unit, epoch))
-            elif unit not in kept and self._progress.passed(*probe):
+            elif unit not in kept and self._watch.progress.passed(*probe):
                 self.paths.emptied(unit, epoch)
         return asked
 
@@ -219,43 +233,6 @@ class PathLeader:
             self._destination, b"", key_of(unit or "."), member, headers=headers
         )
         return sent
-
-    async def _look_for_members(self) -> None:
-        found = await self._producer.partitions_for(self._destination)
-        cluster = self._producer.client.cluster
-        self._up = set(cluster.available_partitions_for_topic(self._destination) or ())
-        for member in found:
-            self.paths.add_member(str(member))
-            self.paths.set_reachable(str(member), member in self._up)
-
-    async def _follow(self) -> None:
-        """Follow what subscribers have left, and how loaded members are. Raises KafkaError."""
-        consumer = reader(self._kafka)
-        await consumer.start()
-        try:
-            topic = rows_topic(self._destination)
-            numbers = await self._producer.partitions_for(topic)
-            consumer.assign([TopicPartition(topic, each) for each in sorted(numbers)])
-            await consumer.seek_to_beginning()
-            looked = 0.0
-            while True:
-                for records in (await consumer.getmany(timeout_ms=200)).values():
-                    for record in records:
-                        if key := read_key(record.key):
-                            self._progress.take(*key, read_value(record.value))
-                if time.monotonic() - looked > LOOK:
-                    looked = time.monotonic()
-                    await self._look_for_members()
-                    places = {each: TopicPartition(self._destination, each) for each in self._up}
-                    with suppress(KafkaTimeoutError):  # one has just gone down
-                        ends = await consumer.end_offsets(list(places.values()))
-                        for member, at in places.items():
-                            load = self._progress.backlog(member, ends[at])
-                            self.paths.set_load(str(member), load)
-                    self._looked = False
-                    self._wake.set()
-        finally:
-            await wait_for_stop(consumer.stop())
 
 
 def _refuse(answer: "asyncio.Future[Answer]", error: UnitError) -> None:

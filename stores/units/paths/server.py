@@ -107,10 +107,7 @@ class PathServer:
         unit, to = checked_name(text(told, "unit", 249)), int(number(told, "to", 1 << 31))
         by, reason = text(told, "by", 200), str(told.get("reason") or "")[:1000]
 
-        def question(paths: PathMap, now: float) -> dict[str, Any]:
-            return asdict(paths.move(unit, str(to), now))
-
-        moving = await leader.ask(question)
+        moving = await leader.ask(leader.move(unit, to))
         logger.info("unit %s is to move to member %d, by %s: %s", printable(unit), to,
                     printable(by), printable(reason, 400))  # fmt: skip
         return _json(moving)

@@ -149,12 +149,11 @@ class Ledger:
                 self.redelivered[int(key)] = value
         self.records.extend(sorted(records, key=lambda each: each.number))
 
-    def take(self) -> UnitChanges:
-        """All that has changed, once."""
+    def take(self, copy: bool = True) -> UnitChanges:
+        """All that has changed, once. copy: whether its ranges stay as they are now."""
         position = self.position()
-        found = UnitChanges(
-            position, self.done.copy(), self._rows, tuple(self._departures), self.batch
-        )
+        done = self.done.copy() if copy else self.done
+        found = UnitChanges(position, done, self._rows, tuple(self._departures), self.batch)
         self._rows, self._departures = {}, []
         self.batch += 1
         self.changed = False

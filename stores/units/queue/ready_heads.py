@@ -81,6 +81,11 @@ class ReadyHeads:
         self.unadmitted: set[int] = set()
         """Heads that no open session's filter admits, while there are sessions."""
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one, for whomever."""
+        return bool(self._heads)
+
     def add(self, unit: Unit) -> None:
         """The head of a unit that no session holds may be delivered."""
         head = unit.waiting[0]

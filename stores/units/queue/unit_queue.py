@@ -78,9 +78,24 @@ class UnitQueue(Deliveries, Administration):
         """Sessions of the former owner that are still waited for."""
         return frozenset(self._former)
 
-    def take_changes(self) -> UnitChanges:
-        """What has changed since the changes were last taken."""
-        return self._ledger.take()
+    @property
+    def ready(self) -> bool:
+        """Whether there is a head that a session may get."""
+        return self._ready.any
+
+    @property
+    def ranges(self) -> int:
+        """How many ranges of offsets are complete beyond the position."""
+        return len(self._ledger.done)
+
+    def take_changes(self, copy: bool = True) -> UnitChanges:
+        """What has changed since the changes were last taken.
+
+        Args:
+            copy: whether its ranges stay as they are now; else they go on with the queue, and the
+                changes that are made durable are taken later.
+        """
+        return self._ledger.take(copy)
 
     def settled(self, number: int, now: float) -> None:
         """Changes are durable: units whose messages they complete may go to other sessions.

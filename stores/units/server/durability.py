@@ -54,8 +54,8 @@ class Durability:
     def _longest_lease(self) -> float:
         raise NotImplementedError
 
-    def _take_changes(self, now: float) -> None:
-        changes = self.queue.take_changes()
+    def _take_changes(self, now: float, copy: bool = False) -> None:
+        changes = self.queue.take_changes(copy)
         self._batch.add(changes)
         # What a transacted consumer commits is durable before anybody gets what follows.
         # Else what follows goes out at once: who has it tells the next owner, if need be, and that
@@ -71,7 +71,7 @@ class Durability:
     async def _commit(self) -> None:
         """Make durable what has changed, or prove that the member is still owned."""
         now = time.monotonic()
-        self._take_changes(steady())
+        self._take_changes(steady(), copy=True)
         due = now - self._owner_row_at >= self.settings.heartbeat
         if self._batch_is_empty() and not due:
             return

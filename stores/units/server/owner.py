@@ -17,8 +17,8 @@ from stores.units.kafka.records import StoredMessage, read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
 from stores.units.naming import checked_name
-from stores.units.queue import UnitMessage
-from stores.units.server.sessions import MemberSessions
+from stores.units.queue import NO_ATTRIBUTES, UnitMessage
+from stores.units.server.sessions import MOST_UNSETTLED, MemberSessions
 from stores.units.server.settings import ServerSettings
 from stores.units.server.succession import Succession
 from stores.units.server.transactions import OwnerTransactions
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 LINGER = 0.01
 """Seconds for which completions gather before they are made durable; nobody waits for that."""
+RANGE = 3e-6
+"""The same for each range of offsets that are complete beyond the position."""
 
 
 class Owner(MemberSessions):
@@ -108,7 +110,8 @@ class Owner(MemberSessions):
                 except TimeoutError:
                     pass
             elif not self._batch.commits:
-                await asyncio.sleep(LINGER)
+                # Many ranges take their time to be written.
+                await asyncio.sleep(max(LINGER, self.queue.ranges * RANGE))
             self._wake.clear()
             self._end_leases()
             if (due := self.queue.due) is not None and due <= steady():
@@ -173,13 +176,16 @@ class Owner(MemberSessions):
                 "%s/%d offset %d: the headers %s cannot be read and are passed by",
                 self.settings.destination, self.member, record.offset, printable(found.damaged),
             )  # fmt: skip
+        not_before, sent = found.not_before or 0.0, record.timestamp / 1000
+        if not_before and sent > 0:  # else it would begin anew with each owner
+            not_before = min(not_before, sent + self.settings.queue.longest_wait)
         return UnitMessage(
             offset=record.offset,
             unit=unit,
             sort=found.sort,
-            not_before=found.not_before or 0.0,
+            not_before=not_before,
             expires=found.expires,
-            attributes=found.attributes,
+            attributes=found.attributes or NO_ATTRIBUTES,
             size=len(record.value or b"") + sum(map(len, found.attributes.values())),
             content=record.value or b"",
             handover=found.handover[0] if found.handover else None,
@@ -196,10 +202,20 @@ class Owner(MemberSessions):
             self._succeed(now)
         self._take_changes(now)
         if time.monotonic() < self._proven + self.settings.lease:
-            for session in self.sessions.values():
-                ready = session.wants and session.durable and session.connected
-                if ready and (found := self.queue.next(session.name, now)):
-                    session.wants = False
-                    session.deliver(found)
+            self._hand_out(now)
         if not self._batch_is_empty():
             self._wake.set()
+
+    def _hand_out(self, now: float) -> None:
+        """Give sessions that ask what there is, those first that asked first."""
+        for session in list(self._asking.values()) if self.queue.ready else ():
+            if not session.wants or not session.connected:  # it asks again when it is connected
+                del self._asking[session.name]
+            elif not session.durable or session.unsettled > MOST_UNSETTLED:
+                continue
+            elif found := self.queue.next(session.name, now):
+                del self._asking[session.name]
+                session.wants = False
+                session.deliver(found)
+                if not self.queue.ready:
+                    return

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, ProducerFenced
 
+import stores.kafka_records  # noqa: F401  # what it reads may have header names that are not UTF-8
 from stores.units.errors import UnitError
 from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner
@@ -23,6 +24,8 @@ RECORDS = 2_000
 """Read at a time."""
 AGAIN = 1.0
 """Seconds until an owner that failed starts again."""
+LONGEST = 60.0
+"""Seconds at most, after it was fenced several times."""
 
 
 class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -96,17 +99,22 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _read(self) -> None:
         found = await self._consumer.getmany(timeout_ms=200, max_records=RECORDS)
-        assigned = self._consumer.assignment()
+        assigned, gaps = self._consumer.assignment(), list[tuple[Owner, int, int]]()
         for member, owner in list(self.owners.items()):
             at = TopicPartition(self._settings.destination, member)
             if at not in assigned:
                 continue
             if records := found.get(at):
+                gaps.append((owner, owner.queue.read_to, records[0].offset))
                 owner.arrive(records, records[-1].offset + 1)
             if owner.full:
                 self._consumer.pause(at)
             elif at in self._consumer.paused():
                 self._consumer.resume(at)
+
+        for owner, place, offset in gaps:
+            if offset > place + 1:  # markers of transactions mostly, or what was deleted unread
+                await self._tell_of_loss(owner, place, offset)
 
     def _release(self, member: int) -> None:
         task = self._tasks.pop(member)
@@ -119,7 +127,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _own(self, member: int) -> None:
         """Own a member until it is released; an owner that fails begins anew."""
-        mine = asyncio.current_task()
+        mine, fenced = asyncio.current_task(), 0
         while self._tasks.get(member) is mine:
             owner = Owner(self._settings, member, member % self._rows, self._members, self._url)
             orderly = False  # who is stopped before it knows what is durable must not write
@@ -132,7 +140,9 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 await owner.run()
                 orderly = True
             except ProducerFenced:
+                # Who of two is right the next assignment tells; until then they fence each other.
                 logger.warning("member %d: another server owns it now", member)
+                fenced += 1
             except UnitError as error:
                 logger.error("member %d: %s", member, error)
             except KafkaError as error:
@@ -148,7 +158,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
             at = TopicPartition(self._settings.destination, member)
             with suppress(Exception):
                 self._consumer.pause(at)
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(min(AGAIN * 2 ** max(0, fenced - 1), LONGEST))
 
     async def _seek(self, owner: Owner) -> None:
         at = TopicPartition(self._settings.destination, owner.member)
@@ -167,15 +177,24 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 f" nothing passed by. Stop the servers, delete topic {rows_topic(topic)!r}, and"
                 " start them to begin with what the topic has"
             )
+        self._check_retention(owner, place, first)
+        place = max(place, first)
+        owner.queue.nothing_below(place)
+        self._consumer.seek(at, place)
+        self._consumer.resume(at)
+
+    async def _tell_of_loss(self, owner: Owner, place: int, offset: int) -> None:
+        at = TopicPartition(self._settings.destination, owner.member)
+        with suppress(KafkaError):
+            first = (await self._consumer.beginning_offsets([at]))[at]
+            self._check_retention(owner, place, min(first, offset))
+
+    def _check_retention(self, owner: Owner, place: int, first: int) -> None:
         if place < first:
             logger.error(
                 "%s/%d: it is at offset %d, but the topic begins at %d: retention has deleted what "
                 "comes between", self._settings.destination, owner.member, place, first,
             )  # fmt: skip
-        place = max(place, first)
-        owner.queue.nothing_below(place)
-        self._consumer.seek(at, place)
-        self._consumer.resume(at)
 
 
 def partitions_of(owners: Iterable[Owner]) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ class Session:
 
     Attributes:
         consumer: whose session it is; another one by the same name is another consumer.
+        unsettled: how many of its completions are not durable.
         wants: whether the consumer has asked for more.
         durable: whether the session's row is durable.
         granted: monotonic time at which the lease that it was told of ends.
@@ -45,6 +46,7 @@ class Session:
     def __init__(self, name: str, consumer: str = "") -> None:
         self.name, self.consumer, self.granted = name, consumer, 0.0
         self.wants = self.durable = False
+        self.unsettled = 0
         self.held: dict[int, Delivery] = {}
         self.completed: deque[int] = deque(maxlen=NUMBERS)
         self.told_held: list[int] = []
@@ -108,6 +110,9 @@ class Session:
         if socket is not None and not socket.closed:
             with suppress(ConnectionError, RuntimeError, TimeoutError):
                 async with asyncio.timeout(1):
+                    frames, self._frames = self._frames, []
+                    for frame in frames:
+                        await socket.send_bytes(frame)
                     if kind is not None:
                         await socket.send_bytes(encode(kind))
                     await socket.close()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from stores.db.steady_clock import steady
@@ -15,10 +16,15 @@ from stores.units.server.session import Session, delivery_frame
 from stores.units.server.settings import ServerSettings
 from stores.units.server.succession import Succession
 from stores.units.server.transactions import OwnerTransactions, Send
+from stores.units.wire import NUMBERS
 from topology.model.printable import printable
 from topology.ordered_commit.offset_ranges import OffsetRanges
 
 logger = logging.getLogger(__name__)
+
+MOST_UNSETTLED = NUMBERS // 2
+"""Completions of a session that are not durable beyond which it gets nothing: its `hello` to the
+next owner has to tell of all."""
 
 
 class MemberSessions(Durability):
@@ -29,6 +35,7 @@ class MemberSessions(Durability):
     ) -> None:
         super().__init__(settings, member, transactions, url)
         self.sessions: dict[str, Session] = {}
+        self._asking: dict[str, Session] = {}
         self.succession = Succession(())
         self._former_consumers: dict[str, str] = {}
         self._restored: tuple[int, OffsetRanges] = (0, OffsetRanges())
@@ -44,6 +51,12 @@ class MemberSessions(Durability):
     def remaining(self) -> float:
         """Seconds for which a session may work from now on: since the last proof, a lease."""
         return self._proven + self.settings.lease - time.monotonic()
+
+    def want(self, session: Session) -> None:
+        """A session asks for more."""
+        session.wants = True
+        self._asking[session.name] = session
+        self.tick()
 
     def grant(self, session: Session) -> float:
         """Let a session go on; returns for how many seconds."""
@@ -143,8 +156,14 @@ class MemberSessions(Durability):
 
     def _confirm(self, session: Session, offsets: list[int]) -> None:
         """Tell a session of completions once they are durable."""
+
+        def settle() -> None:
+            session.unsettled -= len(offsets)
+            session.send("settled", o=offsets)
+
         if offsets:
-            self._batch.confirm.append(lambda: session.send("settled", o=offsets))
+            session.unsettled += len(offsets)
+            self._batch.confirm.append(settle)
 
     def _made_durable(self, session: Session) -> None:
         session.durable = True
@@ -158,6 +177,7 @@ class MemberSessions(Durability):
 
     def _forget(self, session: Session) -> None:
         del self.sessions[session.name]
+        self._asking.pop(session.name, None)
         self._batch.rows[SESSION, session.name] = None
         asyncio.get_running_loop().create_task(session.close("lost"))
         self.tick()
@@ -176,7 +196,11 @@ class MemberSessions(Durability):
         self.queue.complete(session.name, numbers, steady(), how)
         offsets = [session.held.pop(each).message.offset for each in dict.fromkeys(numbers)]
         session.completed.extend(offsets)
-        self._batch.sends += sends
+
+        def refused(why: str) -> None:  # nothing is done, and the deliveries stay held
+            session.send("refused", n=numbers, held=numbers, why=why)
+
+        self._batch.sends += [replace(each, refused=refused) for each in sends]
         self._batch.commits |= how is Outcome.COMMITTED
         self._confirm(session, offsets)
         self.tick()

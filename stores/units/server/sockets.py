@@ -111,14 +111,12 @@ class Sockets:
                 held = [each for each in named if each in session.held]
                 session.send("refused", n=named, held=held, why=printable(error, 400))
             if frame.get("want"):
-                session.wants = True
-                owner.tick()
+                owner.want(session)
 
     def _carry_out(self, owner: Owner, session: Session, kind: str, frame: Frame) -> None:
         match kind:
             case "want":
-                session.wants = True
-                owner.tick()
+                owner.want(session)
             case "done":
                 how = Outcome.RECOVERED if frame.get("recovered") else Outcome.ACKNOWLEDGED
                 owner.complete(session, numbers(frame, "n"), how)

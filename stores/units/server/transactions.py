@@ -8,6 +8,14 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import (
+    InvalidTimestampError,
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
 
 from stores.units.kafka.records import UNIT, OutgoingMessage, handover_headers, key_of
 from stores.units.kafka.row_log import POSITION, RowKey, row_key
@@ -16,10 +24,21 @@ from stores.units.kafka.topics import ROW_BYTES, dead_topic, learn_partition, me
 from stores.units.queue import Departure, UnitChanges
 from stores.units.server.settings import ServerSettings
 from stores.units.wire import packed
+from topology.model.ending import wait_for_stop
+from topology.model.printable import printable
 
 OFFSET_EVERY = 1.0
 """Seconds between commits of the group's offset: for tools; the row of the position is what
 counts."""
+REFUSED = (
+    InvalidTimestampError,
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
+"""Errors of a message or its topic, which come again with the next attempt."""
 
 
 def transactional_id(destination: str, group: str, member: int) -> str:
@@ -31,7 +50,8 @@ def transactional_id(destination: str, group: str, member: int) -> str:
 class Send:
     """A message that a transacted consumer sends.
 
-    key: of the record, where the message names no unit. empty: whether it has no value.
+    key: of the record, where the message names no unit. empty: whether it has no value. refused: is
+    told why if the topic does not take it.
     """
 
     topic: str
@@ -39,6 +59,7 @@ class Send:
     unit: str | None
     key: bytes | None = None
     empty: bool = False
+    refused: Callable[[str], object] = field(default=lambda _: None, compare=False)
 
 
 @dataclass(slots=True)
@@ -94,7 +115,7 @@ class OwnerTransactions:
 
     async def stop(self) -> None:
         """Disconnect; a transaction that is open is aborted by the broker."""
-        await self._producer.stop()
+        await wait_for_stop(self._producer.stop())
 
     async def commit(self, batch: Batch) -> float:
         """Commit a batch. Returns the monotonic time at which the member was surely owned.
@@ -115,7 +136,8 @@ class OwnerTransactions:
             headers = each.message.headers(each.unit)
             to = each.key if each.unit is None else key_of(each.unit)
             content = None if each.empty else each.message.value
-            sent.append(await producer.send(each.topic, content, to, place, headers=headers))
+            sending = producer.send(each.topic, content, to, place, headers=headers)
+            sent.append(await self._unless_refused(each, sending))
         changes = batch.changes
         if (
             changes is not None
@@ -129,6 +151,23 @@ class OwnerTransactions:
         await asyncio.gather(*sent)
         await producer.commit_transaction()
         return begun
+
+    async def _unless_refused(self, sent: Send, sending: Any) -> Any:
+        """The future of a send; who sent it hears if its topic does not take it."""
+
+        def tell(error: BaseException | None) -> None:
+            if isinstance(error, REFUSED):
+                topic = printable(sent.topic)
+                sent.refused(f"topic {topic!r} does not take the message: {printable(error, 200)};"
+                             " send less, or look at the topic's limits and rights")  # fmt: skip
+
+        try:
+            result = await sending
+        except REFUSED as error:
+            tell(error)
+            raise
+        result.add_done_callback(lambda done: tell(None if done.cancelled() else done.exception()))
+        return result
 
     def _all_rows(self, batch: Batch) -> list[tuple[RowKey, Any]]:
         rows = list(batch.rows.items())

@@ -69,7 +69,7 @@ class Chaos:
         else:
             victim.send_signal(signal.SIGSTOP)
             # The group misses a server after 6 seconds; another one owns its members then.
-            time.sleep(9 if kind == "server" else LEASE * self.random.uniform(0.5, 2.5))
+            time.sleep(9 if kind in ("server", "paths") else LEASE * self.random.uniform(0.5, 2.5))
             victim.send_signal(signal.SIGCONT)
 
     def end(self) -> None:

@@ -26,6 +26,7 @@ from stores.units.server.succession import Succession
 from topology.ordered_commit.offset_ranges import OffsetRanges
 
 MEMBERS, GROUPS, LEASE = 3, ("g", "h"), 3.0
+LATE = "late"
 UNITS = ("a", "b", "c", "d")
 
 
@@ -188,6 +189,9 @@ class MovingWorld:
             for number in range(2):
                 self.open(owner, f"{key[0]}{number}")
         self.names = 2
+        self.settling = False
+        self.elsewhere: set[str] = set()
+        """Units whose path was deleted: a subscriber that begins later reads both members."""
 
     # The path service.
 
@@ -232,6 +236,9 @@ class MovingWorld:
             elif self.progress.passed(*self.probes[key]) and unit not in self.progress.kept():
                 assert self.paths.emptied(unit, route.epoch)
                 self.seen["deleted"] += 1
+                if not self.settling:
+                    self.elsewhere.add(unit)
+                    self.seen["deleted meanwhile"] += 1
         self.commit_paths()
 
     def move(self) -> None:
@@ -368,6 +375,9 @@ class MovingWorld:
         """Nobody else works on the unit, on whichever member; nothing overtakes."""
         message = delivery.message
         assert message.handover is None
+        if owner.group == LATE and message.unit in self.elsewhere:
+            return
+        self.seen["late, in order"] += owner.group == LATE
         for (group, member), other in self.owners.items():
             for who, consumer in other.consumers.items() if group == owner.group else ():
                 if (member, who) != (owner.member, name):
@@ -411,16 +421,34 @@ class MovingWorld:
         except UnitError:
             pass
 
+    def pause(self) -> None:
+        """Nobody sends to one unit for a while, and what there is is worked off."""
+        unit = self.random.choice(UNITS)
+        for producer in self.awake():
+            if unit in producer.holds and not producer.sending[unit]:
+                del producer.holds[unit]
+                self.paths.leave(unit, producer.name)
+        for _ in range(3):
+            for owner in self.owners.values():
+                owner.arrive(1_000)
+                self.fetch(owner)
+                if owner.succession.over:
+                    self.finish(owner)
+                owner.commit()
+            self.lead()
+
     def run(self, steps: int) -> None:
         often = [self.send, self.append, self.answer, self.read, self.take, self.complete]
         often += [self.owner_commits, self.lead, self.beat]
-        seldom = [self.move, self.producer_leaves, self.owner_dies]
-        rare = [self.producer_sleeps, self.producer_dies, self.path_service_dies, self.administer]
+        seldom = [self.pause, self.move, self.producer_leaves, self.owner_dies]
+        rare = [self.producer_sleeps, self.producer_dies, self.path_service_dies]
+        rare += [self.administer] * 4
         chosen = often * 6 + seldom * 2 + rare
         for _ in range(steps):
             self.random.choice(chosen)()
             self.now += self.random.choice((0.0, 0.0, 0.1, 0.5))
         self.settle()
+        self.begin_late()
         self.verdict()
 
     def settle(self) -> None:
@@ -442,6 +470,7 @@ class MovingWorld:
                 self.fetch(owner)
                 self.finish(owner)
                 owner.commit()
+        self.settling = True
         for producer in self.producers:
             self.paths.close(producer.name)
         self.now += LEASE
@@ -452,8 +481,27 @@ class MovingWorld:
                 owner.commit()
         assert self.paths.entries() == {}, "a path leaks"
 
+    def begin_late(self) -> None:
+        """A subscriber begins when all is over, and reads everything."""
+        late = [MemberOwner(self, LATE, member) for member in range(MEMBERS)]
+        for owner in late:
+            self.owners[LATE, owner.member] = owner
+            self.open(owner, f"late{owner.member}")
+        for _ in range(150):
+            owner = self.random.choice(late)
+            owner.arrive(self.random.randint(1, 20))
+            self.fetch(owner)
+            self.finish(owner)
+            owner.commit()
+        for _ in range(30):
+            for owner in self.owners.values():  # the others pass by what it hands over
+                owner.arrive(1_000)
+                self.fetch(owner)
+                self.finish(owner)
+                owner.commit()
+
     def verdict(self) -> None:
-        for group in GROUPS:
+        for group in (*GROUPS, LATE):
             for member in range(MEMBERS):
                 owner = self.owners[group, member]
                 assert owner.queue.messages == 0
@@ -465,6 +513,6 @@ class MovingWorld:
                 assert set(self.acked[unit]) <= set(done), "lost"
                 assert set(done) == set(self.order[unit])
         for unit in UNITS:
-            g, h = (set(self.refused[group, unit]) for group in GROUPS)
-            assert g == h, "subscribers disagree on what is refused"
+            g, h, late = (set(self.refused[group, unit]) for group in (*GROUPS, LATE))
+            assert g == h == late, "subscribers disagree on what is refused"
             self.seen["refused"] += len(g)

@@ -60,10 +60,11 @@ class OneMember:
         committed: list[Batch] = transactions.committed
         return committed
 
-    def arrive(self, *values: bytes, headers: Headers | None = None) -> None:
+    def arrive(self, *values: bytes, headers: Headers | None = None, timestamp: int = 0) -> None:
         first = self.owner.queue.read_to
+        given: dict[str, Any] = {"key": None, "headers": headers or (), "timestamp": timestamp}
         records = [
-            SimpleNamespace(offset=first + n, value=value, key=None, headers=headers or ())
+            SimpleNamespace(offset=first + n, value=value, **given)
             for n, value in enumerate(values)
         ]
         self.owner.arrive(records, first + len(values))

@@ -11,8 +11,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from click.testing import CliRunner
 
 from sequitur.cli.main import sequitur
-from stores.units import MemberUnavailable, PathServer, PathSettings, UnitElsewhere, UnitError
-from stores.units.client.paths import PathAdministration
+from stores.units import (
+    MemberUnavailable,
+    PathAdministration,
+    PathServer,
+    PathSettings,
+    UnitAdministration,
+    UnitElsewhere,
+    UnitError,
+)
 from tests.stores.units.conftest import TOKEN, Destination, received
 
 Create = Callable[..., Destination]
@@ -73,6 +80,10 @@ async def test_a_unit_moves_while_it_is_sent_to_and_worked_on(destination: Creat
         assert {member for _, member in seen} == {0, 1}
         with pytest.raises(UnitElsewhere, match="leave the member out"):
             await producer.send(b"straight", unit="order-7", member=int(home))
+        await unit.send(b"60")
+        assert (await received(consumer)).value == b"60"
+        async with UnitAdministration(there.name, there.group, there.kafka, TOKEN) as units:
+            assert await units.homes("order-7") == [1 - int(home)]
 
 
 async def test_a_path_outlives_the_service_and_goes_with_the_last_message(

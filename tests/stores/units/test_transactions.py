@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from sqlalchemy import Engine, text
 
@@ -279,3 +280,34 @@ async def test_a_producer_that_left_a_unit_says_so(destination: Create) -> None:
         await unit.leave()
         with pytest.raises(UnitError, match="has left unit 'u'"):
             await unit.send(b"1")
+
+
+async def test_a_send_that_its_topic_refuses_is_told_to_the_sender_and_the_member_goes_on(
+    destination: Create, topic: Callable[..., str]
+) -> None:
+    """Each attempt ends the owner; without an end of the attempts nobody gets anything more."""
+    there, out = destination(), f"{topic('small')}-out"
+    admin = AIOKafkaAdminClient(**there.kafka)
+    await admin.start()
+    try:
+        limit = {"max.message.bytes": "100000"}
+        await admin.create_topics([NewTopic(out, 1, 1, topic_configs=limit)])
+    finally:
+        await admin.close()
+    async with (
+        there.server(outputs=frozenset({out})),
+        there.producer() as producer,
+        there.consumer(mode="transacted") as consumer,
+    ):
+        await producer.unit("u").send_all([b"1", b"2"])
+        first = await received(consumer)
+        consumer.send(out, bytes(500_000), "u")
+        with pytest.raises(SendRefused, match="does not take the message"):
+            async with asyncio.timeout(30):
+                await consumer.commit()
+        assert first.held
+        consumer.send(out, b"small", "u")
+        async with asyncio.timeout(30):
+            await consumer.commit()
+        assert (await received(consumer)).value == b"2"
+        assert await everything_in(there, out, 1) == [b"small"]

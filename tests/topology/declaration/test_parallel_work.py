@@ -65,6 +65,18 @@ def test_what_makes_no_sense_is_refused_with_the_reason(
     assert reason in str(refused.value)
 
 
+def test_one_view_of_a_topology_has_the_global_order_over_all_topics_of_its_source() -> None:
+    topology = Topology("shop")
+    source = topology.source(["a", "b"], inspector=Inspector(stream="id", sequence="n"))
+    topology.view("v", of=source, handler=charge, workers=4, scope="global")
+    assert [stage.partitions for stage in topology.stages] == [1]
+    with pytest.raises(DeclarationError, match="Merge the topics in one source"):
+        topology.view("w", of=source, handler=charge, workers=4, scope="global")
+    with pytest.raises(DeclarationError, match="source 'a' merges 2 topics; use scope='global'"):
+        topology.view("w", of=source, handler=charge, workers=4, scope="topic")
+    topology.view("w", of=source, handler=charge, workers=4)
+
+
 def test_a_topic_is_read_by_a_source_or_by_parallel_and_its_outputs_by_neither() -> None:
     topology, _ = declared()
     topology.parallel("copy", topic="other", workers=4, handler=charge)

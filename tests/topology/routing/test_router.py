@@ -1,6 +1,6 @@
 """The compiled router is the naive one, only faster; its trail is how it decided."""
 
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -122,7 +122,7 @@ def test_the_compiled_router_decides_as_the_naive_one(
     rules, naive, first = made
     for body in bodies:
         expected = naive.route(first, body)
-        for detail in Detail:
+        for detail in get_args(Detail):
             routing = rules.route(message(body), detail)
             assert routing.reason is None
             assert list(routing.destinations) == expected
@@ -155,7 +155,7 @@ FLIGHTS = RuleSet(
 
 
 def test_rules_cascade_and_the_trail_says_why_each_fired_or_not() -> None:
-    routing = FLIGHTS.route(message({"tail": "N2", "origin": "JFK", "delay": 59}), Detail.ALL)
+    routing = FLIGHTS.route(message({"tail": "N2", "origin": "JFK", "delay": 59}), "all")
     assert routing.destinations == ("kafka-csv",)
     assert str(routing).splitlines() == [
         "in/0/0 to kafka-csv (rules 3)",
@@ -167,7 +167,10 @@ def test_rules_cascade_and_the_trail_says_why_each_fired_or_not() -> None:
         "    → kafka-csv",
         "  rule late did not fire: delay at least 60 does not hold, as delay is 59",
     ]
-    coarse = FLIGHTS.route(message({"tail": "N2"}), Detail.FIRED)
+    small = FLIGHTS.route(message({"tail": "N2"}), "all")
+    assert small.trail is not None
+    assert [step.fired for step in small.trail.steps] == [True, True, False]
+    coarse = FLIGHTS.route(message({"tail": "N2"}), "fired")
     assert coarse.trail is not None
     assert [step.rule for step in coarse.trail.steps] == ["maker", "big"]
     assert coarse.header == ("sequitur-rules", b"3")
@@ -175,10 +178,10 @@ def test_rules_cascade_and_the_trail_says_why_each_fired_or_not() -> None:
 
 def test_no_destination_is_an_outcome_and_a_malformed_message_another() -> None:
     assert FLIGHTS.route(message({"tail": "N3"})).outcome == "unrouted"
-    broken = FLIGHTS.route(message(b"{"), Detail.ALL)
+    broken = FLIGHTS.route(message(b"{"), "all")
     assert (broken.outcome, broken.destinations) == ("failed", ())
     assert "not JSON" in str(broken.reason)
-    strange = FLIGHTS.route(message({}, topic="else\x1b"), Detail.ALL)
+    strange = FLIGHTS.route(message({}, topic="else\x1b"), "all")
     assert strange.outcome == "failed"
     assert "\x1b" not in str(strange)
 
@@ -213,7 +216,7 @@ def test_a_rule_s_own_module_fails_the_message_only_where_the_rule_looks() -> No
         destinations={"a": None, "b": None},
         modules={"length": FunctionKeys(by_length, names=["length"])},
     )
-    routing = rules.route(message({"n": 2}), Detail.ALL)
+    routing = rules.route(message({"n": 2}), "all")
     assert routing.destinations == ("a", "b")
     assert "module length: length=7" in str(routing)
     assert rules.route(message({"n": 1})).outcome == "unrouted"
@@ -224,7 +227,7 @@ def test_a_rule_s_own_module_fails_the_message_only_where_the_rule_looks() -> No
 def test_no_message_raises(value: bytes, headers: list[tuple[str, bytes]]) -> None:
     found = message(value)
     found.headers = headers
-    routing = FLIGHTS.route(found, Detail.ALL)
+    routing = FLIGHTS.route(found, "all")
     assert routing.outcome in ("failed", "unrouted")
     assert str(routing)
 
@@ -239,3 +242,16 @@ def test_a_long_cascade_is_no_recursion(length: int) -> None:
         destinations={"d": None},
     )
     assert many.route(message(b"no JSON is needed")).destinations == ("d",)
+
+
+def test_the_trail_of_a_condition_on_a_keymap_tells_what_the_keymap_says() -> None:
+    rules = RuleSet(
+        1,
+        sources=[RoutedSource("in", ("big",))],
+        rules=[Rule("big", when=(when("tail", keymap="seats", over=150),), to=("d",))],
+        destinations={"d": None},
+        keymaps=[Keymap("seats", {"N3": 50})],
+    )
+    assert str(rules.route(message({"tail": "N3"}), "all")).endswith(
+        "seats[tail] over 150 does not hold, as tail is 'N3', of which keymap seats says ('50',)"
+    )

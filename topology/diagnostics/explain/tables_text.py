@@ -105,6 +105,10 @@ def _source(source: SourceTotals) -> str:
         text += f"; {source.read.read} of them read"
         if source.read.malformed:
             text += f", {source.read.malformed} malformed for their sequence"
+        if taken.held:
+            text += f"; its partitions waited {counted(taken.held, 'time')} for slower ones"
+        if taken.passed:
+            text += f", and {counted(taken.passed, 'time')} no longer for one that stood still"
     left = source.unkeyed + source.unread
     return f"{text}; {counted(left, 'offset')} to go" if left else text
 

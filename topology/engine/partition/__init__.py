@@ -4,6 +4,7 @@ A Faust worker and the simulator both drive it, each with readers, clocks and co
 does no I/O and knows no event loop: its coroutines wait only for what the runtime gives it.
 """
 
+from topology.engine.partition.alignment import Alignment
 from topology.engine.partition.loop import Host, JoiningView, PartitionLoop
 from topology.engine.partition.ports import Dispatch, GapWatermark, PartitionReader, RebuildSource
 from topology.engine.partition.side_inputs import SideInputs
@@ -12,6 +13,7 @@ from topology.engine.partition.stream_step import StreamStep
 from topology.engine.partition.view import PartitionView
 
 __all__ = [
+    "Alignment",
     "Dispatch",
     "GapWatermark",
     "Host",

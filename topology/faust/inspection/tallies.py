@@ -160,4 +160,6 @@ def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
         sum(part.read for part in parts),
         sum(part.malformed for part in parts),
         sum(part.unknown for part in parts),
+        held=sum(part.held for part in parts),
+        passed=sum(part.passed for part in parts),
     )

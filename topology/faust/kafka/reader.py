@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.settings import Settings
+from topology.model.ending import wait_for_stop
 from topology.model.event import Message
 
 FETCH_WAIT = 10
@@ -71,6 +72,11 @@ class Reader:
         position: int = await self._consumer.position(partition)
         return position
 
+    def caught_up(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the last fetch had nothing from an offset on, as far as that is known."""
+        end = self._consumer.last_stable_offset(partition)
+        return end is not None and offset >= end
+
     async def end(self, partition: TopicPartition) -> int:
         """The offset behind everything of a partition that is committed now."""
         end: int = (await self._consumer.end_offsets([partition]))[partition]
@@ -85,7 +91,7 @@ class Reader:
         """Disconnect."""
         consumer, self._started = self._started, None
         if consumer is not None:
-            await consumer.stop()
+            await wait_for_stop(consumer.stop())
 
 
 class AssignedPartition:
@@ -103,6 +109,9 @@ class AssignedPartition:
 
     async def position(self) -> int:
         return await self._reader.position(self._partition)
+
+    def caught_up(self, offset: int) -> bool:
+        return self._reader.caught_up(self._partition, offset)
 
     async def end(self) -> int:
         return await self._reader.end(self._partition)

@@ -5,60 +5,25 @@ nested calls. That is a twentieth of the time that the engine takes for an event
 up the class that unpacks a response by name; here that name finds a function, which gives the
 engine's readers a subclass of it, and all others what they had.
 
-aiokafka also raises for a whole response if one record in it has a header whose name is not UTF-8,
-again whenever it is fetched. Such a response is unpacked anew, by a slower way that goes on.
+A record of which a header name is not UTF-8 is damaged; `stores.kafka_records` goes on behind it.
 
 A record that is too large to be written to Sequitur's own topics is damaged, too. Only of responses
 that may have one is each record looked at.
 """
 
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import Any
 
 from aiokafka.consumer import fetcher
-from aiokafka.record.default_records import _DefaultRecordBatchPy
-from aiokafka.record.memory_records import _MemoryRecordsPy
 
+from stores.kafka_records import ReplacedName, TolerantMemory, TolerantRecords
 from topology.model.event import Record, damaged
 from topology.model.large import ESCAPED, MESSAGE_BYTES, too_large
-
-PartitionRecords: Any = fetcher.PartitionRecords
-MemoryRecords: Any = fetcher.MemoryRecords
 
 
 def raw(value: bytes) -> bytes:
     """The deserializer of the engine's readers, which is how they are known."""
     return value
-
-
-class KeptRecords(MemoryRecords):  # type: ignore[misc]
-    """A response's record batches; `response` is the bytes of them."""
-
-    def __init__(self, response: bytes) -> None:
-        super().__init__(response)
-        self.response = response
-
-
-class TolerantRecords(PartitionRecords):  # type: ignore[misc]
-    """Goes on behind a header name that is not UTF-8."""
-
-    def __init__(self, tp: Any, records: Any, aborted: Any, *others: Any) -> None:
-        self._response = getattr(records, "response", None)
-        self._given = aborted
-        super().__init__(tp, records, aborted, *others)
-
-    def _unpack_records(self) -> Iterator[Any]:
-        try:
-            yield from super()._unpack_records()
-        except UnicodeDecodeError:
-            if self._response is None:
-                raise
-            # From the start of the response; what was given out is passed over by its offset.
-            self._records = _TolerantMemory(self._response)
-            self._aborted_transactions = sorted(self._given or [], key=itemgetter(1))
-            self._aborted_producers.clear()
-            yield from super()._unpack_records()
 
 
 class EngineRecords(TolerantRecords):
@@ -78,9 +43,9 @@ class EngineRecords(TolerantRecords):
             record.headers,
             record.timestamp,
         )
-        if self._records.__class__ is not _TolerantMemory:
+        if self._records.__class__ is not TolerantMemory:
             return made
-        torn = [name for name, _ in record.headers if isinstance(name, _Replaced)]
+        torn = [name for name, _ in record.headers if isinstance(name, ReplacedName)]
         return damaged(made, f"a header name is not UTF-8: {torn[0]}") if torn else made
 
 
@@ -112,40 +77,6 @@ the lengths of the two, which the batch has too, count for more.
 """
 
 
-class _Replaced(str):
-    """A header name in which bytes that are not UTF-8 are written as escapes."""
-
-
-class _Bytes(bytearray):
-    """Bytes whose slices can be decoded, whatever they are."""
-
-    def __getitem__(self, at: Any) -> Any:
-        found = super().__getitem__(at)
-        return _Bytes(found) if isinstance(at, slice) else found
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        try:
-            return super().decode(encoding, errors)
-        except UnicodeDecodeError:
-            return _Replaced(super().decode(encoding, "backslashreplace"))
-
-
-class _TolerantBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
-    def _maybe_uncompress(self) -> None:
-        super()._maybe_uncompress()
-        self._buffer: _Bytes = _Bytes(self._buffer)
-
-
-class _TolerantMemory(_MemoryRecordsPy):  # type: ignore[misc]
-    def next_batch(self, *args: Any) -> Any:
-        following = self._next_slice
-        # Only this format has headers.
-        if following is not None and len(following) > 16 and following[16] >= 2:
-            self._cache_next()
-            return _TolerantBatch(following)
-        return super().next_batch(*args)
-
-
 def _unpacking(tp: Any, records: Any, aborted: Any, offset: int, key: Any, *others: Any) -> Any:
     kind: Any = TolerantRecords
     if key is raw:
@@ -155,4 +86,3 @@ def _unpacking(tp: Any, records: Any, aborted: Any, offset: int, key: Any, *othe
 
 
 fetcher.PartitionRecords = _unpacking
-fetcher.MemoryRecords = KeptRecords

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.engine.partition import Alignment
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.offsets import Offsets
 from topology.faust.kafka.reader import Reader
@@ -37,6 +38,7 @@ class WorkerContext:
         producer: The worker's one producer, at least once only.
         assigned: The input partitions that this worker has.
         grant_numbers: The numbers of attempts at events, never the same twice in a process.
+        alignments: Source → how far its partitions are.
         orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
         databases: Name → the URL of a database that views with workers declare.
@@ -61,7 +63,15 @@ class WorkerContext:
     assigned: list[TopicPartition] = field(default_factory=list)
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
+    alignments: dict[str, Alignment] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
+
+    def alignment(self, source: str) -> Alignment:
+        """How far the partitions of a source that is not keyed are, here and in other workers."""
+        found = self.alignments.get(source)
+        if found is None:
+            found = self.alignments[source] = Alignment(self.settings.read_ahead * 1000)
+        return found
 
     def writer(self, source: TopicPartition, view: str = "") -> Writer:
         """A new writer for what is read together, or for one view that reads apart."""

@@ -26,6 +26,7 @@ from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.ordered import OrderedPartition
+from topology.faust.worker.ordered.changed_work import check_same_work
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
@@ -112,6 +113,7 @@ class Engine:
         self.context.databases = database_urls(self._stages.values(), os.environ)
         origin = self.app.conf.origin
         await wait_for(self.app, self.given(), f"faust -A {origin or 'app'}")
+        await check_same_work(self.app)
         await create_topics(self.app, self.needed(), self.settings.replication)
         await go_by_broker(self.app)
 
@@ -122,6 +124,9 @@ class Engine:
         await self._close_tables(mine)
         await self._connect(mine)
         self._running = running = [self._partition(tp) for tp in mine]
+        # All are there before one begins, so that none runs ahead of another one's start.
+        for partition in running:
+            partition.join()
         await asyncio.gather(*(partition.start() for partition in running))
 
     async def revoke(self) -> None:

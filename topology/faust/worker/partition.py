@@ -45,6 +45,9 @@ class Partition:
         self._fenced = context.settings.session_timeout
         self._again: asyncio.Task[None] | None = None
 
+    def join(self) -> None:
+        """It will be started: whoever reads beside it may have to wait for it."""
+
     async def open(self) -> list[Runner]:
         """Runners that can start. Whatever it raises, nothing is left running."""
         raise NotImplementedError

@@ -1,8 +1,11 @@
 """A partition of a source topic, whose messages are re-keyed by stream."""
 
-from topology.engine.partition import RekeyStep
+import math
+
+from topology.engine.partition import Alignment, RekeyStep
 from topology.engine.stream_task import RekeyTask
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.alignment import AlignedReading
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
@@ -11,6 +14,10 @@ from topology.model.ending import wait_for_stop
 
 class RekeyPartition(Partition):
     """One runner, and no state but the counts that go with the committed offset."""
+
+    def join(self) -> None:
+        """Nothing is known yet of what it brings."""
+        self._alignment.note(self.source, -math.inf, wall())
 
     async def open(self) -> list[Runner]:
         context = self._context
@@ -23,4 +30,16 @@ class RekeyPartition(Partition):
             raise
         task = RekeyTask(context.topology, self._declared, taken)
         step = RekeyStep(self.source, task, context.sources[self._declared.name].do, wall)
-        return [Runner(self.source, step, writer, context.shared_reader, start)]
+        alignment = None
+        if context.settings.read_ahead >= 0:
+            alignment = AlignedReading(self._alignment, self.source, taken)
+        reader = context.shared_reader
+        return [Runner(self.source, step, writer, reader, start, alignment=alignment)]
+
+    @property
+    def _alignment(self) -> Alignment:
+        return self._context.alignment(self._declared.name)
+
+    async def _close(self, grace: float) -> None:
+        await super()._close(grace)
+        self._alignment.leave(self.source)

@@ -12,6 +12,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionLoop, Step
 from topology.faust.kafka.reader import AssignedPartition, Reader
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.alignment import AlignedReading
 from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.refusals import REFUSALS, Refusals
@@ -45,6 +46,7 @@ class Runner:
         view: The one view that it runs apart from the others; empty where it runs what reads
             together.
         refusals: Finds the messages of handlers that Kafka refuses.
+        alignment: Holds it back while it is far ahead of others.
     """
 
     def __init__(
@@ -56,12 +58,13 @@ class Runner:
         start: int,
         view: str = "",
         refusals: Refusals | None = None,
+        alignment: "AlignedReading | None" = None,
     ) -> None:
         self.source = source
         self.step = step
         self.writer = writer
         self.view = view
-        self._input = _Input(reader, source)
+        self._input = _Input(reader, source, alignment)
         self._refusals = refusals
         self.loop = PartitionLoop(step, self._input, self, wall, start)
         self.ends: Callable[[], bool] = lambda: False
@@ -148,7 +151,19 @@ class _Input(AssignedPartition):
     step with them rather than waiting for the next one.
     """
 
+    def __init__(
+        self, reader: Reader, partition: TopicPartition, alignment: "AlignedReading | None"
+    ) -> None:
+        super().__init__(reader, partition)
+        self._alignment = alignment
+
     async def fetch(self, timeout: float) -> Sequence[Message]:
+        records = await self._fetch(timeout)
+        if self._alignment is not None:
+            await self._alignment.admit(records, self.caught_up)
+        return records
+
+    async def _fetch(self, timeout: float) -> Sequence[Message]:
         began = time.monotonic()
         records = await super().fetch(timeout)
         if 0 < len(records) < FEW and time.monotonic() - began < AT_ONCE:

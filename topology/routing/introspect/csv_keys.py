@@ -70,7 +70,7 @@ class CsvKeys(KeyModule):
             raise DeclarationError(f"CsvKeys(encoding={encoding!r}): no such encoding") from None
         self.every = checked_every("CsvKeys", every, keys)
         self.delimiter, self.encoding = delimiter, encoding
-        self.names, self.reads = self.keys.keys(), reads
+        self.names, self.reads = tuple(self.keys), reads
 
     def compile(self) -> Introspect:
         """Return the module as one function of a message."""
@@ -111,7 +111,3 @@ class CsvKeys(KeyModule):
             raise Malformed(f"the value is not {self.encoding}") from None
         except csv.Error as error:
             raise Malformed(f"the value is not CSV: {printable(error)}") from None
-
-    def content(self) -> Any:
-        rest = [self.columns, self.delimiter, self.encoding, self.reads]
-        return [self.keys, sorted(self.every), rest]

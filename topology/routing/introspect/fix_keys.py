@@ -1,7 +1,6 @@
 """Routing keys out of FIX messages: tag=value, each ended by SOH."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Message
@@ -58,7 +57,7 @@ class FixKeys(KeyModule):
             raise DeclarationError(f"FixKeys(separator={separator!r}): give one byte")
         self.every = checked_every("FixKeys", every, keys)
         self.separator = separator
-        self.names, self.reads = self.keys.keys(), reads
+        self.names, self.reads = tuple(self.keys), reads
 
     def compile(self) -> Introspect:
         """Return the module as one function of a message."""
@@ -94,9 +93,6 @@ class FixKeys(KeyModule):
             return collected(every, found)
 
         return introspect
-
-    def content(self) -> Any:
-        return [self.keys, sorted(self.every), self.separator.hex(), self.reads]
 
 
 def _tag(text: bytes, at: int) -> int:

@@ -43,7 +43,7 @@ class FunctionKeys(KeyModule):
             raise DeclarationError(f"module={function!r}: give a function of a message")
         one_argument(f"module={function!r}", found, "message")
         self.function: KeyFunction = found
-        self.names, self.reads = None if names is None else frozenset(names), reads
+        self.names, self.reads = None if names is None else tuple(sorted(names)), reads
 
     def compile(self) -> Introspect:
         """Return the module as one function of a message."""
@@ -66,8 +66,3 @@ class FunctionKeys(KeyModule):
             }
 
         return introspect
-
-    def content(self) -> Any:
-        where = getattr(self.function, "__qualname__", type(self.function).__qualname__)
-        names = None if self.names is None else sorted(self.names)
-        return [getattr(self.function, "__module__", ""), where, names, self.reads]

@@ -30,7 +30,7 @@ class JsonKeys(KeyModule):
         for name, path in self.keys.items():
             if not isinstance(path, str):
                 raise DeclarationError(f"JsonKeys: key {name!r}: {path!r} is no path")
-        self.names, self.reads = self.keys.keys(), reads
+        self.names, self.reads = tuple(self.keys), reads
         self._steps = {name: path_steps(path) for name, path in self.keys.items()}
 
     def compile(self) -> Introspect:
@@ -68,9 +68,6 @@ class JsonKeys(KeyModule):
             return found
 
         return introspect
-
-    def content(self) -> Any:
-        return [self.keys, self.reads]
 
 
 def _decoded(value: bytes | None) -> dict[str, Any]:

@@ -35,10 +35,6 @@ class KeyModule(ABC):
     def compile(self) -> Introspect:
         """Return the module as one function of a message."""
 
-    @abstractmethod
-    def content(self) -> Any:
-        """Return what tells the module from others of its class, as plain data."""
-
 
 def checked_keys(module: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a module with where each is found. Raises DeclarationError."""

@@ -15,7 +15,13 @@ from topology.routing.introspect.key_module import (
     checked_every,
     checked_keys,
 )
-from topology.routing.introspect.key_values import MOST_VALUES, Keys, checked_content, collected
+from topology.routing.introspect.key_values import (
+    LONGEST,
+    MOST_VALUES,
+    Keys,
+    checked_content,
+    collected,
+)
 
 DEEPEST = 100
 """How deep elements may be nested."""
@@ -47,7 +53,7 @@ class XmlKeys(KeyModule):
                     "'order/@id'"
                 )
         self.every = checked_every("XmlKeys", every, keys)
-        self.names, self.reads = self.keys.keys(), reads
+        self.names, self.reads = tuple(self.keys), reads
 
     def compile(self) -> Introspect:
         """Return the module as one function of a message."""
@@ -67,9 +73,6 @@ class XmlKeys(KeyModule):
             return collected(every, found)
 
         return introspect
-
-    def content(self) -> Any:
-        return [self.keys, sorted(self.every), self.reads]
 
 
 def _parse(
@@ -92,6 +95,8 @@ def _parse(
         if len(paths) > DEEPEST:
             raise Malformed(f"the XML is nested deeper than {DEEPEST} elements")
         path = f"{paths[-1]}/{tag.rpartition(':')[2]}"
+        if len(path) > LONGEST:
+            raise Malformed(f"the XML has a path of more than {LONGEST} characters")
         paths.append(path)
         parts.append([])
         if path in attributes:

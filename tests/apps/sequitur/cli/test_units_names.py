@@ -21,12 +21,9 @@ def test_a_name_that_no_unit_bears_is_refused(action: str, unit: str) -> None:
 def test_a_server_goes_on_behind_a_header_name_that_is_not_utf8() -> None:
     """What goes on is `TolerantRecords`, whose tests are with it."""
     code = """
-from click.testing import CliRunner
-from sequitur.units.command import command
-given = ["serve", "--destination", "d", "--group", "g"]
-CliRunner(env={"UNITS_TOKEN": "short"}).invoke(command, given)
+import stores.units
 from aiokafka.consumer import fetcher
 print(fetcher.PartitionRecords.__module__)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "topology.faust.kafka.records"
+    assert done.stdout.strip() == "stores.kafka_records"

@@ -28,6 +28,7 @@ from faust.transport.drivers import aiokafka as driver
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 import passthrough
+from stores import kafka_records
 from topology.faust.kafka import records
 from topology.faust.worker import former_member, transport, writer
 from topology.model.event import Record
@@ -135,8 +136,8 @@ def test_a_fetcher_looks_up_by_name_what_unpacks_and_asks_it_for_each_record() -
     assert "PartitionRecords(" in inspect.getsource(Fetcher._proc_fetch_request)
     assert "MemoryRecords(part_data[-1])" in inspect.getsource(Fetcher._proc_fetch_request)
     assert fetcher.PartitionRecords is records._unpacking
-    assert fetcher.MemoryRecords is records.KeptRecords
-    assert list(inspect.signature(records.PartitionRecords).parameters) == [
+    assert fetcher.MemoryRecords is kafka_records.KeptRecords
+    assert list(inspect.signature(kafka_records.PartitionRecords).parameters) == [
         "tp", "records", "aborted_transactions", "fetch_offset", "key_deserializer",
         "value_deserializer", "check_crcs", "isolation_level",
     ]  # fmt: skip

@@ -96,7 +96,7 @@ class LentConnections:
     """
 
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
-        self._engine = open_engine(url, max_overflow=workers + 2, pool_size=workers)
+        self._engine = open_engine(url, max_overflow=2, pool_size=workers)
         self._postgresql = self._engine.dialect.name == "postgresql"
         self._most = workers if self._postgresql else 1
         self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
@@ -105,6 +105,7 @@ class LentConnections:
         self._waiting: dict[int, Grant] = {}
         self._open = 0
         self._freed = asyncio.Event()
+        self._looking = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._obsolete: set[int] = set()
         self._closed = False
@@ -123,7 +124,7 @@ class LentConnections:
                 lambda connection: self._rows.take_over(connection, is_done)
             )
         except DBAPIError as error:
-            raise DatabaseAway(str(error.orig)) from error
+            raise DatabaseAway(printable(str(error.orig), 1000)) from error
 
     async def forget_log(self) -> None:
         """The partition's log is not there any more."""
@@ -283,7 +284,8 @@ class LentConnections:
         if lease.pid is None:
             return
         try:
-            pids = await self._in_thread(lambda: self._blockers(lease.pid))
+            async with self._looking:
+                pids = await self._in_thread(lambda: self._blockers(lease.pid))
         except DatabaseAway:
             return
         for other in list(self._leases.values()):
@@ -306,6 +308,8 @@ class LentConnections:
                 if lease.connection is not None:
                     await self._in_thread(lease.interrupt)
                 await asyncio.wait([running])
+            if running is not None and not running.cancelled():
+                running.exception()  # it was told, or nobody is there to be told
             if (connection := lease.connection) is not None:
                 await self._in_thread(connection.close)
         except Exception as error:
@@ -368,7 +372,7 @@ def _away(work: Callable[[], Found]) -> Found:
         of_server = isinstance(error, OperationalError | InterfaceError)
         unsaid = of_server and getattr(error.orig, "sqlstate", "") is None
         if error.connection_invalidated or unsaid:
-            raise DatabaseAway(str(error.orig)) from error
+            raise DatabaseAway(printable(str(error.orig), 1000)) from error
         raise
 
 

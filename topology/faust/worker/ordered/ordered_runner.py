@@ -39,6 +39,8 @@ SOON = 0.002
 """The least."""
 ONE_BATCH = BATCH_BYTES // 2
 """Bytes of a unit's events and effects, at least once: their rows fit into one record batch."""
+MARKERS = 1
+"""Offsets that a transaction takes without a message: no retention deletes as few."""
 LINGER = 0.005
 """Seconds from one unit to the next while there is work."""
 
@@ -79,6 +81,7 @@ class OrderedRunner(Runner):
         )  # fmt: skip
         self.stage = stage
         self.core = core
+        self._reader = context.shared_reader
         self.effects = effects
         self.lent = lent
         if lent is not None:
@@ -151,6 +154,8 @@ class OrderedRunner(Runner):
             if (again := records[0].offset if records else position) < self._read_to:
                 self.log_truncated(self._read_to, again)
                 await self._begin_anew(again)
+            if again > self._read_to + MARKERS:
+                await self._count_lost(again)
             self._read_to = position
             now = time.monotonic()
             for record in records:
@@ -159,6 +164,15 @@ class OrderedRunner(Runner):
             if not core.in_hand and core.position > self._committed_to:
                 self._finished.set()
             self.workers.wake()
+
+    async def _count_lost(self, come: int) -> None:
+        """Offsets up to the one that came are not there: markers, compacted, or deleted unread."""
+        first = min(await self._reader.first(self.source), come)
+        if first > self._read_to and (lost := self.core.lost(self._read_to, first)):
+            logger.error(
+                "%s: %d offsets from %d on were deleted by retention before they were read",
+                self.source, lost, self._read_to,
+            )  # fmt: skip
 
     def _arrive(self, record: Message, now: float) -> None:
         core, stage = self.core, self.stage
@@ -260,6 +274,13 @@ class OrderedRunner(Runner):
         latest = self._running.get(self.source)
         if latest is not None and latest is not self.core:
             latest.ended(grant, now)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Once it is revoked, nobody but the attempts that still run need the core."""
+        core = self.core
+        if core.revoked and not core.still_running and self._running.get(self.source) is core:
+            del self._running[self.source]
 
     async def _commit_turns(self) -> None:
         while True:
@@ -385,7 +406,10 @@ class OrderedRunner(Runner):
             task.cancel()
             await asyncio.wait([task], timeout=2 * STOP)
         self._input.pause()
+        self._let_go()
         logger.info("%s stops: %s", self.source, self.core.counts)
+        if self.lent is not None:
+            await self.lent.close()  # also of a runner that never ran
         await wait_for_stop(self.writer.stop())
 
     def _is_done(self) -> bool:

@@ -220,6 +220,9 @@ class Workers:
                     staged = runner.effects.made_of_batch(events, items, states, wall())
                 else:
                     staged = runner.effects.made(event, items[0], states[event.stream], wall())
+                    if runner.stage.stream(event) is None:
+                        # As a message without a key is no stream.
+                        staged.state = None
                     if self._learns:
                         touched = touched_keys(event, items[0], stateful=self._view.stateful)
             if runner.compensations is not None:
@@ -252,9 +255,14 @@ class Workers:
         return isinstance(event, Event) and not self._runner.effects.parked(event.stream)
 
     def _states(self, events: Iterable[Event]) -> dict[str, dict[str, Any]]:
-        if not self._view.stateful:
-            return {event.stream: {} for event in events}
-        return {event.stream: self._runner.effects.state_of(event.stream) for event in events}
+        """The states of the streams. A message without a key is no stream, and leaves none."""
+        effects, stage, stateful = self._runner.effects, self._runner.stage, self._view.stateful
+        return {
+            event.stream: effects.state_of(event.stream)
+            if stateful and stage.stream(event) is not None
+            else {}
+            for event in events
+        }
 
     async def _handled(
         self, grant: Grant, events: Sequence[Event], states: dict[str, dict[str, Any]]

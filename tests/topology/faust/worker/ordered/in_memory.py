@@ -29,11 +29,13 @@ class Log:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.at = 0
+        self.most = 1_000_000
+        """Records of one fetch."""
 
     def append(
         self, key: str | None, value: Any, headers: Sequence[tuple[str, bytes]] = ()
     ) -> None:
-        offset = len(self.records)
+        offset = self.records[-1].offset + 1 if self.records else 0
         raw = None if key is None else key.encode()
         body = value if isinstance(value, bytes) else orjson.dumps(value)
         self.records.append(Record("in", 0, offset, raw, body, headers))
@@ -43,12 +45,15 @@ class Log:
 
     async def fetch(self, _: TopicPartition, timeout: float) -> Sequence[Record]:
         await asyncio.sleep(0.001)
-        found = self.records[self.at :]
-        self.at = len(self.records)
+        found = [record for record in self.records if record.offset >= self.at][: self.most]
+        self.at = found[-1].offset + 1 if found else self.at
         return found
 
     async def position(self, _: TopicPartition) -> int:
         return self.at
+
+    async def first(self, _: TopicPartition) -> int:
+        return self.records[0].offset if self.records else self.at
 
     def pause(self, _: TopicPartition) -> None:
         pass

@@ -8,7 +8,15 @@ import orjson
 import pytest
 
 from tests.topology.faust.worker.ordered.in_memory import Partition
-from topology import Emit, Event, Topology, advance, wait_and_roll_back
+from topology import (
+    Emit,
+    Event,
+    Inspector,
+    Topology,
+    TopologyTestDriver,
+    advance,
+    wait_and_roll_back,
+)
 from topology.engine.state.rows import INTENTS
 from topology.model.errors import DeclarationError
 
@@ -197,3 +205,26 @@ def test_what_is_no_function_is_no_compensation() -> None:
     wrong: Any = {"cancel": "cancel"}
     with pytest.raises(DeclarationError, match="name → a function"):
         Topology("t").parallel("work", topic="in", workers=2, handler=handler, compensations=wrong)
+
+
+def test_outside_of_a_worker_nothing_is_rolled_back_and_no_connection_is_lent() -> None:
+    shop, hotel = Topology("shop"), Hotel()
+    source = shop.source("in", inspector=Inspector(stream="id", sequence="n"))
+    said: list[str] = []
+
+    @shop.view(
+        "trips", of=source, workers=2, database="hotels", compensations={"cancel": hotel.cancel}
+    )
+    async def trips(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": 1})
+        try:
+            event.connection  # noqa: B018
+        except RuntimeError as error:
+            said.append(str(error))
+        yield Emit("out", event.stream, 1)
+
+    driver = TopologyTestDriver(shop)
+    driver.pipe("in", {"id": "a", "n": 1})
+    assert driver.read_json("out") == [1]
+    assert hotel.called == []
+    assert "run it in a worker" in said[0]

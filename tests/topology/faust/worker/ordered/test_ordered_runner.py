@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
+from tests.topology.faust.worker.ordered.in_memory import Partition
 from topology import (
     Emit,
     Event,
@@ -383,4 +383,4 @@ async def test_intake_pauses_at_its_limit_and_goes_on(monkeypatch: pytest.Monkey
     gate.open.add("slow")
     await held.until(lambda: held.out("out") == ["slow", *range(30)])
     await held.runner.stop(1)
-    assert held.running[TOPIC].in_hand == 0
+    assert held.runner.core.in_hand == 0

@@ -37,7 +37,8 @@ def rows(url: str, statement: str) -> list[tuple[Any, ...]]:
     engine = open_engine(url)
     try:
         with engine.begin() as connection:
-            return [tuple(row) for row in connection.execute(text(statement))]
+            found = connection.execute(text(statement))
+            return [tuple(row) for row in found] if found.returns_rows else []
     finally:
         engine.dispose()
 
@@ -278,4 +279,153 @@ async def test_a_handler_cannot_end_the_transaction(tmp_path: Path, statement: s
     held.start()
     await held.until(lambda: held.runner.core.position == 1)
     assert "ordering manager's" in said[0]
+    await held.runner.stop(1)
+
+
+@pytest.fixture
+def server_url(postgres: Postgres, unique: Callable[[str], str]) -> str:
+    """A database of PostgreSQL's with the tables."""
+    found = postgres.new_database(unique("turns"))
+    rows(found, "create table booked (id text, n int)")
+    return found
+
+
+def end_all(url: str) -> None:
+    """The server ends all connections to the database but this one."""
+    rows(
+        url,
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()",
+    )
+
+
+async def test_a_connection_that_is_lost_fails_no_event(server_url: str) -> None:
+    lost = 0
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        nonlocal lost
+        async for each in book(event):
+            if lost < 2:
+                lost += 1
+                await asyncio.to_thread(end_all, server_url)
+                await event.connection.execute("select 1")  # type: ignore[attr-defined]
+            yield each
+
+    held = partition(handler)
+    object.__setattr__(held.stage.work.rules, "retries", 0)
+    await held.new_sql_run(server_url)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert booked(server_url) == [("a", 1)]
+    assert held.runner.core.counts.failed == 0
+    assert held.out("out") == [1]
+    await held.runner.stop(1)
+
+
+async def test_a_connection_that_is_lost_before_the_turn_starts_the_partition_again(
+    server_url: str,
+) -> None:
+    gate = asyncio.Event()
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        if event.content == b"0":
+            await gate.wait()
+        async for each in book(event):
+            yield each
+
+    held = partition(handler)
+    await held.new_sql_run(server_url)
+    for number in range(3):
+        held.log.append(f"s{number}", number)
+    held.start()
+    await asyncio.sleep(0.3)
+    await asyncio.to_thread(end_all, server_url)
+    gate.set()
+    with pytest.raises(ConnectionError):
+        await held.until(lambda: held.runner.core.position == 3)
+    await held.new_sql_run(server_url)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    assert booked(server_url) == [(f"s{number}", number) for number in range(3)]
+    assert held.out("out") == [0, 1, 2]
+    await held.runner.stop(1)
+
+
+async def test_an_attempt_over_its_time_limit_is_interrupted_in_its_statement(
+    server_url: str,
+) -> None:
+    begun = 0
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        nonlocal begun
+        begun += 1
+        async for each in book(event):
+            if begun == 1:
+                await event.connection.execute("select pg_sleep(30)")  # type: ignore[attr-defined]
+            yield each
+
+    held = partition(handler, time_limit=0.2)
+    await held.new_sql_run(server_url)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert booked(server_url) == [("a", 1)]
+    active = "select query from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
+    assert rows(server_url, f"{active} and query like '%sleep%'") == []
+    assert held.runner.core.counts.timed_out == 1
+    await held.runner.stop(1)
+
+
+async def test_what_the_database_refuses_at_the_turn_is_the_error_policys_after_three_rollbacks(
+    server_url: str,
+) -> None:
+    rows(
+        server_url,
+        "alter table booked add constraint one unique (n) deferrable initially deferred",
+    )
+    held = partition(book)
+    await held.new_sql_run(server_url)
+    for name, number in (("a", 1), ("b", 1), ("c", 2)):
+        held.log.append(name, number)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    assert booked(server_url) == [("a", 1), ("c", 2)]
+    assert held.out("out") == [1, 2]
+    assert len(held.out("t.errors")) == 1
+    await held.runner.stop(1)
+
+
+async def test_a_runner_that_is_stopped_before_it_ran_keeps_no_connection(server_url: str) -> None:
+    held = partition(book)
+    runner = await held.new_sql_run(server_url)
+    await runner.stop(0)
+    found = rows(
+        server_url,
+        "select count(*) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()",
+    )
+    assert found == [(0,)]
+
+
+async def test_the_effects_of_another_log_at_the_same_offset_are_not_taken(server_url: str) -> None:
+    held = partition(book)
+    await held.new_sql_run(server_url)
+
+    def crash(unit: CommitUnit) -> None:
+        raise ConnectionError("killed")
+
+    held.on_commit = crash
+    held.log.append("a", 1)
+    held.start()
+    with pytest.raises(ConnectionError, match="killed"):
+        await held.until(lambda: False)
+    held.log.records.clear()
+    held.log.append("b", 2)
+    held.on_commit = lambda unit: None
+    await held.new_sql_run(server_url)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert held.out("out") == [2]
+    assert booked(server_url) == [("a", 1), ("b", 2)]
     await held.runner.stop(1)

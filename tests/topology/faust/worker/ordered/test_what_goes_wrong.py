@@ -369,3 +369,58 @@ async def test_a_log_that_was_made_anew_while_nobody_read_is_begun_where_it_has_
     core = opened._core(held.table, first=1, start=committed, end=3)
     assert core.position == begins
     assert not list(core.done)
+
+
+async def test_what_retention_deletes_in_front_of_a_reader_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gate = asyncio.Event()
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        await gate.wait()
+        yield Emit("out", None, number(event))
+
+    held = partition(handler)
+    object.__setattr__(held.stage.work.rules, "max_events", 3)
+    held.log.most = 3
+    held.new_run()
+    for name in range(12):
+        held.log.append(f"k{name}", name)
+    held.start()
+    await held.until(lambda: not held.runner.core.room)
+    del held.log.records[:7]
+    gate.set()
+    await held.until(lambda: held.runner.core.position == 12)
+    assert sorted(held.out("out")) == [0, 1, 2, *range(7, 12)]
+    assert held.runner.core.counts.lost == 4
+    assert "4 offsets from 3 on were deleted by retention before they were read" in caplog.text
+    # Markers and compaction leave gaps too, which are no loss.
+    held.log.append("k", 12)
+    held.log.records[-1].offset = 40
+    await held.until(lambda: held.runner.core.position == 41)
+    assert held.runner.core.counts.lost == 4
+    await held.runner.stop(1)
+
+
+async def test_a_message_without_a_key_leaves_no_state_and_shares_that_of_no_stream() -> None:
+    async def handler(event: Event, state: dict[str, Any]) -> AsyncIterator[Emit]:
+        state["seen"] = [*state.get("seen", ()), number(event)]
+        yield Emit("out", None, state["seen"])
+
+    held = partition(handler, workers=1)
+    held.log.append("0/1", 0)
+    held.log.append(None, 1)
+    held.log.append("0/1", 2)
+    held.start()
+    await held.until(lambda: held.out("out") == [[0], [1], [0, 2]])
+    assert [key for key, _ in held.table.scan(b"p", b"q")] == [b"p0/1"]
+    await held.runner.stop(1)
+
+
+async def test_a_partition_that_is_given_away_keeps_nothing_once_its_attempts_have_ended() -> None:
+    held = partition(lambda event: asyncio.sleep(0), workers=1)
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    await held.runner.stop(1)
+    assert not held.running

@@ -1,0 +1,152 @@
+"""Files as a transport: a file of lines is consumed; a file per destination and topic is written.
+
+What is written and how far it is confirmed change together: a file beside them says both, and it is
+replaced at once. What is behind that is cut off when the next publisher begins.
+"""
+
+import asyncio
+import fcntl
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
+from stores.segments.file_system import LocalFolder
+from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
+
+_DESTINATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_CHUNK = 1_000_000
+_LOOK = 0.05
+"""Seconds between two looks at a file that has nothing new."""
+
+
+class FileInbound:
+    """See `Inbound`: the lines of one file, which may grow; a position is a byte. One partition.
+
+    Args:
+        topic: its name as a topic.
+        file: where it is.
+    """
+
+    def __init__(self, topic: str, file: str | Path) -> None:
+        self.topic, self._file, self._at = topic, Path(file), 0
+
+    async def start(self, positions: Mapping[int, int]) -> None:
+        self._at = positions.get(0, 0)
+        with suppress(FileNotFoundError):
+            if (size := self._file.stat().st_size) < self._at:
+                raise SegmentError(
+                    f"{self._file} has {size} bytes, and {self._at} were consumed: it is another "
+                    "file; give it another topic's name"
+                )
+
+    async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
+        while not (found := await asyncio.to_thread(self._read, most)) and seconds > 0:
+            await asyncio.sleep(min(seconds, _LOOK))
+            seconds -= _LOOK
+        return found
+
+    async def acknowledge(self, positions: Mapping[int, int]) -> None:
+        """The file stays as it is."""
+
+    async def stop(self) -> None:
+        """Nothing is open."""
+
+    def _read(self, most: int) -> list[InboundMessage]:
+        try:
+            with self._file.open("rb") as file:
+                file.seek(self._at)
+                data = file.read(_CHUNK)
+                if b"\n" not in data and len(data) == _CHUNK:
+                    data += file.readline()
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in data.splitlines(keepends=True)[:most]:
+            if not line.endswith(b"\n"):
+                break
+            offset, self._at = self._at, self._at + len(line)
+            value = line.removesuffix(b"\n")
+            found.append(InboundMessage(self.topic, 0, offset, self._at, value))
+        return found
+
+
+class FileOutbound:
+    """See `Outbound`: a destination is a file `<destination>--<topic>.lines` of the folder.
+
+    Args:
+        folder: where; made if it is not there.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self._files: LocalFolder | None = None
+        self._lock = -1
+        self._lengths: dict[str, int] = {}
+
+    async def start(self, pair: Pair) -> Place | None:
+        try:
+            return await asyncio.to_thread(self._start, pair)
+        except OSError as error:
+            raise DestinationDown(f"folder {self._folder}: {error}") from error
+
+    async def publish(self, batch: OutboundBatch) -> None:
+        lines: dict[str, list[bytes]] = {}
+        for index, message in enumerate(batch.messages):
+            if not _DESTINATION.fullmatch(message.destination):
+                raise PublishRefused(index, "its destination is no name of a file")
+            if b"\n" in message.value:
+                raise PublishRefused(index, "it has a line break, and a message is a line")
+            name = _name(message.destination, batch.pair)
+            lines.setdefault(name, []).append(message.value + b"\n")
+        try:
+            await asyncio.to_thread(self._write, batch, lines)
+        except OSError as error:
+            raise DestinationDown(f"folder {self._folder}: {error}") from error
+
+    async def stop(self) -> None:
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def _start(self, pair: Pair) -> Place | None:
+        self._files = files = LocalFolder(self._folder)
+        self._lock = os.open(self._folder / f".{pair.topic}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who still writes is waited for
+        self._lengths, place = {}, None
+        with suppress(FileNotFoundError):
+            confirmed = orjson.loads((self._folder / _confirmed(pair)).read_bytes())
+            self._lengths, place = confirmed["lengths"], Place(*confirmed["place"])
+        for name in files.names():
+            if name.endswith(_name("", pair)) and files.size(name) > self._lengths.get(name, 0):
+                files.cut(name, self._lengths.get(name, 0))
+        return place
+
+    def _write(self, batch: OutboundBatch, lines: Mapping[str, Sequence[bytes]]) -> None:
+        assert self._files is not None
+        files, lengths = self._files, dict(self._lengths)
+        for name, some in lines.items():
+            data = b"".join(some)
+            files.write(name, lengths.get(name, 0), data)
+            files.sync(name)
+            lengths[name] = lengths.get(name, 0) + len(data)
+        confirmed, new = _confirmed(batch.pair), f"{_confirmed(batch.pair)}.new"
+        with suppress(FileNotFoundError):
+            files.remove(new)
+        files.write(new, 0, orjson.dumps({"place": [*batch.behind], "lengths": lengths}))
+        files.sync(new)
+        (self._folder / new).replace(self._folder / confirmed)
+        files.sync_folder()
+        self._lengths = lengths
+
+
+def _name(destination: str, pair: Pair) -> str:
+    return f"{destination}--{pair.topic}.lines"
+
+
+def _confirmed(pair: Pair) -> str:
+    return f".{pair.topic}.confirmed"

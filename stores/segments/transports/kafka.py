@@ -1,0 +1,265 @@
+"""Kafka as a transport. What is published and START are in one transaction, so it comes once."""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import (
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+    RecordTooLargeError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
+from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from topology.model.ending import wait_for_stop
+
+logger = logging.getLogger(__name__)
+
+ID = "sequitur-id"
+"""The header that has a message's id."""
+STARTS = "sequitur-starts"
+"""The topic of the places that are published, one record per pair."""
+_WAIT = 30.0
+_LOOK = 2.0
+"""Seconds after which a topic is not there."""
+
+
+class KafkaInbound:
+    """See `Inbound`: all partitions of a topic. SQL says where to go on; the group is for monitors.
+
+    Args:
+        topic: which.
+        kafka: arguments of aiokafka's clients, `bootstrap_servers` among them.
+        group: under which positions are committed.
+    """
+
+    def __init__(self, topic: str, kafka: Mapping[str, Any], group: str = "sequitur") -> None:
+        self.topic, self._kafka, self._group = topic, dict(kafka), group
+        self._consumer: AIOKafkaConsumer | None = None
+        self._partitions: set[int] = set()
+
+    async def start(self, positions: Mapping[int, int]) -> None:
+        consumer = self._consumer = AIOKafkaConsumer(
+            **self._kafka,
+            group_id=self._group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+        )
+        try:
+            await consumer.start()
+            await consumer._client._wait_on_metadata(self.topic)
+            self._partitions = set(consumer.partitions_for_topic(self.topic) or ())
+            topics = [TopicPartition(self.topic, each) for each in sorted(self._partitions)]
+            consumer.assign(topics)
+            begin = await consumer.beginning_offsets(topics)
+            ends = await consumer.end_offsets(topics)
+        except KafkaError as error:
+            raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+        for each in topics:
+            at = positions.get(each.partition, begin[each])
+            if at > ends[each]:
+                raise SegmentError(
+                    f"{self.topic}/{each.partition} ends at {ends[each]}, and {at} messages were "
+                    "consumed: it is another topic of that name; use another router's name"
+                )
+            if at < begin[each]:
+                lost = begin[each] - at
+                logger.error(
+                    "%s/%d: %d messages were deleted before they were consumed",
+                    *(self.topic, each.partition, lost),
+                )
+            consumer.seek(each, max(at, begin[each]))
+
+    async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
+        assert self._consumer is not None
+        if self._consumer.partitions_for_topic(self.topic) != self._partitions:
+            raise ConnectionError(f"topic {self.topic} has other partitions now")
+        try:
+            found = await self._consumer.getmany(
+                timeout_ms=max(1, round(seconds * 1000)), max_records=most
+            )
+        except KafkaError as error:
+            raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+        return [self._message(record) for records in found.values() for record in records]
+
+    async def acknowledge(self, positions: Mapping[int, int]) -> None:
+        assert self._consumer is not None
+        try:
+            await self._consumer.commit(
+                {TopicPartition(self.topic, each): at for each, at in positions.items()}
+            )
+        except KafkaError as error:
+            raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+
+    async def stop(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await wait_for_stop(consumer.stop())
+
+    def _message(self, record: Any) -> InboundMessage:
+        headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+        offset, value = record.offset, record.value or b""
+        where = (self.topic, record.partition, offset, offset + 1)
+        return InboundMessage(*where, value, record.key, headers)
+
+
+class KafkaOutbound:
+    """See `Outbound`: destinations are topics, which exist.
+
+    Args:
+        kafka: arguments of aiokafka's clients, `bootstrap_servers` among them.
+        router: whose pairs; a part of the transactional id.
+        starts: the topic of the places that are published; made if it is not there.
+    """
+
+    def __init__(
+        self, kafka: Mapping[str, Any], router: str = "router", *, starts: str = STARTS
+    ) -> None:
+        self._kafka, self._router, self._starts = dict(kafka), router, starts
+        self._producer: AIOKafkaProducer | None = None
+        self._known: dict[str, list[int]] = {}
+
+    async def start(self, pair: Pair) -> Place | None:
+        # Its start shuts out the producer before, and ends that one's transaction.
+        producer = self._producer = AIOKafkaProducer(
+            **{"retry_backoff_ms": 10, **self._kafka}, transactional_id=self._key(pair)
+        )
+        self._known.clear()
+        try:
+            await producer.start()
+            await self._make_starts()
+            await producer.client.add_topic(self._starts)
+            return await asyncio.wait_for(self._last(self._key(pair).encode()), _WAIT)
+        except (KafkaError, TimeoutError) as error:
+            raise DestinationDown(f"Kafka: {error!r}") from error
+
+    async def publish(self, batch: OutboundBatch) -> None:
+        producer = self._producer
+        assert producer is not None
+        try:
+            await self._learn(batch.messages)
+            await producer.begin_transaction()
+            refused = await self._send(producer, batch)
+            if refused is None:
+                await producer.commit_transaction()
+                return
+            await producer.abort_transaction()
+        except ProducerFenced as error:
+            raise StaleOwner(f"{batch.pair}: another one publishes to Kafka; stop") from error
+        except KafkaError as error:
+            raise DestinationDown(f"Kafka: {error!r}") from error
+        raise refused
+
+    async def stop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await wait_for_stop(producer.stop())
+
+    async def _learn(self, messages: Sequence[OutboundMessage]) -> None:
+        """Ask for the partitions of destinations that are new; which may not be there at all."""
+        assert self._producer is not None
+        client = self._producer.client
+        for index, message in enumerate(messages):
+            name = message.destination
+            if name not in self._known:
+                try:
+                    # Else it is forgotten when another one is heard of for the first time.
+                    await client.add_topic(name)
+                    partitions = await asyncio.wait_for(client._wait_on_metadata(name), _LOOK)
+                except (
+                    UnknownTopicOrPartitionError,
+                    InvalidTopicError,
+                    TypeError,
+                    TimeoutError,
+                ) as error:
+                    if not await client.force_metadata_update():
+                        raise DestinationDown("Kafka is not reachable") from error
+                    raise PublishRefused(index, f"there is no topic {name}") from error
+                self._known[name] = sorted(partitions)
+
+    async def _send(
+        self, producer: AIOKafkaProducer, batch: OutboundBatch
+    ) -> PublishRefused | None:
+        sending = []
+        for index, message in enumerate(batch.messages):
+            named = {**message.headers, ID: message.id}  # its own, not that of what it came of
+            headers = [(name, value.encode()) for name, value in named.items()]
+            partition = None if message.key is not None else self._partition_of(message)
+            try:
+                sent = await producer.send(
+                    message.destination, message.value, message.key, partition, headers=headers
+                )
+            except MessageSizeTooLargeError as error:
+                return PublishRefused(index, str(error))
+            sending.append(sent)
+        place = orjson.dumps([*batch.behind])
+        sending.append(await producer.send(self._starts, place, self._key(batch.pair).encode(), 0))
+        for index, done in enumerate(await asyncio.gather(*sending, return_exceptions=True)):
+            if isinstance(done, MessageSizeTooLargeError | RecordTooLargeError):
+                return PublishRefused(index, str(done))
+            if isinstance(done, BaseException):
+                raise done
+        return None
+
+    def _partition_of(self, message: OutboundMessage) -> int:
+        """Without a key: what came of one inbound partition, or stream, goes to one partition."""
+        source, partitions = message.id.rsplit("/", 2)[0], self._known[message.destination]
+        return partitions[zlib.crc32(source.encode()) % len(partitions)]
+
+    def _key(self, pair: Pair) -> str:
+        return f"{self._router}/{pair.topic}/{pair.transport}"
+
+    async def _make_starts(self) -> None:
+        admin = AIOKafkaAdminClient(**self._kafka)
+        try:
+            await admin.start()
+            configs = {"cleanup.policy": "compact"}
+            copies = min(3, len((await admin.describe_cluster())["brokers"]))
+            new = NewTopic(self._starts, 1, copies, topic_configs=configs)
+            made = await admin.create_topics([new])
+            for each in made.topic_errors:
+                if each[1] and for_code(each[1]) is not TopicAlreadyExistsError:
+                    raise for_code(each[1])(self._starts)
+        except TopicAlreadyExistsError:
+            pass
+        finally:
+            await wait_for_stop(admin.close())
+
+    async def _last(self, key: bytes) -> Place | None:
+        """The last START that was committed.
+
+        Another pair's open transaction hides what is behind it, so that the end that counts is the
+        one that does not heed transactions.
+        """
+        starts = TopicPartition(self._starts, 0)
+        raw = AIOKafkaConsumer(**self._kafka, auto_offset_reset="earliest")
+        reader = AIOKafkaConsumer(
+            **self._kafka, auto_offset_reset="earliest", isolation_level="read_committed"
+        )
+        found: bytes | None = None
+        try:
+            await raw.start()
+            end = (await raw.end_offsets([starts]))[starts]
+            await reader.start()
+            reader.assign([starts])
+            await reader.seek_to_beginning(starts)
+            while await reader.position(starts) < end:
+                for records in (await reader.getmany(timeout_ms=100)).values():
+                    for record in records:
+                        found = record.value if record.key == key else found
+        finally:
+            await wait_for_stop(raw.stop())
+            await wait_for_stop(reader.stop())
+        return None if found is None else Place(*orjson.loads(found))

@@ -1,0 +1,174 @@
+"""Kafka on both sides: START is in the transaction, and who was replaced publishes nothing."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from sqlalchemy import Engine
+
+from stores.db.engines import open_engine
+from stores.segments import (
+    BatchLimits,
+    DestinationDown,
+    ErrorsAfter,
+    FileSegments,
+    InboundMessage,
+    OutboundBatch,
+    OutboundMessage,
+    Pair,
+    Place,
+    Publisher,
+    PublishRefused,
+    SegmentConsumer,
+    SegmentError,
+    SegmentLedger,
+    StaleOwner,
+    UnitIntake,
+)
+from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
+from tests.conftest import BrokerAddress
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def kafka(broker: BrokerAddress) -> dict[str, Any]:
+    return {"bootstrap_servers": broker.address}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    found = open_engine(f"sqlite:///{tmp_path}/ledger.db")
+    SegmentLedger(found).create()
+    yield found
+    found.dispose()
+
+
+async def sent(kafka: dict[str, Any], topic: str, count: int, partitions: int) -> None:
+    async with AIOKafkaProducer(**kafka) as producer:
+        for n in range(count):
+            await producer.send(topic, b"%d" % n, partition=n % partitions)
+
+
+async def committed(kafka: dict[str, Any], topic: str, count: int) -> list[Any]:
+    """At least `count` records, and what else comes soon."""
+    found: list[Any] = []
+    settings = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    async with AIOKafkaConsumer(topic, **kafka, **settings) as consumer:
+        for _ in range(60):
+            some = await consumer.getmany(timeout_ms=250)
+            found += [record for records in some.values() for record in records]
+            if not some and len(found) >= count:
+                break
+    return found
+
+
+async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_order(
+    kafka: dict[str, Any], engine: Engine, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, target = topic("source", 2), topic("target", 3)
+    await sent(kafka, source, 200, 2)
+    ledger, store = SegmentLedger(engine), FileSegments(tmp_path / "segments")
+
+    def route(message: InboundMessage) -> list[OutboundMessage]:
+        headers = {"sequitur-id": "of what it came of", "h": "ü"}
+        return [OutboundMessage("kafka", target, message.value, headers=headers)]
+
+    def publisher() -> Publisher:
+        outbound = KafkaOutbound(kafka, source)
+        limits = BatchLimits(count=30)
+        pair = Pair(source, "kafka")
+        return Publisher(ledger, store, outbound, pair, ErrorsAfter("kafka"), limits=limits)
+
+    inbound = KafkaInbound(source, kafka, f"{source}-group")
+    limits = BatchLimits(count=25)
+    intake = UnitIntake(inbound, route, ErrorsAfter("kafka"), ["kafka"], limits=limits)
+    consumer = SegmentConsumer(intake, ledger, store)
+    first = publisher()
+    taken, published = await consumer.step(5), await first.step()
+    # Published, and not heard of: SQL's START is behind what Kafka has.
+    segment = ledger.chain(Pair(source, "kafka")).segments[0]
+    assert first._owner is not None
+    with engine.begin() as connection:
+        rewound = ledger._of(Pair(source, "kafka")).values(start_offset=0)
+        connection.execute(rewound)
+    await first.stop()
+    second = publisher()
+    while taken < 200:
+        taken += await consumer.step(5)
+    while count := await second.step():
+        published += count
+    assert segment.start > 0
+    assert published == 200
+    records = await committed(kafka, target, 200)
+    assert len(records) == 200
+    for partition in (0, 1):
+        values = [
+            (record.partition, int(record.value))
+            for record in records
+            if int(record.value) % 2 == partition
+        ]
+        assert len({where for where, _ in values}) == 1, "without a key it stays in one partition"
+        assert [value for _, value in values] == list(range(partition, 200, 2))
+    ids = {dict(record.headers)["sequitur-id"].decode() for record in records}
+    assert {len(record.headers) for record in records} == {2}
+    assert ids == {f"site/{source}/{p}/{n}/0" for p in (0, 1) for n in range(100)}
+    assert ledger.positions(source) == {0: 100, 1: 100}
+    await second.stop()
+    await consumer.stop()
+
+
+async def test_who_was_replaced_publishes_nothing(
+    kafka: dict[str, Any], topic: Callable[..., str]
+) -> None:
+    target, router = topic("target"), topic("router")
+    pair = Pair("orders", "kafka")
+
+    def batch(text: bytes, behind: int) -> OutboundBatch:
+        message = OutboundMessage("kafka", target, text, id=f"x/{behind}/0")
+        return OutboundBatch(pair, (message,), Place(1, behind))
+
+    old, new = KafkaOutbound(kafka, router), KafkaOutbound(kafka, router)
+    assert await old.start(pair) is None
+    await old.publish(batch(b"first", 10))
+    assert await new.start(pair) == Place(1, 10)
+    with pytest.raises((StaleOwner, DestinationDown)):
+        await old.publish(batch(b"of a zombie", 20))
+    await old.stop()
+    await new.publish(batch(b"second", 30))
+    assert [each.value for each in await committed(kafka, target, 2)] == [b"first", b"second"]
+    large = OutboundMessage("kafka", target, b"x" * 2_000_000, id="x/3/0")
+    good = batch(b"beside it", 40).messages
+    with pytest.raises(PublishRefused) as refused:
+        await new.publish(OutboundBatch(pair, (*good, large), Place(1, 50)))
+    assert refused.value.index == 1
+    nowhere = OutboundMessage("kafka", f"{target}-absent", b"x", id="x/4/0")
+    with pytest.raises(PublishRefused, match="there is no topic"):
+        await new.publish(OutboundBatch(pair, (*good, nowhere), Place(1, 50)))
+    await new.publish(batch(b"third", 50))
+    found = [each.value for each in await committed(kafka, target, 3)]
+    assert found == [b"first", b"second", b"third"], "nothing of a refused batch is there"
+    await new.stop()
+
+
+async def test_another_topic_of_the_name_is_not_taken_for_the_one_that_was_consumed(
+    kafka: dict[str, Any], topic: Callable[..., str]
+) -> None:
+    source = topic("source")
+    await sent(kafka, source, 3, 1)
+    inbound = KafkaInbound(source, kafka, f"{source}-group")
+    with pytest.raises(SegmentError, match="another topic of that name"):
+        await inbound.start({0: 4})
+    await inbound.stop()
+    await inbound.start({0: 2})
+    found: list[InboundMessage] = []
+    for _ in range(40):
+        found += await inbound.poll(10, 0.25)
+        if found:
+            break
+    assert [(each.value, each.offset, each.behind) for each in found] == [(b"2", 2, 3)]
+    await asyncio.wait_for(inbound.acknowledge({0: 3}), 20)
+    await inbound.stop()
