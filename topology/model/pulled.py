@@ -15,6 +15,11 @@ class PulledEvent:
     Attributes:
         event: as a handler has it; of a view with `batch`, a list of them.
         state: as a handler has it; None in `pulled(state=False)`.
+
+    Args:
+        event: that of the attempt.
+        state: of its stream.
+        outcome: what the worker waits for.
     """
 
     def __init__(self, event: Any, state: Any, outcome: "asyncio.Future[list[Any]]") -> None:

@@ -69,10 +69,12 @@ class OwnProcess:
                 continue
             except BaseException:
                 made.kill()
+                await made.ended()
                 raise
             if "ready" in answer:
                 return made
             made.kill()
+            await made.ended()
             error = ProcessNotStarted(
                 f"view {view}: its process could not import {home}: "
                 f"{printable(answer.get('failed'), 1000)}"
