@@ -1,5 +1,6 @@
 """Several processes of a router never route a partition back and forth between versions."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -150,7 +151,7 @@ class Router:
         assert contents.keys() <= decided, "somebody routed by what not all had loaded"
 
 
-STEPS = [
+STEPS: list[Callable[[Router, int, int], None]] = [
     Router.route, Router.route, Router.route, Router.move, Router.read, Router.read_all,
     Router.catch_up, Router.catch_up, Router.load, Router.propose, Router.change_table, Router.die,
 ]  # fmt: skip
