@@ -2,47 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Protocol
-
-
-class FileSystem(Protocol):
-    """Files of one folder. What is not synced may be lost: pages, and entries of the folder."""
-
-    def write(self, name: str, offset: int, data: bytes) -> None:
-        """Write at an offset; a file that is not there is made. Raises OSError."""
-        ...
-
-    def sync(self, name: str) -> None:
-        """Return when a file's content survives a loss of power. Raises OSError."""
-        ...
-
-    def sync_folder(self) -> None:
-        """Return when the folder's entries survive a loss of power. Raises OSError."""
-        ...
-
-    def read(self, name: str, start: int, end: int) -> bytes:
-        """Read bytes; fewer, or none, where the file ends. Raises FileNotFoundError."""
-        ...
-
-    def size(self, name: str) -> int:
-        """The bytes of a file. Raises FileNotFoundError."""
-        ...
-
-    def cut(self, name: str, end: int) -> None:
-        """Drop what is behind `end`. Raises OSError."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove a file. Raises FileNotFoundError."""
-        ...
-
-    def names(self) -> list[str]:
-        """The files of the folder."""
-        ...
 
 
 class LocalFolder:
-    """A folder of this machine, which is made if it is not there."""
+    """A folder of this machine, which is made if it is not there.
+
+    What is not synced may be lost: pages of a file, and entries of the folder. Everything raises
+    OSError: FileNotFoundError where there is no such file to be read, cut or removed.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from stores.segments.file_system import FileSystem, LocalFolder
+from stores.segments.file_system import LocalFolder
 
 _ENDING = ".segment"
 
@@ -16,7 +16,7 @@ class FileSegments:
         file_system: the calls, for tests.
     """
 
-    def __init__(self, folder: str | Path, *, file_system: FileSystem | None = None) -> None:
+    def __init__(self, folder: str | Path, *, file_system: LocalFolder | None = None) -> None:
         self._files = file_system or LocalFolder(folder)
         self._synced: set[str] = set()
 

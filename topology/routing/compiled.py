@@ -6,21 +6,12 @@ from dataclasses import dataclass
 
 from topology.inspectors.fields import Header
 from topology.model.event import Message
-from topology.routing.conditions import (
-    AnyCondition,
-    Test,
-    Value,
-    compile_condition,
-    listed_in_header,
-    tags_of,
-    value_of,
-)
+from topology.routing.conditions import AnyCondition, Test, compile_condition
 from topology.routing.introspect.key_module import Introspect
 from topology.routing.introspect.key_values import Keys
+from topology.routing.routing_keys import Value, listed_in_header, tags_of, value_of
 from topology.routing.rules import Rule
 from topology.routing.tables import Keymap, Target
-
-_NOWHERE = Target()
 
 
 @dataclass(slots=True, eq=False)
@@ -37,8 +28,9 @@ class CompiledRule:
     tags: Callable[[Keys, Message], tuple[str, ...]] | None
     outbound: "dict[str, CompiledTarget]"
     otherwise: "CompiledTarget | None"
-    always: "CompiledTarget"
+    always: "list[CompiledTarget]"
     shared: bool
+    keymaps: Mapping[str, Keymap]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +85,7 @@ def compile_rules(
         table = outbound[rule.outbound] if rule.outbound is not None else {}
         each.outbound = {tag: linked(target) for tag, target in table.items()}
         each.otherwise = linked(Target(rule.otherwise)) if rule.otherwise else None
-        each.always = linked(Target(rule.to, rule.then))
+        each.always = [linked(Target(rule.to, rule.then))] if rule.to or rule.then else []
     return compiled
 
 
@@ -107,5 +99,4 @@ def _compiled(
         if rule.names_tags and isinstance(rule.key, Header):
             value = listed_in_header(value)
         tags = tags_of(value, None if rule.keymap is None else keymaps[rule.keymap])
-    nowhere = CompiledTarget(_NOWHERE, ())
-    return CompiledRule(rule, introspect, tests, value, tags, {}, None, nowhere, True)
+    return CompiledRule(rule, introspect, tests, value, tags, {}, None, [], True, keymaps)

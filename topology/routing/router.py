@@ -9,6 +9,7 @@ from topology.routing.introspect.key_values import Keys
 from topology.routing.trail import Detail, Look, Routing, Trail
 
 _NO_KEYS: Keys = {}
+_NO_TARGETS: list[CompiledTarget] = []
 
 
 def route(source: CompiledSource, version: int, message: Message, detail: Detail) -> Routing:
@@ -36,25 +37,24 @@ def route(source: CompiledSource, version: int, message: Message, detail: Detail
                 if not test(own, message):
                     failed = condition
                     break
-            targets: list[CompiledTarget] = []
             tags: tuple[str, ...] = ()
+            targets = _NO_TARGETS
             if failed is None:
                 if at.tags is None:
-                    targets.append(at.always)
-                else:
-                    tags = at.tags(own, message)
+                    targets = at.always
+                elif tags := at.tags(own, message):
+                    targets = []
                     for tag in tags:
                         target = at.outbound.get(tag, at.otherwise)
                         if target is not None:
                             targets.append(target)
                     if targets:
-                        targets.append(at.always)
+                        targets += at.always
                 for target in targets:
                     for name in target.to:
                         found[name] = None
                 for target in reversed(targets):
-                    if target.then:
-                        pile += target.then
+                    pile += target.then
             if looks is not None:
                 looks.append((at, own, tags, targets, failed))
     except Malformed as error:

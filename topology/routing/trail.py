@@ -7,8 +7,9 @@ from typing import Any, Literal
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.routing.compiled import CompiledRule, CompiledTarget
-from topology.routing.conditions import AnyCondition, key_name, leaves, value_of, value_shown
+from topology.routing.conditions import AnyCondition, Condition, leaves
 from topology.routing.introspect.key_values import Keys
+from topology.routing.routing_keys import key_name, tags_of, value_of, value_shown
 
 Outcome = Literal["routed", "unrouted", "failed"]
 Detail = Literal["none", "fired", "all"]
@@ -187,9 +188,8 @@ def _why(
 ) -> str:
     rule = at.rule
     if failed is not None:
-        asked = {key_name(each.key): value_of(each.key) for each in leaves("", (failed,))}
-        are = ", ".join(f"{k} is {value_shown(get, keys, message)}" for k, get in asked.items())
-        return f"{failed} does not hold, as {are}"
+        are = dict.fromkeys(_is(at, each, keys, message) for each in leaves("", (failed,)))
+        return f"{failed} does not hold, as {' and '.join(are)}"
     held = "all conditions hold" if at.tests else "it has no condition"
     if at.value is None:
         return held
@@ -199,3 +199,12 @@ def _why(
     if not tags:
         return key if rule.keymap is None else f"{key}, for which keymap {rule.keymap} has no tag"
     return f"{key}, and outbound table {rule.outbound} has none of its tags"
+
+
+def _is(at: CompiledRule, condition: Condition, keys: Keys, message: Message) -> str:
+    value = value_of(condition.key)
+    found = f"{key_name(condition.key)} is {value_shown(value, keys, message)}"
+    if condition.keymap is None:
+        return found
+    tags = tags_of(value, at.keymaps[condition.keymap])
+    return f"{found}, of which keymap {condition.keymap} says {value_shown(tags, keys, message)}"

@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer
 from bench.cluster import Cluster
 from stores.units import UnitConsumer, UnitDelivery, UnitProducer
 from stores.units.queue import UnitMessage, UnitQueue
+from topology.model.ending import wait_for_stop
 
 TOKEN = "a-token-of-the-bench"
 WORK = 0.001
@@ -70,7 +71,7 @@ async def partition_bound(broker: str, messages: int) -> Measured:
             await asyncio.sleep(WORK)
         return Measured((messages - 1) / (time.perf_counter() - begun))
     finally:
-        await consumer.stop()
+        await wait_for_stop(consumer.stop())
 
 
 async def shared(

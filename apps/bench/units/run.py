@@ -17,6 +17,8 @@ HAND_OVER = 0.005
 """Seconds, at most, at p99."""
 POISONED = 0.02
 """What one poisoned unit of 1,000 may cost the others."""
+PAIRS = 6
+"""Runs with and without it, at least, in turns: one pair alone differs by more than that."""
 IDLE = 50.0
 """MB that 100,000 idle units may take."""
 
@@ -66,7 +68,7 @@ async def _measure(options: UnitsOptions, broker: str, console: Console) -> int:
             "",
         )
         console.print(f"{units} units: {found.rate:,.0f}/s")
-    calm = await rate(1, 2, few)
+    calm = await rate(1, 2, max(few, 2_000))
     if len(calm.hand_over) > 1:
         cuts = quantiles(calm.hand_over, n=100)
         table.add_row(
@@ -76,11 +78,13 @@ async def _measure(options: UnitsOptions, broker: str, console: Console) -> int:
         )
     # Side by side in time, so that what else the machine does counts for both.
     costs = []
-    for _ in range(max(options.repeats, 3)):
-        clean = await shared(broker, options.messages, 1_000, CONSUMERS)
-        poisoned = await shared(broker, options.messages, 1_000, CONSUMERS, poisoned=True)
-        wrong += [*clean.wrong, *poisoned.wrong]
-        costs.append(1 - poisoned.rate / clean.rate)
+    for turn in range(max(options.repeats, PAIRS)):
+        rates = {}
+        for bad in (True, False) if turn % 2 else (False, True):
+            found = await shared(broker, options.messages, 1_000, CONSUMERS, poisoned=bad)
+            wrong += found.wrong
+            rates[bad] = found.rate
+        costs.append(1 - rates[True] / rates[False])
     cost = median(costs)
     table.add_row("one poisoned unit of 1,000 costs the others", f"{cost:.1%}",
                   f"< {POISONED:.0%} {_met(cost < POISONED)}")  # fmt: skip

@@ -11,7 +11,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -80,7 +79,7 @@ class KafkaLink:
             async with asyncio.timeout(30):
                 await producer.start()
         except (KafkaError, OSError, TimeoutError) as error:
-            await _stop(producer)
+            await wait_for_stop(producer.stop())
             raise Unavailable(f"Kafka cannot be reached: {error!r}") from error
         self._producer = producer
 
@@ -247,7 +246,7 @@ class KafkaLink:
         producer, self._producer = self._producer, None
         self._counts = {}
         if producer is not None:
-            await _stop(producer)
+            await wait_for_stop(producer.stop())
 
 
 def _word(log: str) -> str:
@@ -259,9 +258,3 @@ def _word(log: str) -> str:
 def _hash(key: bytes) -> int:
     """As Java's clients and aiokafka place keys."""
     return int(murmur2(key)) & 0x7FFFFFFF
-
-
-async def _stop(producer: AIOKafkaProducer) -> None:
-    with suppress(Exception):
-        async with asyncio.timeout(5):
-            await wait_for_stop(producer.stop())

@@ -194,8 +194,8 @@ class KafkaOutbound:
     ) -> PublishRefused | None:
         sending = []
         for index, message in enumerate(batch.messages):
-            headers = [(name, value.encode()) for name, value in message.headers.items()]
-            headers.append((ID, message.id.encode()))
+            named = {**message.headers, ID: message.id}  # its own, not that of what it came of
+            headers = [(name, value.encode()) for name, value in named.items()]
             partition = None if message.key is not None else self._partition_of(message)
             try:
                 sent = await producer.send(

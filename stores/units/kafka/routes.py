@@ -183,7 +183,7 @@ class Routes:
                 await self._renew()
             except (UnitError, KafkaError, OSError) as error:
                 self._why = printable(error, 200) or type(error).__name__
-                await asyncio.sleep(AGAIN)
+                await asyncio.sleep(AGAIN if self._wanted else min(1.0, self._pause))
                 self._wake.set()
 
     async def _renew(self) -> None:

@@ -9,13 +9,14 @@ from stores.units.queue.changes import (
     UnitMark,
 )
 from stores.units.queue.handover import Handover, MovedAway
-from stores.units.queue.message import EVERY, Delivery, Filter, Outcome, UnitMessage
+from stores.units.queue.message import EVERY, NO_ATTRIBUTES, Delivery, Filter, Outcome, UnitMessage
 from stores.units.queue.settings import QueueSettings
 from stores.units.queue.status import UnitStatus
 from stores.units.queue.unit_queue import UnitQueue
 
 __all__ = [
     "EVERY",
+    "NO_ATTRIBUTES",
     "AdministrationRecord",
     "Delivery",
     "Departure",

@@ -7,6 +7,9 @@ from typing import Any
 
 from stores.units.queue.handover import Handover
 
+NO_ATTRIBUTES: Mapping[str, str] = {}
+"""Those of all messages that have none: a dictionary each would take a tenth of the memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnitMessage:
@@ -32,7 +35,7 @@ class UnitMessage:
     not_before: float = 0.0
     expires: float | None = None
     committed: bool = True
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=lambda: NO_ATTRIBUTES)
     size: int = 0
     content: Any = None
     handover: Handover | None = None

@@ -17,7 +17,7 @@ from stores.units.kafka.records import StoredMessage, read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
 from stores.units.naming import checked_name
-from stores.units.queue import UnitMessage
+from stores.units.queue import NO_ATTRIBUTES, UnitMessage
 from stores.units.server.sessions import MOST_UNSETTLED, MemberSessions
 from stores.units.server.settings import ServerSettings
 from stores.units.server.succession import Succession
@@ -185,7 +185,7 @@ class Owner(MemberSessions):
             sort=found.sort,
             not_before=not_before,
             expires=found.expires,
-            attributes=found.attributes,
+            attributes=found.attributes or NO_ATTRIBUTES,
             size=len(record.value or b"") + sum(map(len, found.attributes.values())),
             content=record.value or b"",
             handover=found.handover[0] if found.handover else None,

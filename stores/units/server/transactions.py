@@ -24,6 +24,7 @@ from stores.units.kafka.topics import ROW_BYTES, dead_topic, learn_partition, me
 from stores.units.queue import Departure, UnitChanges
 from stores.units.server.settings import ServerSettings
 from stores.units.wire import packed
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 OFFSET_EVERY = 1.0
@@ -114,7 +115,7 @@ class OwnerTransactions:
 
     async def stop(self) -> None:
         """Disconnect; a transaction that is open is aborted by the broker."""
-        await self._producer.stop()
+        await wait_for_stop(self._producer.stop())
 
     async def commit(self, batch: Batch) -> float:
         """Commit a batch. Returns the monotonic time at which the member was surely owned.

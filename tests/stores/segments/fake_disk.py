@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from stores.segments.file_system import LocalFolder
+
 
 @dataclass(slots=True)
 class FakeFile:
@@ -29,8 +31,8 @@ class Fuse:
                 raise Crash
 
 
-class FakeDisk:
-    """See `FileSystem`. before: called before each change, and may raise."""
+class FakeDisk(LocalFolder):
+    """In memory. before: called before each change, and may raise."""
 
     def __init__(self, before: Callable[[], None]) -> None:
         self._before = before
@@ -41,10 +43,7 @@ class FakeDisk:
         file = self.entries.setdefault(name, FakeFile())
         half = len(data) // 2
         for at, part in ((0, data[:half]), (half, data[half:])):
-            try:
-                self._before()
-            except OSError:
-                raise
+            self._before()
             old, place = file.now.ljust(offset + at, b"\0"), offset + at
             file.now = old[:place] + part + old[place + len(part) :]
 

@@ -74,7 +74,8 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
     ledger, store = SegmentLedger(engine), FileSegments(tmp_path / "segments")
 
     def route(message: InboundMessage) -> list[OutboundMessage]:
-        return [OutboundMessage("kafka", target, message.value)]
+        headers = {"sequitur-id": "of what it came of", "h": "ü"}
+        return [OutboundMessage("kafka", target, message.value, headers=headers)]
 
     def publisher() -> Publisher:
         outbound = KafkaOutbound(kafka, source)
@@ -113,6 +114,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
         assert len({where for where, _ in values}) == 1, "without a key it stays in one partition"
         assert [value for _, value in values] == list(range(partition, 200, 2))
     ids = {dict(record.headers)["sequitur-id"].decode() for record in records}
+    assert {len(record.headers) for record in records} == {2}
     assert ids == {f"site/{source}/{p}/{n}/0" for p in (0, 1) for n in range(100)}
     assert ledger.positions(source) == {0: 100, 1: 100}
     await second.stop()

@@ -72,6 +72,7 @@ def test_xml_keys_are_found_by_paths_without_prefixes() -> None:
         (b'<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><x>&c;</x>', "document type"),
         (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>', "document type"),
         (b"<x>" * 200, "deeper than 100"),
+        (b"<%s><%s>" % (b"x" * 3000, b"y" * 3000), "path of more than 4096"),
         (b"<x>", "not XML"),
         (b"", "not XML"),
         (b'<?xml version="1.0" encoding="no-such"?><x/>', "not XML"),
@@ -142,6 +143,8 @@ def test_a_function_is_loaded_by_name_and_its_failure_is_the_message_s() -> None
 
     assert "module failed: KeyError" in refused(FunctionKeys(broken), b"")
     assert "\x1b" not in refused(FunctionKeys(broken), b"")
+    assert "more than 64 bits" in refused(FunctionKeys(lambda _: {"a": 2**64}), b"")
+    assert "unpaired surrogates" in refused(FunctionKeys(lambda _: {"a": "\ud800"}), b"")
     assert "of type set" in refused(FunctionKeys(lambda _: {"a": {1}}), b"")
     with pytest.raises(DeclarationError, match="no 'by_size'"):
         FunctionKeys(f"{by_length.__module__}:by_size")

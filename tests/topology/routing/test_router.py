@@ -167,6 +167,9 @@ def test_rules_cascade_and_the_trail_says_why_each_fired_or_not() -> None:
         "    → kafka-csv",
         "  rule late did not fire: delay at least 60 does not hold, as delay is 59",
     ]
+    small = FLIGHTS.route(message({"tail": "N2"}), "all")
+    assert small.trail is not None
+    assert [step.fired for step in small.trail.steps] == [True, True, False]
     coarse = FLIGHTS.route(message({"tail": "N2"}), "fired")
     assert coarse.trail is not None
     assert [step.rule for step in coarse.trail.steps] == ["maker", "big"]
@@ -239,3 +242,16 @@ def test_a_long_cascade_is_no_recursion(length: int) -> None:
         destinations={"d": None},
     )
     assert many.route(message(b"no JSON is needed")).destinations == ("d",)
+
+
+def test_the_trail_of_a_condition_on_a_keymap_tells_what_the_keymap_says() -> None:
+    rules = RuleSet(
+        1,
+        sources=[RoutedSource("in", ("big",))],
+        rules=[Rule("big", when=(when("tail", keymap="seats", over=150),), to=("d",))],
+        destinations={"d": None},
+        keymaps=[Keymap("seats", {"N3": 50})],
+    )
+    assert str(rules.route(message({"tail": "N3"}), "all")).endswith(
+        "seats[tail] over 150 does not hold, as tail is 'N3', of which keymap seats says ('50',)"
+    )

@@ -42,6 +42,7 @@ def rule_set(*rules: Rule, number: int = 1, **given: Any) -> RuleSet:
         (lambda: when("k"), "exactly one of"),
         (lambda: when("k", ovr=1), "did you mean 'over'"),
         (lambda: when("k", over=float("nan")), "give a number"),
+        (lambda: when("k", over=2**64), "give a number"),
         (lambda: when("k", one_of="abc"), "give a list"),
         (lambda: Keymap("m", {"k": "x", 1: "y", "1": "z"}), "'1' is there twice"),
         (lambda: Keymap("m", [("k", "x"), ("k", "x")]), "tag 'x' is there twice"),
@@ -102,6 +103,11 @@ def test_the_digest_is_that_of_the_content() -> None:
 
     assert made("x") == made("x")
     assert len({made("x"), made("y"), made("x", 2)}) == 3
+
+    def module(place: str) -> str:
+        return rule_set(Rule("r", to=("mq",)), modules={"j": JsonKeys({"a": place})}).digest
+
+    assert module("b") == module("b") != module("c")
 
 
 CSV = Transformation("to-csv", "json", "csv", lambda content, _: b"csv of " + content)

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.kafka.reader import FETCH_WAIT
+from topology.model.ending import wait_for_stop
 
 Partition = tuple[str, int]
 OutputRecord = tuple[str, int, int, bytes | None]
@@ -84,7 +85,7 @@ class Follower:
 
     def close(self) -> None:
         """Disconnect."""
-        self._do(self._consumer.stop())
+        self._do(wait_for_stop(self._consumer.stop()))
         self._loop.close()
 
     def _do(self, work: Any) -> Any:

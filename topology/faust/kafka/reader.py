@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.settings import Settings
+from topology.model.ending import wait_for_stop
 from topology.model.event import Message
 
 FETCH_WAIT = 10
@@ -90,7 +91,7 @@ class Reader:
         """Disconnect."""
         consumer, self._started = self._started, None
         if consumer is not None:
-            await consumer.stop()
+            await wait_for_stop(consumer.stop())
 
 
 class AssignedPartition:

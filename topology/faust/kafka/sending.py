@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from aiokafka import AIOKafkaProducer
 
 from topology.faust.kafka.clients import connection
+from topology.model.ending import wait_for_stop
 
 
 class Message(Protocol):
@@ -34,7 +35,7 @@ class Sending:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._loop.run_until_complete(self._producer.stop())
+        self._loop.run_until_complete(wait_for_stop(self._producer.stop()))
         self._loop.close()
 
     async def _start(self) -> AIOKafkaProducer:

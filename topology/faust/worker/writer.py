@@ -11,6 +11,7 @@ from aiokafka.structs import OffsetAndMetadata
 from topology.engine.commit_unit import CommitUnit
 from topology.faust.worker.packing import RecordPacker, SentBatch
 from topology.faust.worker.partitioning import Partitions
+from topology.model.ending import wait_for_stop
 
 BATCH_BYTES = 1 << 20
 REQUEST_BYTES = 16 << 20
@@ -99,7 +100,7 @@ class TransactionalWriter:
             await self.producer.send_offsets_to_transaction({source: offset}, self.group)
 
     async def stop(self) -> None:
-        await self.producer.stop()
+        await wait_for_stop(self.producer.stop())
 
 
 class AcknowledgedWriter:

@@ -6,7 +6,7 @@ from typing import Any
 
 from topology.model.errors import Malformed
 from topology.model.large import MESSAGE_BYTES
-from topology.model.printable import printable
+from topology.model.printable import is_unicode, printable
 
 LONGEST = 4096
 """Characters that a routing key may have."""
@@ -46,10 +46,10 @@ def checked_value(name: str, value: Any) -> Any:
     """A key's value as rules take it; None if there is none. Raises Malformed."""
     kind = value.__class__
     if kind is str:
-        return value if len(value) <= LONGEST else _refuse(name, value)
+        return value if len(value) <= LONGEST and is_unicode(value) else _refuse(name, value)
     if kind in _PLAIN:
-        # Python's own limit of digits is for `str`, which a lookup calls.
-        return value if kind is not int or value.bit_length() <= 256 else _refuse(name, value)
+        # A trail is told as JSON, which has no larger numbers.
+        return value if kind is not int or -(2**63) <= value < 2**64 else _refuse(name, value)
     if value is None:
         return None
     if isinstance(value, bytes):
@@ -99,10 +99,12 @@ def _several(name: str, values: list[Any] | tuple[Any, ...]) -> list[Any] | None
 
 def _refuse(name: str, value: Any) -> Any:
     if isinstance(value, str):
+        if not is_unicode(value):
+            raise Malformed(f"the routing key {name!r} has unpaired surrogates")
         raise Malformed(
             f"the routing key {name!r} has {len(value)} characters; the limit is {LONGEST}"
         )
     if isinstance(value, int):
-        raise Malformed(f"the routing key {name!r} is a number of more than 256 bits")
+        raise Malformed(f"the routing key {name!r} is a number of more than 64 bits")
     kind = "an object" if isinstance(value, dict) else f"of type {printable(type(value).__name__)}"
     raise Malformed(f"the routing key {name!r} is {kind}; it must be text, a number or a list")

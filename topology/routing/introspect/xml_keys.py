@@ -15,7 +15,13 @@ from topology.routing.introspect.key_module import (
     checked_every,
     checked_keys,
 )
-from topology.routing.introspect.key_values import MOST_VALUES, Keys, checked_content, collected
+from topology.routing.introspect.key_values import (
+    LONGEST,
+    MOST_VALUES,
+    Keys,
+    checked_content,
+    collected,
+)
 
 DEEPEST = 100
 """How deep elements may be nested."""
@@ -89,6 +95,8 @@ def _parse(
         if len(paths) > DEEPEST:
             raise Malformed(f"the XML is nested deeper than {DEEPEST} elements")
         path = f"{paths[-1]}/{tag.rpartition(':')[2]}"
+        if len(path) > LONGEST:
+            raise Malformed(f"the XML has a path of more than {LONGEST} characters")
         paths.append(path)
         parts.append([])
         if path in attributes:

@@ -394,3 +394,38 @@ async def test_what_the_database_refuses_at_the_turn_is_the_error_policys_after_
     assert held.out("out") == [1, 2]
     assert len(held.out("t.errors")) == 1
     await held.runner.stop(1)
+
+
+async def test_a_runner_that_is_stopped_before_it_ran_keeps_no_connection(server_url: str) -> None:
+    held = partition(book)
+    runner = await held.new_sql_run(server_url)
+    await runner.stop(0)
+    found = rows(
+        server_url,
+        "select count(*) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()",
+    )
+    assert found == [(0,)]
+
+
+async def test_the_effects_of_another_log_at_the_same_offset_are_not_taken(server_url: str) -> None:
+    held = partition(book)
+    await held.new_sql_run(server_url)
+
+    def crash(unit: CommitUnit) -> None:
+        raise ConnectionError("killed")
+
+    held.on_commit = crash
+    held.log.append("a", 1)
+    held.start()
+    with pytest.raises(ConnectionError, match="killed"):
+        await held.until(lambda: False)
+    held.log.records.clear()
+    held.log.append("b", 2)
+    held.on_commit = lambda unit: None
+    await held.new_sql_run(server_url)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert held.out("out") == [2]
+    assert booked(server_url) == [("a", 1), ("b", 2)]
+    await held.runner.stop(1)
