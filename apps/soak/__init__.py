@@ -1,7 +1,8 @@
 """A topology made to be killed: its outputs and states are checked against a fold of its input.
 
 From the environment: SOAK (name prefix of its topics and group), SOAK_CLOCK (the file that its wall
-clock follows, if any), SEQUITUR_BROKER, SEQUITUR_DATADIR, SEQUITUR_GUARANTEE. Input is re-keyed by
+clock follows, if any), SOAK_WORKED (if set, views with workers are among its views),
+SEQUITUR_BROKER, SEQUITUR_DATADIR, SEQUITUR_GUARANTEE. Input is re-keyed by
 the stream in the body.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from soak.clock import FILE as FILE  # first: it moves the clock
+from soak.worked import declare_worked
 from stores.view_state import rocksdb
 from topology import Emit, Event, Inspector, Topology, Upsert, redeliver, skip
 from topology.faust import compile
@@ -62,4 +64,6 @@ async def copies(event: Event) -> AsyncIterator[Emit]:
     yield Emit(f"{PREFIX}.copied", event.stream, event.message.value)
 
 
+if os.environ.get("SOAK_WORKED"):
+    declare_worked(topology, source, total)
 app = compile(topology, group=PREFIX)

@@ -36,6 +36,7 @@ from soak import VIEWS
 from soak.clock import set_clock
 from soak.disk import SmallDisk
 from soak.ended import ended, stacks
+from soak.worked import WORKED
 from soak.workload import Workload
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import COUNTS, POSITIONS
@@ -54,12 +55,19 @@ class Soak:
     folder: Path
     guarantee: str = "exactly_once"
     store: str = "rocksdb"
+    worked: bool = False
+    """Whether views with workers are among the views."""
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
     disks: dict[str, SmallDisk] = field(default_factory=dict)
     _logs: dict[str, Thread] = field(default_factory=dict)
     _positions: dict[int, int] = field(default_factory=dict)
     _away: dict[tuple[str, int], int] = field(default_factory=dict)
+    _environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return VIEWS + WORKED if self.worked else VIEWS
 
     @property
     def _client(self) -> dict[str, str | int | float | bool]:
@@ -99,7 +107,10 @@ class Soak:
             "SEQUITUR_SESSION_TIMEOUT": f"{SESSION}s",
             "SEQUITUR_INSTANCE": name,
             "SOAK_CLOCK": str(self._clock(name)),
+            "SOAK_WORKED": "yes" if self.worked else "",
+            "SOAK_MENDED": str(self.folder / "mended"),
         }
+        self._environment = environment
         command = [sys.executable, "-m", "faust", "-A", "soak", "worker", "-l", "info"]
         log = self.log(name).open("ab", buffering=0)
         self.began[name] = log.tell()
@@ -226,7 +237,7 @@ class Soak:
                     for name, value in settings.items()
                 ],
             )
-            for view in VIEWS
+            for view in self.views
         ]
         for done in admin.incremental_alter_configs(resources).values():
             done.result()
@@ -260,7 +271,8 @@ class Soak:
         consumer = Consumer({**self._client, "group.id": self.prefix})
         try:
             lag = 0
-            for topic in (f"{self.prefix}.in", f"{self.prefix}.in.by-stream"):
+            arrivals = [f"{self.prefix}.{view}.arrivals" for view in WORKED if self.worked]
+            for topic in (f"{self.prefix}.in", f"{self.prefix}.in.by-stream", *arrivals):
                 known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
                 partitions = [TopicPartition(topic, number) for number in known]
                 for done in consumer.committed(partitions, timeout=10):
@@ -299,7 +311,7 @@ class Soak:
         consumer.assign(
             [
                 TopicPartition(topic, number, OFFSET_BEGINNING)
-                for topic in (f"{self.prefix}-{view}-changelog" for view in VIEWS)
+                for topic in (f"{self.prefix}-{view}-changelog" for view in self.views)
                 for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions
             ]
         )
@@ -329,6 +341,21 @@ class Soak:
         lag = self.lag()
         said = "".join(stacks(self.workers.pop(name), self.log(name)) for name in [*self.workers])
         raise TimeoutError(f"{lag} messages are not processed after {seconds} s{said}")
+
+    def redrive(self, seconds: float = 120) -> None:
+        """Let handlers fail no longer, and redrive what is parked. Raises TimeoutError."""
+        (self.folder / "mended").touch()
+        until = time.monotonic() + seconds
+        while self._command("parked"):
+            if time.monotonic() > until:
+                raise TimeoutError(f"streams are still parked after {seconds} s")
+            self._command("redrive", "--all")
+            self.wait(seconds)
+
+    def _command(self, *words: str) -> int:
+        command = [sys.executable, "-m", "faust", "-A", "soak", *words]
+        with self.log("commands").open("ab") as log:
+            return subprocess.call(command, env=self._environment, stdout=log, stderr=log)
 
 
 def let_work(soak: Soak, messages: int, seconds: float) -> None:

@@ -8,10 +8,11 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from soak import VIEWS
+from soak.worked import WORKED
 from soak.workload import Workload
 from stores.view_state.by_url import open_store
 from stores.view_state.table import Store, TableError
-from topology.engine.state.rows import COUNTS, decode_progress
+from topology.engine.state.rows import COUNTS, HOLES, decode_holes, decode_progress
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import last_of
 
@@ -50,18 +51,26 @@ def check(
     store: str = "rocksdb",
     once: bool = True,
     compacted: bool = False,
+    worked: bool = False,
 ) -> list[str]:
     """What is wrong, in words; an empty list if all is as it should be.
 
     once: whether outputs may not repeat; without it a repeat is right if it says what was said
     before. datadir: of a stopped worker, to compare its tables, which are in `store`. compacted:
     whether the changelogs' rows of the time a table stands at may be gone, so that only tables that
-    stand at the changelog's end are compared.
+    stand at the changelog's end are compared. worked: whether there are views with workers.
     """
     wrong = check_copies(broker, prefix, work, once)
-    for view in ("ledger", "again"):
+    views = WORKED if worked else ()
+    for view in ("ledger", "again", *views):
         wrong += check_totals(broker, prefix, view, work, once)
-    for view in VIEWS:
+    for view in views:
+        name = f"{view}.arrivals"
+        changelog = list(read(broker, f"{prefix}-{name}-changelog"))
+        wrong += check_work(name, fold(changelog), work)
+        if datadir is not None:
+            wrong += check_tables(name, changelog, open_store(store, prefix, datadir), compacted)
+    for view in (*VIEWS, *views):
         changelog = list(read(broker, f"{prefix}-{view}-changelog"))
         wrong += check_rows(view, fold(changelog), work, once)
         if datadir is not None:
@@ -144,6 +153,24 @@ def check_rows(
         wrong.append(f"{view}: {len(work.messages)} messages came, the counts say {sums}")
     if sums.processed != distinct:
         wrong.append(f"{view}: {distinct} events were to process, the counts say {sums}")
+    return wrong
+
+
+def check_work(name: str, rows: dict[tuple[int, bytes], bytes], work: Workload) -> list[str]:
+    """The second stage of a view: every state at its end, nothing parked or done ahead."""
+    wrong: list[str] = []
+    states: dict[str, int] = {}
+    for (_, key), value in rows.items():
+        if key[:1] == b"b":
+            wrong.append(f"{name}: {key!r} is still parked")
+        elif key == HOLES and list(decode_holes(value)[1]):
+            wrong.append(f"{name}: done ahead of what is open: {decode_holes(value)}")
+        elif key[:1] == b"p":
+            state = decode_progress(value)[1]
+            states[key[1:].decode()] = orjson.loads(state or b"{}").get("total")
+    expected = {stream: total for stream, (_, total) in work.totals.items()}
+    if states != expected:
+        wrong.append(f"{name}: states differ in {len(states.items() ^ expected.items())} rows")
     return wrong
 
 

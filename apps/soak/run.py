@@ -51,7 +51,8 @@ class Rounds:
         work = shaped(self.events, shape, seed)
         print(f"round {len(self.done.rounds) + 1}: {shape.name}, {guarantee}", flush=True)
         folder = self.home / f"round-{seed}"
-        soak = Soak(self.broker.address, f"soak-{seed}-{int(time.time())}", folder, guarantee)
+        prefix = f"soak-{seed}-{int(time.time())}"
+        soak = Soak(self.broker.address, prefix, folder, guarantee, worked=True)
         what: Counter[str] = Counter()
         try:
             soak.fill(Workload([], {}))
@@ -63,10 +64,13 @@ class Rounds:
                 soak.compact()
             self._harm(soak, random.Random(seed), work, harms, what, began)
             soak.wait(600)
+            soak.redrive(600)
             soak.stop_all()
             once = guarantee == "exactly_once"
             data = soak.data(WORKERS[0])
-            wrong = check(soak.broker, soak.prefix, work, data, once=once, compacted=compacted)
+            wrong = check(
+                soak.broker, soak.prefix, work, data, once=once, compacted=compacted, worked=True
+            )
         except (RuntimeError, TimeoutError) as error:
             wrong = [str(error)]
         finally:

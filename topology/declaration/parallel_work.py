@@ -50,7 +50,8 @@ class ParallelWork:
     compensations: Mapping[str, Compensation] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"workers {self.workers} in {self.run_in}, commit by {self.rules.order}"
+        lent = f", database {self.database}" if self.database else ""
+        return f"workers {self.workers} in {self.run_in}, commit by {self.rules.order}{lent}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

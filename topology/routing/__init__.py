@@ -13,13 +13,14 @@ from topology.routing.agreement import (
 from topology.routing.comparison import Comparison, compare
 from topology.routing.conditions import Condition, Nested, all_of, any_of, none_of, when
 from topology.routing.configuration import read_csv, read_json, read_toml, rules_from
-from topology.routing.formats import Endpoint, FormatPlan, Formats, Made, Transformation
+from topology.routing.formats import Endpoint, FormatPlan, Formats, Made
 from topology.routing.introspect import CsvKeys, FixKeys, FunctionKeys, JsonKeys, KeyModule, XmlKeys
 from topology.routing.member import Load, Member
 from topology.routing.rule_set import RuleSet
 from topology.routing.rules import RoutedSource, Rule
 from topology.routing.tables import Keymap, Target, outbound_table
 from topology.routing.trail import RULES_HEADER, Detail, Routing, RuleStep, Trail
+from topology.routing.transformations import Transformation
 
 __all__ = [
     "RULES_HEADER",

@@ -6,17 +6,10 @@ from dataclasses import dataclass
 
 from topology.inspectors.fields import Header
 from topology.model.event import Message
-from topology.routing.conditions import (
-    AnyCondition,
-    Test,
-    Value,
-    compile_condition,
-    listed_in_header,
-    tags_of,
-    value_of,
-)
+from topology.routing.conditions import AnyCondition, Test, compile_condition
 from topology.routing.introspect.key_module import Introspect
 from topology.routing.introspect.key_values import Keys
+from topology.routing.routing_keys import Value, listed_in_header, tags_of, value_of
 from topology.routing.rules import Rule
 from topology.routing.tables import Keymap, Target
 

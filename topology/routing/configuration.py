@@ -13,12 +13,13 @@ from topology.model.closest import closest
 from topology.model.errors import DeclarationError
 from topology.model.names import listed
 from topology.model.printable import printable
-from topology.routing.conditions import AnyCondition, RoutingKey, all_of, any_of, none_of, when
-from topology.routing.formats import Transformation, known
+from topology.routing.conditions import AnyCondition, all_of, any_of, none_of, when
 from topology.routing.introspect import CsvKeys, FixKeys, FunctionKeys, JsonKeys, KeyModule, XmlKeys
+from topology.routing.routing_keys import RoutingKey
 from topology.routing.rule_set import RuleSet
 from topology.routing.rules import RoutedSource, Rule
 from topology.routing.tables import Keymap, Target
+from topology.routing.transformations import Transformation, known
 
 LARGEST = 64 << 20
 """Bytes that the text of a file may have."""

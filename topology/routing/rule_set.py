@@ -15,22 +15,14 @@ from topology.model.event import Message, Record
 from topology.model.names import checked_name
 from topology.model.printable import printable
 from topology.routing.compiled import CompiledSource, compile_rules
-from topology.routing.formats import (
-    Endpoint,
-    FormatPlan,
-    Formats,
-    Made,
-    Transformation,
-    chain_format,
-    known,
-    run,
-)
+from topology.routing.formats import Endpoint, FormatPlan, Formats, Made
 from topology.routing.introspect.json_keys import JsonKeys
 from topology.routing.introspect.key_module import Introspect, KeyModule
 from topology.routing.router import route
 from topology.routing.rules import RoutedSource, Rule
 from topology.routing.tables import Keymap, Target, outbound_table
 from topology.routing.trail import Detail, Routing, Trail
+from topology.routing.transformations import Transformation, chain_format, known, run
 
 MOST_RULES = 10_000
 """Rules of a version."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from topology.inspectors.fields import Header
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, checked_topic, listed
-from topology.routing.conditions import AnyCondition, RoutingKey, checked_key, leaves
+from topology.routing.conditions import AnyCondition, leaves
+from topology.routing.routing_keys import RoutingKey, checked_key
 from topology.routing.tables import checked_target
 
 

@@ -7,16 +7,9 @@ from typing import Any, Literal
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.routing.compiled import CompiledRule, CompiledTarget
-from topology.routing.conditions import (
-    AnyCondition,
-    Condition,
-    key_name,
-    leaves,
-    tags_of,
-    value_of,
-    value_shown,
-)
+from topology.routing.conditions import AnyCondition, Condition, leaves
 from topology.routing.introspect.key_values import Keys
+from topology.routing.routing_keys import key_name, tags_of, value_of, value_shown
 
 Outcome = Literal["routed", "unrouted", "failed"]
 Detail = Literal["none", "fired", "all"]

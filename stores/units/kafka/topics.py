@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -65,6 +66,9 @@ async def prepare(kafka: Mapping[str, Any], destination: str, routing: str = "")
     try:
         rows, dead = rows_topic(destination), dead_topic(destination)
         there = await _topics(admin, destination)
+        if routing == "path":
+            with suppress(UnitError):
+                there = await _topics(admin, paths_topic(destination))
         if routing and (paths_topic(destination) in there) != (routing == "path"):
             raise UnitError(
                 f"{destination!r} is routed by {'hash' if routing == 'path' else 'path'}, not by"
@@ -130,6 +134,7 @@ async def prepare_paths(kafka: Mapping[str, Any], destination: str) -> None:
         configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
         new = NewTopic(paths, 1, len(described[0]["replicas"]), topic_configs=configs)
         await _made(admin, [new])
+        await _topics(admin, paths)
     finally:
         await wait_for_stop(admin.close())
 

@@ -39,7 +39,7 @@ class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
     async def run(self, stopped: asyncio.Event) -> None:
         """Lead when it is its turn, until told to stop."""
         self._consumer = AIOKafkaConsumer(
-            **{"retry_backoff_ms": 50, **self._settings.kafka},
+            **{"retry_backoff_ms": 50, "metadata_max_age_ms": 5_000, **self._settings.kafka},
             group_id=paths_topic(self._destination),
             enable_auto_commit=False,
             session_timeout_ms=round(max(6.0, self._settings.lease) * 1000),

@@ -79,7 +79,7 @@ def test_every_line_comes_once_and_in_order_whoever_is_killed(tmp_path: Path) ->
             process.wait()
     assert kills >= 3
     for name, rest in (("even", 0), ("odd", 1)):
-        found = (tmp_path / "out" / f"{name}--lines.lines").read_text().split()
+        found = (tmp_path / "out" / f"{name}+lines.lines").read_text().split()
         assert found == [str(n) for n in range(rest, LINES, 2)]
 
 
@@ -89,15 +89,15 @@ async def test_a_batch_that_was_not_confirmed_is_cut_off(tmp_path: Path) -> None
     assert await outbound.start(pair) is None
     batch = OutboundBatch(pair, (OutboundMessage("files", "a", b"1"),), Place(7, 10))
     await outbound.publish(batch)
-    (tmp_path / "a--lines.lines").write_bytes(b"1\nhalf of what")
-    (tmp_path / "b--lines.lines").write_bytes(b"of a new file")
-    (tmp_path / "a--other.lines").write_bytes(b"of another topic")
+    (tmp_path / "a+lines.lines").write_bytes(b"1\nhalf of what")
+    (tmp_path / "b+lines.lines").write_bytes(b"of a new file")
+    (tmp_path / "a+other.lines").write_bytes(b"of another topic")
     await outbound.stop()
     again = FileOutbound(tmp_path)
     assert await again.start(pair) == Place(7, 10)
-    assert (tmp_path / "a--lines.lines").read_bytes() == b"1\n"
-    assert (tmp_path / "b--lines.lines").read_bytes() == b""
-    assert (tmp_path / "a--other.lines").read_bytes() == b"of another topic"
+    assert (tmp_path / "a+lines.lines").read_bytes() == b"1\n"
+    assert (tmp_path / "b+lines.lines").read_bytes() == b""
+    assert (tmp_path / "a+other.lines").read_bytes() == b"of another topic"
     with pytest.raises(ConnectionError):
         await FileOutbound(tmp_path).start(pair)
     await again.stop()

@@ -6,6 +6,14 @@ from typing import Any
 
 from topology.diagnostics.audit.finding import Violation
 from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
+from topology.diagnostics.explain.bad_news import UNASSIGNED
+from topology.diagnostics.explain.work_tally import (
+    WorkTally,
+    committed_counts,
+    work_text,
+    work_troubles,
+)
+from topology.model.counts import Counts
 
 LOST = ("dead", "failed", "late", "parked", "skipped")
 """Places of events that a read store lacks."""
@@ -17,7 +25,7 @@ PENDING = ("waiting", "redelivering")
 class AuditReport:
     """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
-    whole: whether all views were audited.
+    whole: whether all views were audited. work: view → its second stage, a moment later.
     """
 
     topology: str
@@ -29,6 +37,7 @@ class AuditReport:
     unreadable: dict[str, int] = field(default_factory=dict)
     contents: bool = False
     whole: bool = True
+    work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
@@ -66,14 +75,20 @@ class AuditReport:
             "violations": [_told(violation) for violation in self.violations],
             "number": self.number,
             "remarks": self.remarks,
+            "work": {name: [asdict(each) for each in work] for name, work in self.work.items()},
         }
 
     @property
     def bad_news(self) -> list[str]:
         """What is not processed and will not be by itself, as in `3 dead`."""
-        found = [(sum(getattr(view.counted, name) for view in self.views), name) for name in LOST]
+        work = [committed_counts(Counts(), each) for each in self.work.values()]
+        counts = [*(view.counted for view in self.views), *work]
+        found = [(sum(getattr(each, name) for each in counts), name) for name in LOST]
         found.append((sum(source.malformed for source in self.sources), "malformed"))
-        return _numbered(found) + [f"view {v.name} halted" for v in self.views if v.halted]
+        troubles = [t for name, work in self.work.items() for t in work_troubles(name, work)]
+        stopped = [str(each) for each in troubles if each.place != UNASSIGNED]
+        halted = [f"view {v.name} halted" for v in self.views if v.halted]
+        return _numbered(found) + halted + stopped
 
     @property
     def pending(self) -> list[str]:
@@ -83,6 +98,8 @@ class AuditReport:
         found.append((sum(source.behind for source in self.sources), "not read yet"))
         behind = max((view.behind for view in self.views), default=0)
         found.append((behind, "records that a view is behind"))
+        arrived = sum(each.arrived for work in self.work.values() for each in work)
+        found.append((arrived, "arrived and not committed"))
         return _numbered(found)
 
     @property
@@ -110,6 +127,8 @@ class AuditReport:
 
     def __str__(self) -> str:
         lines = [*map(str, self.sources), *map(str, self.views)]
+        for name, work in self.work.items():
+            lines += work_text(name, work)
         lines += [f"note: {remark}" for remark in self.remarks]
         return "\n".join([*lines, *self.verdict, self.unproved])
 

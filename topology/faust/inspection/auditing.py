@@ -17,8 +17,11 @@ from topology.diagnostics.audit import (
 )
 from topology.diagnostics.audit.received import event_of
 from topology.faust.inspection.audit_snapshot import CannotAudit, SnapshotTaker
+from topology.faust.inspection.consumer_group import consumer_group
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import named
 from topology.faust.inspection.ticker import Ticker
+from topology.faust.inspection.work import work_tallies
 from topology.faust.kafka.clients import (
     connected_consumer,
     partitions_of,
@@ -81,6 +84,12 @@ async def audit(
                 await _compare(consumer, made, snapshot)
             report = made.report(contents=contents)
         ticker.end()
+        workers = [view for view in made.views if view.work is not None]
+        if workers:
+            async with DurableState(app) as durable:
+                group = await consumer_group(app)
+                for view in workers:
+                    report.work[view.name] = await work_tallies(durable, group, view)
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report

@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from soak.chaos import SESSION, Soak, let_work
-from soak.check import check
+from soak.check import check, fold, read
 from soak.harms import harm
+from soak.worked import WORKED
 from soak.workload import Workload, workload
+from topology.engine.state.rows import WORK
+from topology.engine.state.work_status import decode_work_status
 
 pytestmark = pytest.mark.integration
 
@@ -48,6 +51,28 @@ def test_at_least_once_over_kills_repeats_nothing_but_what_it_said(
     soak, work = soaks(guarantee="at_least_once"), workload(25_000, STREAMS, seed=3)
     run(soak, work, 3, 6, ["a", "b"])
     assert check(soak.broker, soak.prefix, work, soak.data("b"), once=False) == []
+
+
+def test_views_with_workers_lose_and_repeat_nothing_over_kills_roll_backs_and_parked_streams(
+    soaks: Callable[..., Soak],
+) -> None:
+    soak, work = soaks(worked=True), workload(2_000, 20, seed=5)
+    chance = random.Random(5)
+    soak.fill(work)
+    for name in "ab":
+        soak.start(name)
+    for name in "ba":
+        let_work(soak, len(work.messages), 2 + 2 * chance.random())
+        soak.kill(name)
+        soak.start(name)
+    soak.wait(120)
+    rows = fold(read(soak.broker, f"{soak.prefix}-{WORKED[0]}.arrivals-changelog"))
+    statuses = [decode_work_status(row) for (_, key), row in rows.items() if key == WORK]
+    assert sum(status.counts["rolled_back"] for status in statuses) > 0
+    assert any(key[:1] == b"b" for _, key in rows), "nothing is parked"
+    soak.redrive()
+    assert set(soak.stop_all().values()) <= {0, -15}
+    assert check(soak.broker, soak.prefix, work, soak.data("a"), worked=True) == []
 
 
 def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(

@@ -124,7 +124,7 @@ class LentConnections:
                 lambda connection: self._rows.take_over(connection, is_done)
             )
         except DBAPIError as error:
-            raise DatabaseAway(str(error.orig)) from error
+            raise DatabaseAway(printable(str(error.orig), 1000)) from error
 
     async def forget_log(self) -> None:
         """The partition's log is not there any more."""
@@ -372,7 +372,7 @@ def _away(work: Callable[[], Found]) -> Found:
         of_server = isinstance(error, OperationalError | InterfaceError)
         unsaid = of_server and getattr(error.orig, "sqlstate", "") is None
         if error.connection_invalidated or unsaid:
-            raise DatabaseAway(str(error.orig)) from error
+            raise DatabaseAway(printable(str(error.orig), 1000)) from error
         raise
 
 

@@ -408,6 +408,8 @@ class OrderedRunner(Runner):
         self._input.pause()
         self._let_go()
         logger.info("%s stops: %s", self.source, self.core.counts)
+        if self.lent is not None:
+            await self.lent.close()  # also of a runner that never ran
         await wait_for_stop(self.writer.stop())
 
     def _is_done(self) -> bool:

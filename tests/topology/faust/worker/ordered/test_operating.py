@@ -64,6 +64,7 @@ def test_what_arrived_and_is_not_committed_is_not_said_to_be_processed(worker: W
     assert sum(part["arrived"] for part in views["work"]) == 2
     assert "3 events came, 3 in its places, of them 2 arrived and not committed" in views["verdict"]
     assert "2 arrived and not committed" in told(worker, "views")
+    assert "in order so far: 2 arrived and not committed" in told(worker, "audit", status=0)
     slow = told(worker, "explain", "slow")
     assert "2 events of it are with the workers and not committed, from sequence 1 on" in slow
     assert "all is committed" in told(worker, "explain", "quick", status=0)
@@ -80,6 +81,8 @@ def test_a_halted_view_is_so_after_a_kill_until_resume_reaches_its_workers(worke
     worker.wait("errors", 1)
     worker.wait_until(lambda: "halted in partition" in told(worker, "views", ERROR="halt"))
     assert worker.end(signal.SIGKILL) == -signal.SIGKILL
+    audited = told(worker, "audit", status=1, ERROR="halt")
+    assert "workers of view board: halted in partition" in audited
     (worker.folder / "mended").touch()
     worker.start(ERROR="halt")
     worker.send(event("a", 2))
