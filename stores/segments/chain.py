@@ -16,7 +16,9 @@ from stores.segments.message import Pair, Place
 
 PER_GENERATION = 1_000_000
 """Segments that one generation of a consumer may open; their numbers are above all earlier ones."""
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_LENGTH = 210
+"""Characters of the three names together; with a time and a number they are a file's name."""
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +175,23 @@ def segment_number(generation: int, count: int) -> int:
     return generation * PER_GENERATION + count
 
 
-def segment_name(pair: Pair, number: int, now: float) -> str:
-    """Name a segment by topic, transport and time.
+def segment_prefix(router: str, pair: Pair) -> str:
+    """What the names of a pair's segments begin with, and no others.
 
     Raises:
         ValueError: a name cannot be part of a file's.
     """
-    for each in pair:
-        if not _NAME.fullmatch(each) or each.startswith("."):
+    names = (router, *pair)
+    for each in names:
+        if not _NAME.fullmatch(each) or sum(map(len, names)) > _LENGTH:
             raise ValueError(
-                f"{each!r}: topics and transports with segments have 1 to 100 of the letters "
-                "A-Z a-z 0-9 . _ - and no dot in front"
+                f"{each!r}: routers, topics and transports with segments have the letters A-Z a-z "
+                f"0-9 . _ - and no dot in front, and together {_LENGTH} of them at most"
             )
+    return f"{router}+{pair.topic}+{pair.transport}+"
+
+
+def segment_name(router: str, pair: Pair, number: int, now: float) -> str:
+    """Name a segment by router, topic, transport and time (seconds since 1970)."""
     at = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S")
-    return f"{pair.topic}--{pair.transport}--{at}-{number}.segment"
+    return f"{segment_prefix(router, pair)}{at}-{number}.segment"

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.urls import said
 from stores.segments.batching import BatchLimits
-from stores.segments.chain import Segment
+from stores.segments.chain import Segment, segment_prefix
 from stores.segments.errors import (
     DestinationDown,
     PublishRefused,
@@ -146,7 +146,7 @@ class Publisher:
 
         They are listed first: a segment is in SQL before it is in the store.
         """
-        begin = f"{self.pair.topic}--{self.pair.transport}--"
+        begin = segment_prefix(self._ledger.router, self.pair)
         there = [name for name in self._store.names() if name.startswith(begin)]
         known = {each.name for each in self._ledger.chain(self.pair).segments}
         for name in there:

@@ -99,6 +99,6 @@ class SegmentWriter:
     def _new(self, pair: Pair) -> _Open:
         number = segment_number(self.owner.generation, self._opened)
         self._opened += 1
-        name = segment_name(pair, number, self._clock())
+        name = segment_name(self._ledger.router, pair, number, self._clock())
         self._ledger.open_segment(self.owner, pair, number, name)
         return _Open(number, name)

@@ -21,6 +21,7 @@ COMMANDS = {
     "relay": Lazy("sequitur.relay.command", "Move a message log to Kafka or to an inbox."),
     "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and list what it has."),
     "units": Lazy("sequitur.units.command", "Serve units of order, and administer them."),
+    "route": Lazy("sequitur.route.command", "Check rules of routing, try them, compare them."),
     "alerts": Lazy("sequitur.alerts.command", "Watch topics of errors, and tell somebody."),
     "two-phase": Lazy("sequitur.two_phase", "Resolve transactions that are in doubt."),
     "dead-records": Lazy(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from stores.segments.chain import segment_prefix
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
 from stores.segments.file_system import LocalFolder
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
@@ -76,10 +77,10 @@ class FileInbound:
 
 
 class FileOutbound:
-    """See `Outbound`: a destination is a file `<destination>--<topic>.lines` of the folder.
+    """See `Outbound`: a destination is a file `<destination>+<topic>.lines` of the folder.
 
     Args:
-        folder: where; made if it is not there.
+        folder: where, for one transport of one router; made if it is not there.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -114,6 +115,7 @@ class FileOutbound:
             os.close(lock)
 
     def _start(self, pair: Pair) -> Place | None:
+        segment_prefix("any", pair)  # so that no topic's files are taken for another's
         self._files = files = LocalFolder(self._folder)
         self._lock = os.open(self._folder / f".{pair.topic}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who still writes is waited for
@@ -145,7 +147,7 @@ class FileOutbound:
 
 
 def _name(destination: str, pair: Pair) -> str:
-    return f"{destination}--{pair.topic}.lines"
+    return f"{destination}+{pair.topic}.lines"
 
 
 def _confirmed(pair: Pair) -> str:

@@ -151,7 +151,7 @@ def test_a_full_transport_pauses_its_sources_until_half_is_published() -> None:
 
 
 def test_a_name_carries_topic_transport_and_time() -> None:
-    assert segment_name(PAIR, 7, 0.0) == "orders--kafka--19700101T000000-7.segment"
-    for wrong in ("../etc", "a/b", "", ".hidden"):
-        with pytest.raises(ValueError, match="topics and transports"):
-            segment_name(Pair(wrong, "kafka"), 7, 0.0)
+    assert segment_name("r", PAIR, 7, 0.0) == "r+orders+kafka+19700101T000000-7.segment"
+    for wrong in ("../etc", "a/b", "", ".hidden", "a+b", "x" * 205):
+        with pytest.raises(ValueError, match="topics and transports with"):
+            segment_name("r", Pair(wrong, "kafka"), 7, 0.0)

@@ -68,7 +68,7 @@ class SegmentStoreContract:
         new_writer(ledger, store).recover()  # who seals what the one before left
         assert len(store.names()) == 2
         asyncio.run(steps(publisher, 1))
-        assert [name.split("--")[:2] for name in store.names()] == [["orders", "other"]]
+        assert [name.split("+")[:3] for name in store.names()] == [["router", "orders", "other"]]
 
     def test_what_is_beyond_end_is_cut_off(self, engine: Engine, store: SegmentStore) -> None:
         ledger = SegmentLedger(engine)
@@ -133,10 +133,20 @@ class SegmentStoreContract:
         ledger = SegmentLedger(engine)
         new_writer(ledger, store).write(messages(0, 1), {0: 1})
         [segment] = ledger.chain(PAIR).segments
-        store.append("orders--queue--19990101T000000-1.segment", 0, b"finished long ago")
-        store.append("orders--other--19990101T000000-1.segment", 0, b"of another pair")
+        store.append("router+orders+queue+19990101T000000-1.segment", 0, b"finished long ago")
+        others = [f"{name}+19990101T000000-1.segment" for name in OTHER_PAIRS]
+        for name in others:
+            store.append(name, 0, b"of another pair")
         asyncio.run(steps(new_publisher(ledger, store, MemoryOutbound()), 1))
-        assert store.names() == sorted(["orders--other--19990101T000000-1.segment", segment.name])
+        assert store.names() == sorted([*others, segment.name])
+
+
+OTHER_PAIRS = [
+    "router+orders+other",
+    "router2+orders+queue",
+    "router+orders+queue-",
+    "a+router+orders",
+]
 
 
 def new_writer(ledger: SegmentLedger, store: SegmentStore) -> SegmentWriter:
@@ -197,3 +207,17 @@ def rows(engine: Engine) -> RowSegments:
     found = RowSegments(engine)
     found.create()
     return found
+
+
+def test_routers_of_one_database_and_folder_keep_apart(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/ledger.db")
+    store = FileSegments(tmp_path / "segments")
+    ledgers = [SegmentLedger(engine, name) for name in ("one", "two")]
+    for at, ledger in enumerate(ledgers):
+        new_writer(ledger, store).write(messages(at, 1), {0: at + 1})
+    for at, ledger in enumerate(ledgers):
+        outbound = MemoryOutbound()
+        assert asyncio.run(steps(new_publisher(ledger, store, outbound), 1)) == [1]
+        assert outbound.got == messages(at, 1)
+        assert ledger.positions("orders") == {0: at + 1}
+    engine.dispose()

@@ -161,7 +161,7 @@ class TestFileOutbound(OutboundContract):
     @pytest.fixture
     def got(self, tmp_path: Path) -> Callable[[], Awaitable[list[bytes]]]:
         async def got() -> list[bytes]:
-            return (tmp_path / f"{TARGET}--orders.lines").read_bytes().splitlines()
+            return (tmp_path / f"{TARGET}+orders.lines").read_bytes().splitlines()
 
         return got
 

@@ -12,7 +12,8 @@ from sqlalchemy import text
 from checkout.postgres import Postgres
 from stores.db.engines import open_engine
 from tests.topology.faust.worker.ordered.in_memory import Partition
-from topology import Emit, Event, Topology, wait_and_roll_back
+from topology import Emit, Event, Inspector, Topology, key, park, wait_and_roll_back
+from topology.declaration.ordered_stage import RELEASE
 from topology.engine.commit_unit import CommitUnit
 
 TABLES = ("create table booked (id text, n int)", "create table sums (id text primary key, n int)")
@@ -428,4 +429,44 @@ async def test_the_effects_of_another_log_at_the_same_offset_are_not_taken(serve
     await held.until(lambda: held.runner.core.position == 1)
     assert held.out("out") == [2]
     assert booked(server_url) == [("a", 1), ("b", 2)]
+    await held.runner.stop(1)
+
+
+async def test_what_is_parked_leaves_no_sql_and_what_fails_when_it_is_redriven_takes_back_its_own(
+    url: str,
+) -> None:
+    fails, cancelled = {1, 3}, list[int]()
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", event.sequence)  # type: ignore[attr-defined]
+        values = {"id": event.stream, "n": event.sequence}
+        await event.connection.execute("insert into booked values (:id, :n)", values)  # type: ignore[attr-defined]
+        if event.sequence in fails:
+            await event.connection.execute("select * from nowhere")  # type: ignore[attr-defined]
+        yield Emit("out", event.stream, event.sequence)
+
+    def cancel(arguments: Any, _: str) -> None:
+        cancelled.append(arguments)
+
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
+    topology.view(
+        "work", of=source, workers=8, commit="stream", error=park(), handler=handler,
+        database="shop", compensations={"cancel": cancel},
+    )  # fmt: skip
+    held = Partition(topology)
+    object.__setattr__(held.stage.work.rules, "retries", 0)
+    await held.new_sql_run(url)
+    for number in (1, 2, 3):
+        held.log.append("a", {"n": number})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    assert booked(url) == []
+    await held.until(lambda: cancelled == [1])
+    fails.remove(1)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: held.runner.core.position == 4 and len(cancelled) == 2)
+    assert held.out("out") == [1, 2]
+    assert booked(url) == [("a", 1), ("a", 2)]
+    assert cancelled == [1, 3]
     await held.runner.stop(1)

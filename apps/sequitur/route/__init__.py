@@ -1,0 +1,1 @@
+"""The rules of routing on the command line: checked, explained, tried, compared."""

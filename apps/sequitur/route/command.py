@@ -1,0 +1,212 @@
+"""`sequitur route`: check rules, say where a message goes and why, try them, compare versions."""
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from sequitur.cli.group import Group
+from sequitur.cli.options import BROKER, COUNT, FILE, properties_option
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.kafka.login import kafka_login
+from sequitur.route.loading import load_rules
+from sequitur.route.messages import of_file, of_topic
+from topology.model.counted import counted
+from topology.model.errors import DeclarationError
+from topology.model.event import Message
+from topology.model.printable import printable
+from topology.routing import RuleSet, compare
+
+logger = logging.getLogger("route")
+
+
+@click.group("route", cls=Group)
+def command() -> None:
+    """Check rules of routing, try them, and compare them.
+
+    \b
+    sequitur route check rules.toml
+    sequitur route explain rules.toml message.json
+    sequitur route dry-run rules.toml messages.ndjson
+    sequitur route compare rules.toml new.toml --from orders
+
+    dry-run ends with status 1 where a message fails, compare where one would go
+    elsewhere.
+    """
+
+
+def _kafka(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add how to reach Kafka."""
+    broker = click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
+    return properties_option(broker(function))
+
+
+_source = click.option("--source", help="Topic that messages of a file come from.")
+
+
+@command.command()
+@click.argument("rules", type=FILE)
+def check(rules: Path) -> int:
+    """Check RULES and the tables that they name."""
+
+    def run() -> int:
+        found = load_rules(rules)
+        parts = {
+            "source": found.sources,
+            "rule": found.rules,
+            "destination": found.destinations,
+        }
+        has = ", ".join(counted(len(part), name) for name, part in parts.items())
+        print(f"{rules}: {has}; digest {found.digest[:12]}")
+        return DONE
+
+    return _status(run)
+
+
+@command.command()
+@click.argument("rules", type=FILE)
+@click.argument("message", type=FILE, required=False)
+@_source
+@click.option("--at", metavar="TOPIC/PARTITION/OFFSET", help="The message, in Kafka.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@_kafka
+def explain(
+    rules: Path,
+    message: Path | None,
+    source: str | None,
+    at: str | None,
+    as_json: bool,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Say where a message goes, and why each rule fired or not.
+
+    The MESSAGE is a file, or - for standard input.
+    """
+
+    def run() -> int:
+        found = load_rules(rules)
+        if (message is None) == (at is None):
+            raise DeclarationError("name a file with the message, or its place in Kafka by --at")
+        if at is not None:
+            topic, partition, offset = _place(at)
+            kafka = kafka_login(broker, kafka_properties)
+            (one,) = asyncio.run(of_topic(kafka, topic, 1, (partition, offset)))
+        else:
+            assert message is not None
+            (one,) = of_file(message, _source_of(found, source), whole=True)
+        routing = found.route(one, "all")
+        print(_json(routing.as_dict()) if as_json else routing)
+        return DONE if routing.reason is None else BAD_NEWS
+
+    return _status(run)
+
+
+@command.command("dry-run")
+@click.argument("rules", type=FILE)
+@click.argument("messages", type=FILE)
+@_source
+@click.option("--most", type=COUNT, default=1_000, show_default=True, help="Lines that are shown.")
+def dry_run(rules: Path, messages: Path, source: str | None, most: int) -> int:
+    """Route a file's lines, and show where each would go."""
+
+    def run() -> int:
+        found = load_rules(rules)
+        table = Table("line", "goes to", box=None, pad_edge=False)
+        goes: Counter[str] = Counter()
+        failed = 0
+        for each in of_file(messages, _source_of(found, source)):
+            routing = found.route(each)
+            failed += routing.reason is not None
+            goes.update(routing.destinations or (("failed",) if routing.reason else ("nowhere",)))
+            where = ", ".join(routing.destinations) or "nowhere"
+            if routing.reason is not None:
+                where = f"failed: {printable(routing.reason, 400)}"
+            if each.offset < most:
+                table.add_row(str(each.offset + 1), where)
+        console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
+        console.print(table)
+        for name, count in goes.most_common():
+            print(f"{count:>9,} {name}")
+        return BAD_NEWS if failed else DONE
+
+    return _status(run)
+
+
+@command.command("compare")
+@click.argument("old", type=FILE)
+@click.argument("new", type=FILE)
+@click.option("--from", "topic", help="Topic whose messages are tried.")
+@click.option("--file", type=FILE, help="File whose lines are tried.")
+@_source
+@click.option("--most", type=COUNT, default=10_000, show_default=True, help="Of each partition.")
+@click.option("--examples", type=click.IntRange(0, 100), default=3, show_default=True)
+@_kafka
+def compare_rules(
+    old: Path,
+    new: Path,
+    topic: str | None,
+    file: Path | None,
+    source: str | None,
+    most: int,
+    examples: int,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Say which messages would go elsewhere by NEW rules than by OLD ones."""
+
+    def run() -> int:
+        before, after = load_rules(old, 1), load_rules(new, 2)
+        messages: Iterable[Message]
+        if (topic is None) == (file is None):
+            raise DeclarationError("name a topic by --from, or a file by --file")
+        if topic is not None:
+            messages = asyncio.run(of_topic(kafka_login(broker, kafka_properties), topic, most))
+        else:
+            assert file is not None
+            messages = of_file(file, _source_of(before, source))
+        found = compare(before, after, messages, examples)
+        print(found)
+        for pair in found.examples:
+            print(f"\nby {old}:\n{pair[0]}\nby {new}:\n{pair[1]}")
+        return BAD_NEWS if found.elsewhere else DONE
+
+    return _status(run)
+
+
+def _json(data: Any) -> str:
+    return orjson.dumps(data, default=str, option=orjson.OPT_INDENT_2).decode()
+
+
+def _source_of(rules: RuleSet, given: str | None) -> str:
+    names = list(rules.sources)
+    if given is not None:
+        return given
+    if len(names) != 1:
+        raise DeclarationError(f"name the topic by --source: {', '.join(names)}")
+    return names[0]
+
+
+def _place(text: str) -> tuple[str, int, int]:
+    topic, _, rest = text.partition("/")
+    partition, _, offset = rest.partition("/")
+    if not (topic and partition.isdecimal() and offset.isdecimal()):
+        raise DeclarationError(f"--at {printable(text)}: write TOPIC/PARTITION/OFFSET")
+    return topic, int(partition), int(offset)
+
+
+def _status(run: Callable[[], int]) -> int:
+    log_to_stderr()
+    try:
+        return run()
+    except (*MISTAKES, ValueError) as error:
+        return cannot(error, logger)

@@ -1,0 +1,76 @@
+"""A router's TOML file, and the tables that it names."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+from stores.db.engines import open_engine
+from stores.db.urls import read_url
+from topology.model.dotted import load
+from topology.model.errors import DeclarationError
+from topology.model.printable import printable
+from topology.routing import RuleSet, read_csv, read_json, read_toml, rules_from
+
+_PLACES = ("file", "function", "query")
+MOST_ROWS = 10_000_000
+"""Rows that a keymap may have."""
+
+
+def load_rules(path: Path, number: int = 1) -> RuleSet:
+    """Read rules and their tables.
+
+    Args:
+        path: of the TOML file. A keymap in it has `entries`, or a `file` (CSV or JSON) beside it,
+            or a `function` (`module:name`) that returns the entries, or a `query` that selects key
+            and tag, with the `database` (`@FILE`, or its URL) to ask.
+        number: the version's.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: a file cannot be read.
+    """
+    try:
+        data = read_toml(path.read_text())
+        tables = {}
+        keymaps = data.get("keymap", {})
+        for name, given in keymaps.items() if isinstance(keymaps, Mapping) else ():
+            if isinstance(given, dict) and any(each in given for each in _PLACES):
+                tables[name] = _entries(f"keymap {name!r}", given, path.parent)
+        return rules_from(data, number, tables)
+    except UnicodeDecodeError as error:
+        raise DeclarationError(f"{path}: it is no UTF-8: {error}") from None
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+
+
+def _entries(what: str, given: dict[str, Any], folder: Path) -> Any:
+    """What a keymap's place has; the place is taken out of the data."""
+    places = {each: given.pop(each) for each in _PLACES if each in given}
+    database = given.pop("database", None)
+    if len(places) > 1 or "entries" in given:
+        raise DeclarationError(f"{what}: give one of entries, {', '.join(_PLACES)}")
+    ((kind, place),) = places.items()
+    if not isinstance(place, str):
+        raise DeclarationError(f"{what}: {kind} = {printable(repr(place))}; give a text")
+    if (kind == "query") != (database is not None):
+        raise DeclarationError(f"{what}: query and database belong together")
+    if kind == "file":
+        file = folder / place
+        try:
+            found = file.read_text()
+        except UnicodeDecodeError:
+            raise DeclarationError(f"{what}: {place} is no UTF-8") from None
+        return read_json(found) if file.suffix == ".json" else read_csv(found)
+    if kind == "function":
+        return load(f"{what}: function", place, "a function")()
+    engine = open_engine(read_url(str(database)))
+    try:
+        with engine.connect() as connection:
+            rows = connection.execute(text(place)).fetchmany(MOST_ROWS + 1)
+    finally:
+        engine.dispose()
+    if len(rows) > MOST_ROWS:
+        raise DeclarationError(f"{what}: over {MOST_ROWS:,} rows; select fewer")
+    return [tuple(map(str, row)) for row in rows]

@@ -1,0 +1,85 @@
+"""Messages to try rules with: lines of a file, or what a topic has."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from topology.model.ending import wait_for_stop
+from topology.model.errors import DeclarationError
+from topology.model.event import Message, Record
+
+STANDARD_INPUT = "-"
+
+
+def of_file(path: Path, topic: str, whole: bool = False) -> Iterator[Message]:
+    """The messages of a file, or of standard input: one a line, or all of it is one.
+
+    Args:
+        path: the file; `-` for standard input.
+        topic: from which they are said to come.
+        whole: whether the file is one message.
+    """
+    standard = str(path) == STANDARD_INPUT
+    with sys.stdin.buffer if standard else path.open("rb") as file:
+        for number, line in enumerate([file.read()] if whole else file):
+            content = line if whole else line.rstrip(b"\r\n")
+            if content:
+                yield Record(topic, 0, number, None, content)
+
+
+async def of_topic(
+    kafka: Mapping[str, Any], topic: str, most: int, only: tuple[int, int] | None = None
+) -> list[Message]:
+    """The first messages of a topic.
+
+    Args:
+        kafka: arguments of aiokafka's clients.
+        topic: its name.
+        most: how many of each partition.
+        only: (partition, offset) of the one message to read.
+
+    Raises:
+        DeclarationError: the topic, or the message, is not there.
+        KafkaError: Kafka cannot be reached.
+    """
+    consumer = AIOKafkaConsumer(
+        topic, **kafka, enable_auto_commit=False, isolation_level="read_committed"
+    )
+    await consumer.start()
+    try:
+        numbers = sorted(consumer.partitions_for_topic(topic) or ())
+        if only is not None:
+            numbers = [number for number in numbers if number == only[0]]
+        if not numbers:
+            raise DeclarationError(f"topic {topic!r} is not there, or has no such partition")
+        consumer.unsubscribe()
+        found: list[Message] = []
+        for number in numbers:
+            at = TopicPartition(topic, number)
+            found += await _of_partition(consumer, at, most, only)
+        if only is not None and not found:
+            raise DeclarationError(f"{topic}/{only[0]} has no message at offset {only[1]}")
+        return found
+    finally:
+        await wait_for_stop(consumer.stop())
+
+
+async def _of_partition(
+    consumer: Any, at: TopicPartition, most: int, only: tuple[int, int] | None
+) -> list[Message]:
+    consumer.assign([at])
+    first: int = (await consumer.beginning_offsets([at]))[at]
+    end: int = (await consumer.end_offsets([at]))[at]
+    if only is not None:
+        if not first <= only[1] < end:
+            return []
+        first, end, most = only[1], only[1] + 1, 1
+    consumer.seek(at, first)
+    found: list[Message] = []
+    while len(found) < most and await consumer.position(at) < end:
+        records = (await consumer.getmany(at, timeout_ms=500)).get(at, ())
+        found += [record for record in records if record.offset < end]
+    return [each for each in found[:most] if only is None or each.offset == only[1]]

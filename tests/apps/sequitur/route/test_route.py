@@ -1,0 +1,181 @@
+"""`sequitur route`: rules are checked, explained, tried and compared."""
+
+import io
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+
+from sequitur.cli.main import main
+from sequitur.route.loading import load_rules
+from tests.conftest import BrokerAddress
+from topology.model.errors import DeclarationError
+from topology.model.event import Record
+
+RULES = """
+[source.TOPIC]
+module = "flight"
+rules = ["maker", "late"]
+[module.flight]
+format = "json"
+keys = { tail = "tail", delay = "delay" }
+[keymap.makers]
+KEYMAP
+[rule.maker]
+key = "tail"
+keymap = "makers"
+outbound = { boeing = "fleet" }
+[rule.late]
+when = { key = "delay", at_least = 60 }
+to = "late"
+[destination.fleet]
+[destination.late]
+"""
+LINES = b"""\
+{"tail": "N1", "delay": 70}
+{"tail": "N9", "delay": 0}
+
+not JSON
+{"tail": "N1", "delay": 1}
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    (tmp_path / "makers.csv").write_text("tail,maker\nN1,boeing\n")
+    return written(tmp_path, 'file = "makers.csv"')
+
+
+def written(folder: Path, keymap: str, topic: str = "flights", name: str = "rules.toml") -> Path:
+    path = folder / name
+    path.write_text(RULES.replace("KEYMAP", keymap).replace("TOPIC", topic))
+    return path
+
+
+def makers() -> dict[str, str]:
+    """A keymap that is a function."""
+    return {"N1": "boeing"}
+
+
+def test_a_keymap_is_a_file_a_query_a_function_or_in_the_rules(tmp_path: Path) -> None:
+    (tmp_path / "makers.csv").write_text("tail,maker\nN1,boeing\n")
+    (tmp_path / "makers.json").write_text('{"N1": "boeing"}')
+    with sqlite3.connect(tmp_path / "planes.sqlite") as database:
+        database.execute("CREATE TABLE planes (tail, maker)")
+        database.execute("INSERT INTO planes VALUES ('N1', 'boeing')")
+    (tmp_path / "url").write_text(f"sqlite:///{tmp_path}/planes.sqlite\n")
+    places = (
+        'file = "makers.csv"',
+        'file = "makers.json"',
+        f'query = "SELECT tail, maker FROM planes"\ndatabase = "@{tmp_path}/url"',
+        f'function = "{__name__}:makers"',
+        'entries = { N1 = "boeing" }',
+    )
+    digests = set()
+    for place in places:
+        rules = load_rules(written(tmp_path, place))
+        message = Record("flights", 0, 0, None, b'{"tail": "N1", "delay": 1}')
+        assert rules.route(message).destinations == ("fleet",)
+        digests.add(rules.digest)
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ('file = "makers.csv"\nfunction = "a:b"', "give one of"),
+        ('query = "SELECT 1"', "belong together"),
+        ('file = "makers.csv"\ndatabase = "sqlite://"', "belong together"),
+        ("file = 3", "give a text"),
+        ('function = "no.such:thing"', "no module 'no'"),
+        ("", "has no entries"),
+    ],
+)
+def test_a_wrong_keymap_is_named(tmp_path: Path, place: str, reason: str) -> None:
+    (tmp_path / "makers.csv").write_text("tail,maker\nN1,boeing\n")
+    with pytest.raises(DeclarationError, match=f"rules.toml: .*{reason}"):
+        load_rules(written(tmp_path, place))
+
+
+def test_rules_are_checked(
+    rules: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main(["route", "check", str(rules)]) == 0
+    assert "1 source, 2 rules, 2 destinations; digest " in capsys.readouterr().out
+    rules.write_text(rules.read_text().replace('keymap = "makers"', 'keymap = "maker"'))
+    assert main(["route", "check", str(rules)]) == 2
+    assert "did you mean 'makers'" in caplog.text
+
+
+def test_a_message_is_explained(
+    rules: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    message = tmp_path / "message.json"
+    message.write_bytes(LINES.splitlines()[0])
+    assert main(["route", "explain", str(rules), str(message)]) == 0
+    said = capsys.readouterr().out
+    assert "to fleet, late (rules 1)" in said
+    assert "rule late fired" in said
+    given = SimpleNamespace(buffer=io.BytesIO(b"not JSON"))
+    monkeypatch.setattr("sys.stdin", given)
+    assert main(["route", "explain", str(rules), "-", "--json"]) == 1
+    assert orjson.loads(capsys.readouterr().out)["outcome"] == "failed"
+    assert main(["route", "explain", str(rules)]) == 2
+    assert main(["route", "explain", str(rules), "--at", "flights/x/1"]) == 2
+
+
+def test_a_dry_run_shows_where_each_line_would_go(
+    rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "messages"
+    file.write_bytes(LINES)
+    assert main(["route", "dry-run", str(rules), str(file)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].split() == ["1", "fleet,", "late"]
+    assert said[2].split() == ["2", "nowhere"]
+    assert said[3].split()[:2] == ["4", "failed:"]
+    assert {tuple(line.split()) for line in said[-4:]} == {
+        ("2", "fleet"), ("1", "late"), ("1", "nowhere"), ("1", "failed"),
+    }  # fmt: skip
+
+
+def test_rules_are_compared_before_they_are_turned_on(
+    rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, new = tmp_path / "messages", tmp_path / "new.toml"
+    file.write_bytes(LINES)
+    new.write_text(rules.read_text().replace("at_least = 60", "at_least = 1"))
+    assert main(["route", "compare", str(rules), str(rules), "--file", str(file)]) == 0
+    assert main(["route", "compare", str(rules), str(new), "--file", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 4 messages would go elsewhere" in said
+    assert "1: fleet → fleet, late" in said
+
+
+@pytest.mark.integration
+def test_messages_of_a_topic_are_explained_and_compared(
+    broker: BrokerAddress,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = topic("flights", 2)
+    producer = Producer({"bootstrap.servers": broker.address})
+    for number, line in enumerate(LINES.split(b"\n")):
+        producer.produce(name, line, partition=number % 2)
+    producer.flush()
+    old = written(tmp_path, 'entries = { N1 = "boeing" }', name)
+    new = written(tmp_path, 'entries = { N9 = "boeing" }', name, "new.toml")
+    given = ["--broker", broker.address]
+    assert main(["route", "explain", str(old), "--at", f"{name}/0/0", *given]) == 0
+    assert f"{name}/0/0 to fleet, late" in capsys.readouterr().out
+    assert main(["route", "explain", str(old), "--at", f"{name}/0/99", *given]) == 2
+    assert main(["route", "compare", str(old), str(new), "--from", name, *given]) == 1
+    assert "3 of 6 messages would go elsewhere" in capsys.readouterr().out
