@@ -166,7 +166,7 @@ class SegmentConsumer:
             positions = {message.partition: message.behind for message in messages}
             await asyncio.to_thread(writer.write, outputs, positions)
             await self.intake.inbound.acknowledge(positions)
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # whatever it had polled is to come again
             self._writer = None
             await asyncio.to_thread(writer.owner.let_go)
             raise
@@ -179,6 +179,9 @@ class SegmentConsumer:
             pause: seconds to wait while the source pauses, or another one owns it.
             retry: seconds to wait after a failure.
         """
+        keeping = asyncio.create_task(
+            self._ledger.keep(lambda: None if self._writer is None else self._writer.owner)
+        )
         try:
             while True:
                 try:
@@ -190,6 +193,7 @@ class SegmentConsumer:
                     logger.warning("%s starts over: %s", self.intake.inbound.topic, said(error))
                     await asyncio.sleep(retry)
         finally:
+            keeping.cancel()
             await self.stop()
 
     async def stop(self) -> None:

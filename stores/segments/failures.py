@@ -1,5 +1,6 @@
 """What becomes of a message that fails again and again: the seam that routing fills. Pure."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -9,6 +10,9 @@ from topology.model.printable import printable
 
 FAILED = "sequitur-failed"
 """Headers of a message that was diverted begin so."""
+_BYTES = f"{FAILED}-bytes"
+_BEGINNING = 1_200
+"""Characters of base64 that are left of what is too large for errors, too."""
 
 
 class FailurePolicy(Protocol):
@@ -90,9 +94,11 @@ class ErrorsAfter:
     def refused(
         self, message: OutboundMessage, reason: str, attempts: int
     ) -> OutboundMessage | None:
-        """See `FailurePolicy.refused`; what errors refuse as well is tried on and on."""
-        if attempts < self.attempts or message.destination == self.destination:
+        """See `FailurePolicy.refused`."""
+        if attempts < self.attempts:
             return None
+        if message.destination == self.destination:
+            return _stand_in(message)
         trail = {
             f"{FAILED}-from": message.destination,
             f"{FAILED}-reason": printable(reason),
@@ -100,3 +106,13 @@ class ErrorsAfter:
         }
         headers = {**message.headers, **trail}
         return replace(message, destination=self.destination, headers=headers)
+
+
+def _stand_in(message: OutboundMessage) -> OutboundMessage | None:
+    """For what errors refuse: it in base64, then the beginning of that; None: refused as well."""
+    if _BYTES not in message.headers:
+        headers = {**message.headers, _BYTES: str(len(message.value))}
+        return replace(message, value=b64encode(message.value), headers=headers)
+    if len(message.value) > _BEGINNING:
+        return replace(message, value=message.value[:_BEGINNING])
+    return None

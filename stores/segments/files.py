@@ -18,14 +18,12 @@ class FileSegments:
 
     def __init__(self, folder: str | Path, *, file_system: LocalFolder | None = None) -> None:
         self._files = file_system or LocalFolder(folder)
-        self._synced: set[str] = set()
 
     def append(self, name: str, offset: int, data: bytes) -> None:
         self._files.write(name, offset, data)
         self._files.sync(name)
-        if name not in self._synced:
+        if not offset:
             self._files.sync_folder()
-            self._synced.add(name)
 
     def read(self, name: str, start: int, end: int) -> bytes:
         try:
@@ -44,7 +42,6 @@ class FileSegments:
             self._files.cut(name, end)
 
     def remove(self, name: str) -> None:
-        self._synced.discard(name)
         with suppress(FileNotFoundError):
             self._files.remove(name)
 

@@ -4,8 +4,9 @@ Whoever moves something is its owner in the same transaction: a generation that 
 goes on, changes nothing.
 """
 
+import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -93,6 +94,11 @@ class SegmentOwner:
         except LeaseLost as error:
             raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
 
+    def verify(self) -> None:
+        """Ask whether this generation still owns. Raises StaleOwner."""
+        with self.lease.engine.begin() as connection:
+            self.check(connection)
+
     def let_go(self) -> None:
         """Let the next one begin at once; where the database is away, when the lease is over."""
         with suppress(SQLAlchemyError):
@@ -112,6 +118,8 @@ class SegmentLedger:
         self, engine: Engine, router: str = "router", *, lease_seconds: float = 10.0
     ) -> None:
         self.engine, self.router, self._seconds = engine, router, lease_seconds
+        # A lease remembers what it has seen: the database's clock may be set back.
+        self._leases: dict[tuple[str, str], Lease] = {}
 
     def create(self) -> None:
         """Make the tables that are missing."""
@@ -128,10 +136,25 @@ class SegmentLedger:
         return self._own(f"segments/{self.router}/{pair.topic}/{pair.transport}", holder)
 
     def _own(self, name: str, holder: str) -> SegmentOwner | None:
-        lease = Lease(self.engine, name, holder, self._seconds)
-        lease.make()
+        lease = self._leases.get((name, holder))
+        if lease is None:
+            lease = Lease(self.engine, name, holder, self._seconds)
+            lease.make()
+            self._leases[name, holder] = lease
         generation = lease.acquire()
         return None if generation is None else SegmentOwner(lease, generation)
+
+    async def keep(self, owner: Callable[[], SegmentOwner | None]) -> None:
+        """Renew what is owned, however long a step takes; the step learns if it is lost.
+
+        Args:
+            owner: says who owns at present.
+        """
+        while True:
+            await asyncio.sleep(max(0.05, self._seconds / 4))
+            if (held := owner()) is not None:
+                with suppress(StaleOwner, SQLAlchemyError):
+                    await asyncio.to_thread(held.renew)
 
     def chain(self, pair: Pair) -> SegmentChain:
         """Read the segments of a pair."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from stores.segments.consumer import UnitIntake
-from stores.segments.identity import identify
+from stores.segments.identity import Known, identify
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.published_ids import KeptId, PublishedIds
@@ -66,10 +66,11 @@ class DirectConsumer:
             kept: dict[str, KeptId] = {}
             grouped: dict[str, list[OutboundMessage]] = {}
             for message in messages:
-                seconds = identify(message, self._intake.site, self._intake.window).seconds
+                who = identify(message, self._intake.site, self._intake.window)
                 passing = message.topic if message.replayable else None
                 for output in self._intake.outputs(message):
-                    kept[output.id] = KeptId(output.id, seconds, passing)
+                    if who.known is not Known.NOT:
+                        kept[output.id] = KeptId(output.id, who.seconds, passing)
                     grouped.setdefault(output.transport, []).append(output)
             for transport, outputs in grouped.items():
                 await self._publish(owner, transport, outputs, kept)
@@ -78,7 +79,7 @@ class DirectConsumer:
                 await asyncio.to_thread(self._ledger.advance, owner, {}, positions)
                 await self._intake.inbound.acknowledge(positions)
                 await asyncio.to_thread(self._ids.forget, owner, self._intake.inbound.topic)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             self._owner = None
             await asyncio.to_thread(owner.let_go)
             raise
@@ -101,15 +102,18 @@ class DirectConsumer:
         kept: Mapping[str, KeptId],
     ) -> None:
         known = await asyncio.to_thread(self._ids.among, [each.id for each in outputs])
-        new = tuple(each for each in outputs if each.id not in known)
+        new: dict[str, OutboundMessage] = {}  # one batch may have a message twice
+        for each in outputs:
+            if each.id not in known:
+                new.setdefault(each.id, each)
         self.counts["skipped"] += len(outputs) - len(new)
         if not new:
             return
         self._batches += 1
         pair = Pair(self._intake.inbound.topic, transport)
         behind = Place(owner.generation, self._batches)
-        await self._outbounds[transport].publish(OutboundBatch(pair, new, behind))
-        await asyncio.to_thread(self._ids.add, owner, [kept[each.id] for each in new])
+        await self._outbounds[transport].publish(OutboundBatch(pair, tuple(new.values()), behind))
+        await asyncio.to_thread(self._ids.add, owner, [kept[id] for id in new if id in kept])
         self.counts["published"] += len(new)
 
     async def _begin(self) -> bool:

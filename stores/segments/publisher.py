@@ -76,6 +76,7 @@ class Publisher:
         owner = self._owner
         assert owner is not None
         try:
+            await asyncio.to_thread(owner.renew)
             chain = await asyncio.to_thread(self._ledger.chain, self.pair)
             segment = chain.to_publish
             if segment is None:
@@ -83,10 +84,11 @@ class Publisher:
                     await self._moved(owner, None)
                 return 0
             read = await asyncio.to_thread(self._read, segment)
+            await asyncio.to_thread(owner.verify)  # it may have stood still
             admitted = tuple(self._failures.admit(each) for each in read.messages)
             await self._publish(OutboundBatch(self.pair, admitted, read.behind))
             await self._moved(owner, read.behind)
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # the destination knows what it has
             self._owner = None
             await asyncio.to_thread(owner.let_go)
             raise
@@ -104,18 +106,17 @@ class Publisher:
         Raises:
             SegmentDamaged: this pair stops until somebody has looked at it.
         """
+        keeping = asyncio.create_task(self._ledger.keep(lambda: self._owner))
         try:
             while True:
                 try:
                     if not await self.step():
                         await asyncio.sleep(pause)
-                except DestinationDown as error:
-                    logger.warning("%s: %s", self.pair, error)
-                    await asyncio.sleep(retry)
-                except (StaleOwner, SQLAlchemyError) as error:
+                except (OSError, StaleOwner, SQLAlchemyError) as error:
                     logger.warning("%s: %s", self.pair, said(error))
                     await asyncio.sleep(retry)
         finally:
+            keeping.cancel()
             await self.stop()
 
     async def stop(self) -> None:
@@ -176,11 +177,12 @@ class Publisher:
         names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
         for name in names:
             await asyncio.to_thread(self._store.remove, name)
-        await asyncio.to_thread(owner.renew)
 
     def _read(self, segment: Segment) -> OutboundBatch:
         start, end = segment.start, segment.end
-        data = self._store.read(segment.name, start, min(end, start + self._limits.size))
+        data = self._store.read(
+            segment.name, start, min(end, start + self._limits.size + HEAD.size)
+        )
         messages: list[OutboundMessage] = []
         at = 0
         while at < len(data) and len(messages) < self._limits.count:

@@ -110,7 +110,7 @@ class SegmentStoreContract:
             asyncio.run(steps(new_publisher(ledger, store, outbound), 1))
         asyncio.run(steps(new_publisher(ledger, store, other, "other"), 1))
         assert (outbound.got, other.got) == ([], messages(0, 3, "other"))
-        skipped = skip_damage(ledger, store, PAIR)
+        skipped = asyncio.run(skip_damage(ledger, store, PAIR, outbound))
         assert (skipped.start, skipped.name) == (0, segment.name)
         asyncio.run(steps(new_publisher(ledger, store, outbound), 1))
         assert outbound.got == messages(1, 2)
@@ -125,7 +125,8 @@ class SegmentStoreContract:
         store.cut(segment.name, 0)
         with pytest.raises(SegmentDamaged):
             asyncio.run(steps(new_publisher(ledger, store, MemoryOutbound()), 1))
-        assert skip_damage(ledger, store, PAIR).behind == segment.end
+        skipped = asyncio.run(skip_damage(ledger, store, PAIR, MemoryOutbound()))
+        assert skipped.behind == segment.end
 
     def test_what_a_crash_left_in_the_store_is_removed(
         self, engine: Engine, store: SegmentStore
