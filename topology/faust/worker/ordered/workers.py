@@ -21,7 +21,7 @@ from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
-from topology.faust.worker.ordered.lent_connections import DatabaseAway
+from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.model.changes import acollected, collected
 from topology.model.errors import HandlerError, Malformed
 from topology.model.event import Event
