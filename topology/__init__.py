@@ -37,11 +37,13 @@ from topology.inspectors import (
 from topology.inspectors.fields import header, key
 from topology.inspectors.inspector import Inspected
 from topology.inspectors.normalise import sequence_number, stream_id
+from topology.model.batches import Batch
 from topology.model.changes import Delete, Emit, Output, Upsert
 from topology.model.column_types import decimal
 from topology.model.counts import Counts
 from topology.model.errors import DeclarationError, HandlerError, Malformed
 from topology.model.event import Event, Message, Record
+from topology.model.pulled import PulledEvent, PulledHandler, pulled
 from topology.model.table import Table
 from topology.model.typed import State
 from topology.ordered_commit import Touched, wait_and_commit, wait_and_roll_back
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from topology.testing import TopologyTestDriver
 
 __all__ = [
+    "Batch",
     "CloudEvents",
     "Counts",
     "Debezium",
@@ -70,6 +73,8 @@ __all__ = [
     "Message",
     "Order",
     "Output",
+    "PulledEvent",
+    "PulledHandler",
     "Record",
     "Source",
     "State",
@@ -96,6 +101,7 @@ __all__ = [
     "monotonic",
     "opened_by",
     "park",
+    "pulled",
     "rebuild_stream",
     "redeliver",
     "retry",

@@ -5,8 +5,9 @@ arrivals topic instead of handling them. The second reads that topic. `Topology.
 second alone, over a topic of somebody else's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from topology.declaration.emits import Emitting
 from topology.declaration.orders import contiguous
@@ -93,6 +94,16 @@ class OrderedStage:
     def stream(self, event: Event) -> str | None:
         """The stream that orders an event, None for a message without a key."""
         return event.stream if self.arrivals or event.message.key is not None else None
+
+    def state_given(
+        self, states: dict[str, dict[str, Any]], events: Sequence[Event]
+    ) -> tuple[dict[str, Any], ...]:
+        """What a handler is given besides its event or batch: nothing, a state, or all of them."""
+        if not self.view.stateful:
+            return ()
+        batch = self.work.batch
+        several = batch is not None and batch.of == "any"
+        return (states if several else states[events[0].stream],)
 
 
 def stage_of(view: View) -> OrderedStage | None:

@@ -1,7 +1,8 @@
 """Handlers that work side by side, and whose effects are committed in order: how it is declared."""
 
 import functools
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +10,9 @@ from topology.declaration.lanes import Lane
 from topology.declaration.policies.error import ErrorPolicy, OnError, Park, Retry
 from topology.declaration.policies.late import OnLate, RebuildStream
 from topology.declaration.source import Source
+from topology.declaration.worker_kinds import RunIn, check_not_pulled, checked_batch, checked_run_in
+from topology.model.batches import Batch, by_event
+from topology.model.changes import acollected, collected
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.model.names import checked_name
@@ -17,7 +21,6 @@ from topology.ordered_commit import CommitRules, Touched, WhenOlderIsOpen
 
 Commit = Literal["arrival", "stream"]
 Scope = Literal["partition", "topic", "global"]
-RunIn = Literal["tasks", "threads"]
 Touches = Callable[[Event[Any]], Touched | None]
 """The keys that an event touches, None where that is not known."""
 Compensation = Callable[[Any, str], Any]
@@ -25,6 +28,8 @@ Compensation = Callable[[Any, str], Any]
 
 WORKERS = 1_000
 """The most workers of a view in a partition."""
+PROCESSES = 128
+"""The most of them that are processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class ParallelWork:
         touches: the keys that an event touches; None: they are learned.
         database: the name of the database that connections are lent to, None for none.
         compensations: name → what undoes the call of an attempt that comes to nothing.
+        batch: how many events the handler takes at once; None: one, by itself.
     """
 
     workers: int
@@ -48,6 +54,7 @@ class ParallelWork:
     touches: Touches | None = None
     database: str | None = None
     compensations: Mapping[str, Compensation] = field(default_factory=dict)
+    batch: Batch | None = None
 
     def __str__(self) -> str:
         lent = f", database {self.database}" if self.database else ""
@@ -69,10 +76,11 @@ class WorkOptions:
     scope: Scope | None = None
     database: str | None = None
     compensations: Mapping[str, Compensation] | None = None
+    batch: int | Batch | None = None
 
 
 def checked_work(
-    what: str, options: WorkOptions, *, stateful: bool, is_async: bool
+    what: str, options: WorkOptions, handler: Any, *, stateful: bool, is_async: bool
 ) -> ParallelWork | None:
     """How a view works side by side, None if it does not. Raises DeclarationError.
 
@@ -89,15 +97,13 @@ def checked_work(
         return None
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= WORKERS:
         raise DeclarationError(f"{what}: workers={workers!r}: must be an int from 1 to {WORKERS}")
-    run_in = options.run_in or ("tasks" if is_async else "threads")
-    if run_in not in ("tasks", "threads"):
-        raise DeclarationError(f"{what}: run_in={run_in!r}: use 'tasks' or 'threads'")
-    if (run_in == "tasks") != is_async:
-        use, kind = ("threads", "a plain") if run_in == "tasks" else ("tasks", "an async")
+    run_in = checked_run_in(what, options.run_in, handler, is_async=is_async)
+    if run_in == "processes" and workers > PROCESSES:
         raise DeclarationError(
-            f"{what}: run_in={run_in!r} with {kind} handler; use run_in={use!r}, or make the "
-            f"handler {'async' if run_in == 'tasks' else 'a plain function'}"
+            f"{what}: workers={workers} with run_in='processes': at most {PROCESSES} processes in "
+            "each partition; give fewer workers"
         )
+    batch = checked_batch(what, options.batch)
     scope = options.scope or "partition"
     if scope not in ("partition", "topic", "global"):
         raise DeclarationError(f"{what}: scope={scope!r}: use 'partition', 'topic' or 'global'")
@@ -124,7 +130,15 @@ def checked_work(
             f"{what}: {given_to}= with run_in={run_in!r}: another process has neither the "
             "connection nor the view's table; use run_in='tasks' or 'threads', or leave it out"
         )
+    if batch is not None and (options.database or compensations):
+        given_to = "database" if options.database else "compensations"
+        raise DeclarationError(
+            f"{what}: {given_to}= with batch=: what an event did is undone or run again for it "
+            "alone; leave one of the two out"
+        )
     given = {
+        "batch": None if batch is None else batch.most,
+        "batch_of": None if batch is None else batch.of,
         "order": options.commit,
         "start": options.start_order,
         "within_stream": options.within_stream,
@@ -137,14 +151,8 @@ def checked_work(
         rules = CommitRules(**{name: value for name, value in given.items() if value is not None})
     except DeclarationError as error:
         raise DeclarationError(f"{what}: {error}") from None
-    if rules.batch > 1 and (options.database or compensations):
-        given_to = "database" if options.database else "compensations"
-        raise DeclarationError(
-            f"{what}: {given_to}= with batches of {rules.batch}: what is kept of an event over a "
-            "crash is its own, and batches differ from run to run; leave one of the two out"
-        )
     return ParallelWork(
-        workers, rules, scope, run_in, options.touches, options.database, compensations
+        workers, rules, scope, run_in, options.touches, options.database, compensations, batch
     )
 
 
@@ -189,13 +197,32 @@ def may_park(error: OnError) -> bool:
     )
 
 
-def attempting(handler: Any, view: str) -> Any:
+def attempting(handler: Any, view: str, batch: Batch | None = None) -> Any:
     """A handler that is given its events as attempts, whoever runs it."""
 
     @functools.wraps(handler)
-    def run(event: Event[Any], *state: Any) -> Any:
-        if event.__class__ is not WorkEvent:
-            event = work_event(event, view)
-        return handler(event, *state)
+    def run(event: Any, *state: Any) -> Any:
+        if batch is None:
+            if event.__class__ is not WorkEvent:
+                check_not_pulled(handler)
+                event = work_event(event, view)
+            return handler(event, *state)
+        if isinstance(event, list):
+            return handler(event, *state)
+        # Whoever handles one event after the other gives batches of one.
+        check_not_pulled(handler)
+        event = work_event(event, view)
+        if batch.of == "any":
+            state = tuple({event.stream: each} for each in state)
+        result = handler([event], *state)
+        if hasattr(result, "__aiter__"):
+            return _unpaired_later(event, acollected(result))
+        if inspect.isawaitable(result):
+            return _unpaired_later(event, result)
+        return by_event([event], collected(result or ()))[0]
 
     return run
+
+
+async def _unpaired_later(event: WorkEvent, items: Awaitable[Any]) -> list[Any]:
+    return by_event([event], collected(await items or ()))[0]

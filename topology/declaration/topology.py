@@ -13,7 +13,6 @@ from topology.declaration.orders import Order, StreamOrder
 from topology.declaration.parallel_work import (
     Commit,
     Compensation,
-    RunIn,
     Scope,
     Touches,
     WorkOptions,
@@ -53,7 +52,9 @@ from topology.declaration.view_checks import (
     checked_start,
     checked_tables,
 )
+from topology.declaration.worker_kinds import RunIn
 from topology.inspectors.inspector import AnyInspector, resolved
+from topology.model.batches import Batch
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, checked_topic, listed
 from topology.model.table import Table
@@ -165,6 +166,7 @@ class Topology(Graph):
         scope: Scope | None = None,
         database: str | None = None,
         compensations: Mapping[str, Compensation] | None = None,
+        batch: int | Batch | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
@@ -206,7 +208,8 @@ class Topology(Graph):
             time_limit: seconds after which an attempt is rolled back and begun again.
             touches: a function of the event: the keys that it reads and writes, as `Touched`; they
                 are learned unless given.
-            run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
+            run_in: `"tasks"` for async handlers; `"threads"` for plain ones, or `"processes"`,
+                which can be killed; `"pulled"` for a handler of `pulled()`.
             scope: `"partition"` (unless given) for an order per partition, `"topic"` for one over
                 a source of one topic, `"global"` for one over all topics of the source; one view
                 of a topology may say so.
@@ -214,6 +217,8 @@ class Topology(Graph):
                 the worker's environment as SEQUITUR_DATABASE_<NAME>.
             compensations: name → a function of (arguments, idempotency key), for
                 `event.compensate`: called when an attempt is rolled back or fails.
+            batch: how many events of a stream the handler takes at once, or `Batch(most, "any")`
+                for those of any streams.
 
         Returns:
             A decorator that declares the view and returns the handler as it is.
@@ -246,7 +251,7 @@ class Topology(Graph):
         options = WorkOptions(
             workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
             older=older, time_limit=time_limit, touches=touches, run_in=run_in, scope=scope,
-            database=database, compensations=compensations,
+            database=database, compensations=compensations, batch=batch,
         )  # fmt: skip
 
         def declare(function: Any) -> Any:
@@ -254,13 +259,18 @@ class Topology(Graph):
                 raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
             stateful, is_async = handler_shape(name, function)
             what = f"view {name!r}"
-            work = checked_work(what, options, stateful=stateful, is_async=is_async)
+            work = checked_work(what, options, function, stateful=stateful, is_async=is_async)
             check_fits(what, work, source, late, lane, error)
+            if work is not None and work.batch and (limit is not None or (closing and stateful)):
+                raise DeclarationError(
+                    f"{what}: {'timeout=' if limit is not None else 'closes='} with batch=: it is "
+                    "about one event; use time_limit=, or leave batch out"
+                )
             self._check_scope(name, work)
             run = function if limit is None else timed(name, function, limit, is_async)
             run = ending(run, closing.kinds, is_async) if closing and stateful else run
             run = showing(run) if split else run
-            run = run if work is None else attempting(run, f"{self.name}.{name}")
+            run = run if work is None else attempting(run, f"{self.name}.{name}", work.batch)
             self._views[name] = View(
                 name=name,
                 topology=self.name,
@@ -310,6 +320,7 @@ class Topology(Graph):
         run_in: RunIn | None = None,
         database: str | None = None,
         compensations: Mapping[str, Compensation] | None = None,
+        batch: int | Batch | None = None,
     ) -> Callable[[HandlerType], HandlerType]:
         """Handle the messages of a topic side by side, and commit their effects in order.
 
@@ -332,11 +343,14 @@ class Topology(Graph):
             time_limit: seconds after which an attempt is rolled back and begun again.
             touches: a function of the event: the keys that it reads and writes, as `Touched`; they
                 are learned unless given.
-            run_in: `"tasks"` for async handlers, `"threads"` for plain ones.
+            run_in: `"tasks"` for async handlers; `"threads"` for plain ones, or `"processes"`,
+                which can be killed; `"pulled"` for a handler of `pulled()`.
             database: the name of the database that `event.connection` is lent to, whose URL is in
                 the worker's environment as SEQUITUR_DATABASE_<NAME>.
             compensations: name → a function of (arguments, idempotency key), for
                 `event.compensate`: called when an attempt is rolled back or fails.
+            batch: how many events of a stream the handler takes at once, or `Batch(most, "any")`
+                for those of any streams.
             handler: as of a view; a decorator is returned without it.
             partitions: how many the topic has.
             error: what to do about failed events, as of a view.
@@ -370,20 +384,21 @@ class Topology(Graph):
         options = WorkOptions(
             workers=workers, commit=commit, start_order=start_order, within_stream=within_stream,
             older=older, time_limit=time_limit, touches=touches, run_in=run_in,
-            database=database, compensations=compensations,
+            database=database, compensations=compensations, batch=batch,
         )  # fmt: skip
 
         def declare(function: Any) -> Any:
             if name in self._views or name in self._parallel:
                 raise DeclarationError(f"{what} exists twice; give each its own name")
             stateful, is_async = handler_shape(name, function)
-            work = checked_work(what, options, stateful=stateful, is_async=is_async)
+            work = checked_work(what, options, function, stateful=stateful, is_async=is_async)
             if work is None:
                 raise DeclarationError(f"{what}: workers=None; say how many, as in workers=16")
             source = plain_source(self.name, name, topic, partitions)
             view = View(
                 name=name, topology=self.name, of=source,
-                handler=attempting(function, f"{self.name}.{name}"), accepts=None, buffer=1,
+                handler=attempting(function, f"{self.name}.{name}", work.batch),
+                accepts=None, buffer=1,
                 gap=gap, full=full, late=late, error=on_error, tables=declared, stateful=stateful,
                 is_async=is_async, emitting=emitting, work=work,
             )  # fmt: skip

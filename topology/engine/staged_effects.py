@@ -34,7 +34,8 @@ class Staged:
 
     state: what the event leaves of its stream's dictionary, None where it leaves it as it was.
     parks: whether the stream is parked from here on, or goes on again; None: as before. failed,
-    dead: events that it passes over, or puts into the dead topic.
+    dead: events that it passes over, or puts into the dead topic. beside: the states that a batch
+    leaves of other streams.
     """
 
     event: Event
@@ -44,12 +45,14 @@ class Staged:
     parks: bool | None = None
     failed: int = 0
     dead: int = 0
+    beside: "list[Staged]" = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """Bytes of its messages and its state."""
+        """Bytes of its messages and its states."""
         records = (*self.unit.colocated.values(), *self.unit.keyed.values())
-        return sum(len(out[1] or b"") for each in records for out in each) + len(self.state or b"")
+        states = sum(len(each.state or b"") for each in (self, *self.beside))
+        return sum(len(out[1] or b"") for each in records for out in each) + states
 
 
 class StagedEffects:
@@ -116,6 +119,29 @@ class StagedEffects:
         handling.finish()
         return Staged(event, unit, handling.states.get(event.stream))
 
+    def made_of_batch(
+        self,
+        events: Sequence[Event],
+        items: Sequence[Iterable[Any]],
+        states: dict[str, dict[str, Any]],
+        now: int,
+    ) -> Staged:
+        """The same of a batch: the items of each event, the state of each stream."""
+        last = {event.stream: event for event in events}
+        unit, streams = CommitUnit(self._stage.topic, 0, now=now), list[Staged]()
+        for event, each in zip(events, items, strict=True):
+            ends = last[event.stream] is event
+            if ends or each:
+                made = self.made(event, each, states[event.stream], now)
+                self.merge(made.unit, unit)
+                if ends:
+                    keyed = self._stage.stream(event) is not None
+                    state = made.state if keyed else None
+                    streams.append(Staged(event, CommitUnit(self._stage.topic, 0), state))
+        whole = streams.pop()
+        whole.unit, whole.beside = unit, streams
+        return whole
+
     def park(self, grant: Grant, staged: Staged) -> int:
         """Set an event aside, in the order of arrival: a stream may begin its sequence anew."""
         staged.parks = True
@@ -127,7 +153,8 @@ class StagedEffects:
     def stage(self, grant: Grant, staged: Staged) -> int:
         """Keep effects until their turn. Returns their bytes."""
         self._staged[grant.number] = staged
-        self._by_stream.setdefault(staged.event.stream, {})[grant.number] = staged
+        for each in (staged, *staged.beside):
+            self._by_stream.setdefault(each.event.stream, {})[grant.number] = each
         return staged.size
 
     def of(self, grant: Grant) -> Staged:
@@ -141,24 +168,25 @@ class StagedEffects:
             self._let_go(grant, staged)
 
     def _let_go(self, grant: Grant, staged: Staged) -> None:
-        stream = staged.event.stream
-        of_stream = self._by_stream[stream]
-        del of_stream[grant.number]
-        if not of_stream:
-            del self._by_stream[stream]
+        for each in (staged, *staged.beside):
+            stream = each.event.stream
+            of_stream = self._by_stream[stream]
+            del of_stream[grant.number]
+            if not of_stream:
+                del self._by_stream[stream]
 
     def put(self, turns: Sequence[Grant], unit: CommitUnit) -> None:
         """Put the effects of attempts into the unit that commits them, in this order."""
         rows: dict[bytes, bytes | None] = {}
         for grant in turns:
             staged = self._staged[grant.number]
-            event = staged.event
             self.merge(staged.unit, unit)
             rows.update(staged.rows)
-            if staged.state is not None:
-                empty = staged.state == b"{}"
-                row = None if empty else encode_progress(event.sequence, staged.state)
-                rows[state_key(event.stream)] = row
+            for each in (staged, *staged.beside):
+                if each.state is not None:
+                    empty = each.state == b"{}"
+                    row = None if empty else encode_progress(each.event.sequence, each.state)
+                    rows[state_key(each.event.stream)] = row
         if rows:
             unit.rows.setdefault(self._stage.name, []).extend(rows.items())
 

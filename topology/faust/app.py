@@ -22,6 +22,7 @@ from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
 from topology.faust.worker.watch.audit_report import audit_reporter
+from topology.handler_process import home_of
 
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
@@ -132,6 +133,8 @@ def compile(topology: Topology, **settings: Any) -> App:
         _view_agent(app, topology, view.name, view.of.by_stream, concurrency)
 
     for stage in stages:
+        if stage.work.run_in == "processes":
+            home_of(stage.view)
         table = app.Table(
             stage.name,
             key_type=bytes,

@@ -19,6 +19,17 @@ State = Annotated[Kept, "the stream's own dictionary"]
 Outputs = Iterable[Output] | AsyncIterable[Output] | Awaitable[Iterable[Output] | None] | None
 """What a handler may return; a generator yields one output after the other."""
 
-AnyHandler = Callable[[Event[Any]], Outputs] | Callable[[Event[Any], Any], Outputs]
+BatchOutput = Output | tuple[Event[Any], Output]
+BatchOutputs = (
+    Iterable[BatchOutput] | AsyncIterable[BatchOutput] | Awaitable[Iterable[BatchOutput] | None]
+) | None
+"""What a handler may return that takes a batch: an effect, or (event, effect)."""
+
+AnyHandler = (
+    Callable[[Event[Any]], Outputs]
+    | Callable[[Event[Any], Any], Outputs]
+    | Callable[[list[Event[Any]]], BatchOutputs]
+    | Callable[[list[Event[Any]], Any], BatchOutputs]
+)
 HandlerType = TypeVar("HandlerType", bound=AnyHandler)
 """A handler as it is written: decorating it as a view does not change its type."""

@@ -265,8 +265,8 @@ class Attempts:
 
 
 def _alone(event: OpenEvent) -> bool:
-    """Whether the event is not put into a batch: it failed, or was rolled back."""
-    return event.failures > 0 or event.rollbacks > 0
+    """Whether the event is not put into a batch: it failed, was rolled back, or split off."""
+    return event.alone or event.failures > 0 or event.rollbacks > 0
 
 
 def _later_of_stream(event: OpenEvent) -> Iterator[Grant]:

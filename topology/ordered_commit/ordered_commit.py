@@ -265,6 +265,13 @@ class OrderedCommit:
             self._deadlines.set(event, now + delay)
         return True
 
+    def split(self, grant: Grant, now: float) -> None:
+        """Grant the events of a batch one by one instead, which cannot be handled together."""
+        if self._close(grant, now):
+            for event in grant.events:
+                event.alone = True
+            self._attempts.withdraw([grant])
+
     def give_way(self, holder: Grant, older: Grant, now: float) -> Actions:
         """Roll a later event back, which holds what an older one needs; it runs again after that.
 

@@ -45,12 +45,13 @@ class OpenEvent:
 
     offset: in its partition. stream: None for a message without a key. kind: as learned touches
     know it. size: bytes of the message. touches: declared ones, None if none are. arrived: when
-    (s). rollbacks: of its own attempts since it was last settled, cascades left out. failures:
-    failed attempts since then.
+    (s). alone: not for a batch. rollbacks: of its own attempts since it was last settled, cascades
+    left out. failures: failed attempts since then.
     """
 
     __slots__ = (
         "ahead",
+        "alone",
         "arrived",
         "deadline",
         "end",
@@ -97,6 +98,7 @@ class OpenEvent:
         self.held_by: OpenEvent | None = None
         self.holds: list[OpenEvent] = []
         self.ahead = False
+        self.alone = False
         self.lane: Any = None
         self.queue: Any = None
         self.older: OpenEvent | None = None

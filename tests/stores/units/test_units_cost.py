@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 
+from stores.units.queue import UnitMessage, UnitQueue
 from stores.units.routing import PathMap
 from tests.stores.units.desk import Desk
 
@@ -32,6 +33,18 @@ def test_the_paths_of_idle_units_stay_small() -> None:
             paths.route(f"session-{each}", f"p{each % 100}", 1.0)
         paths.take_rows()
         gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < MOST
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_waiting_message_costs_little_beside_its_name_and_content() -> None:
+    queue = UnitQueue()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for each in range(UNITS):
+            queue.arrive(UnitMessage(each, f"session-{each}", content=b""), 0.0)
         assert tracemalloc.get_traced_memory()[0] < MOST
     finally:
         tracemalloc.stop()

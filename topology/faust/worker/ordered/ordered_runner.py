@@ -132,7 +132,7 @@ class OrderedRunner(Runner):
                 task.cancel()
             # Handlers that do not heed this are waited for by the next run of their streams.
             await asyncio.wait(tasks, timeout=STOP)
-            self.workers.close()
+            await self.workers.close()
             if self.lent is not None:
                 await self.lent.close()
 

@@ -1,10 +1,10 @@
 """The workers of a partition: each takes what may be begun, has it handled, and takes the next."""
 
 import asyncio
+import os
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,11 @@ from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
+from topology.faust.worker.ordered.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import DatabaseAway
+from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
+from topology.handler_process import home_of
+from topology.model.batches import by_event
 from topology.model.changes import acollected, collected
 from topology.model.errors import HandlerError, Malformed
 from topology.model.event import Event
@@ -44,12 +48,13 @@ BREATH = 0.01
 class Attempt:
     """An attempt in work. task: the worker's, where it can be cancelled."""
 
-    event: WorkEvent | None
+    events: Sequence[WorkEvent]
     task: "asyncio.Task[Any] | None"
+    process: OwnProcess | None = None
 
 
 class Workers:
-    """As many tasks as the view has workers; handlers run in them, or in a thread each."""
+    """As many tasks as the view has workers; handlers run in them, or a thread or process each."""
 
     def __init__(self, runner: "OrderedRunner") -> None:
         stage = runner.stage
@@ -70,18 +75,25 @@ class Workers:
         # What SQL reads and writes is not known: all of such a view is critical.
         unknown = stage.work.touches is not None or stage.work.database is not None
         self._learns = by_keys and not unknown
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: HandlerThreads | None = None
         if stage.work.run_in == "threads":
-            self._threads = ThreadPoolExecutor(stage.work.workers, f"sequitur {stage.view.name}")
+            self._threads = HandlerThreads(stage.work.workers, f"sequitur {stage.view.name}")
+        self._home = home_of(stage.view) if stage.work.run_in == "processes" else None
+        self._processes: dict[asyncio.Task[Any], OwnProcess] = {}
+        self._starting = asyncio.Semaphore(os.cpu_count() or 1)
 
     def tasks(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What each worker does, without end."""
         return [self._run() for _ in range(self._work.workers)]
 
-    def close(self) -> None:
-        """Begin nothing more; a thread that is in a handler ends by itself."""
+    async def close(self) -> None:
+        """Begin nothing more; a thread that is in a handler ends by itself, a process now."""
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            await process.ended()
 
     def wake(self) -> None:
         """Give what may be begun to the workers that wait."""
@@ -98,8 +110,12 @@ class Workers:
     def hurry(self, grant: Grant) -> None:
         """Tell an attempt that later events wait for it."""
         attempt = self._attempts.get(grant.number)
-        if attempt is not None and attempt.event is not None:
-            attempt.event.hurry.set()
+        if attempt is None:
+            return
+        for event in attempt.events:
+            event.hurry.set()
+        if attempt.process is not None:
+            attempt.process.hurry(grant.number)
 
     def cancel(self, grant: Grant) -> None:
         """End an attempt, if that can be done; a thread's goes on, and its effects are dropped."""
@@ -129,6 +145,9 @@ class Workers:
             if (now := time.monotonic()) > breath + BREATH:
                 await asyncio.sleep(0)
                 breath = now = time.monotonic()
+            if self._home is not None:
+                # Before the time of an attempt begins.
+                await self._own_process(task, self._home)
             grant = self._core.next(now)
             if grant is None:
                 grant = await self._next_grant()
@@ -141,6 +160,17 @@ class Workers:
                 raise
             # What this one has ended may let others begin.
             self.wake()
+
+    async def _own_process(self, task: "asyncio.Task[Any]", home: str) -> OwnProcess:
+        """The worker's process; another one, if it has none that is alive."""
+        process = self._processes.get(task)
+        if process is None or not process.alive:
+            if process is not None:
+                process.kill()
+            async with self._starting:
+                process = await OwnProcess.started(home, self._view.name)
+            self._processes[task] = process
+        return process
 
     async def _next_grant(self) -> Grant:
         free: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
@@ -155,6 +185,10 @@ class Workers:
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
         event = runner.events[grant.offset]
+        batch = [runner.events[each.offset] for each in grant.events]
+        if len(batch) > 1 and not all(map(self._is_handled, batch)):
+            self._core.split(grant, time.monotonic())
+            return
         if runner.compensations is not None and runner.compensations.owes(grant.offset):
             self._core.retry(grant, OWED, time.monotonic(), anew=False)
             return
@@ -174,20 +208,23 @@ class Workers:
             self._settle(grant, event, HandlerError(f"it was rolled back {times} times"))
             return
         in_tasks, touched = self._threads is None, None
-        self._attempts[grant.number] = Attempt(None, task if in_tasks else None)
+        self._attempts[grant.number] = Attempt((), task if in_tasks else None)
         try:
             if isinstance(event, Release):
                 staged = await self._release(grant, event)
             else:
-                # A message without a key is no stream, and leaves no state behind.
-                keyed = runner.stage.stream(event) is not None
-                kept = keyed and self._view.stateful
-                state = runner.effects.state_of(event.stream) if kept else {}
-                items = await self._handled(grant, event, state)
-                staged = runner.effects.made(event, items, state, wall())
-                staged.state = staged.state if keyed else None
-                if self._learns:
-                    touched = touched_keys(event, items, stateful=self._view.stateful)
+                events = [each for each in batch if isinstance(each, Event)]
+                states = self._states(events)
+                items = await self._handled(grant, events, states)
+                if len(events) > 1:
+                    staged = runner.effects.made_of_batch(events, items, states, wall())
+                else:
+                    staged = runner.effects.made(event, items[0], states[event.stream], wall())
+                    if runner.stage.stream(event) is None:
+                        # As a message without a key is no stream.
+                        staged.state = None
+                    if self._learns:
+                        touched = touched_keys(event, items[0], stateful=self._view.stateful)
             if runner.compensations is not None:
                 runner.compensations.put(grant, staged)
             if runner.lent is not None:
@@ -201,7 +238,7 @@ class Workers:
                     raise
                 if in_tasks:
                     runner.ended(grant)
-            elif isinstance(error, TableError):
+            elif isinstance(error, TableError | ProcessNotStarted):
                 raise
             else:
                 self._failed(grant, event, error)
@@ -213,17 +250,45 @@ class Workers:
                 task.uncancel()
         runner.finished(grant, touched, size)
 
-    async def _handled(self, grant: Grant, event: Event, state: dict[str, Any]) -> list[Any]:
-        """What the handler yields for an event; it may change the state."""
+    def _is_handled(self, event: Event | Release | Malformed) -> bool:
+        """Whether the handler is called for it, as for each event of a batch."""
+        return isinstance(event, Event) and not self._runner.effects.parked(event.stream)
+
+    def _states(self, events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+        """The states of the streams. A message without a key is no stream, and leaves none."""
+        effects, stage, stateful = self._runner.effects, self._runner.stage, self._view.stateful
+        return {
+            event.stream: effects.state_of(event.stream)
+            if stateful and stage.stream(event) is not None
+            else {}
+            for event in events
+        }
+
+    async def _handled(
+        self, grant: Grant, events: Sequence[Event], states: dict[str, dict[str, Any]]
+    ) -> list[list[Any]]:
+        """What the handler yields for each event; it may change the states."""
+        attempt = self._attempts[grant.number]
+        if self._home is not None:
+            assert attempt.task is not None
+            attempt.process = await self._own_process(attempt.task, self._home)
+            if grant.hurried:
+                attempt.process.hurry(grant.number)
+            return await attempt.process.handle(grant.number, events, states)
         services = None
         if self._work.database or self._work.compensations:
             loop = asyncio.get_running_loop() if self._threads is not None else None
             services = AttemptServices(self._runner, grant, loop)
-        attempt = work_event(event, self._prefix, services)
+        made = [work_event(event, self._prefix, services) for event in events]
         if services is not None:
-            services.key = attempt.idempotency_key
-        self._attempts[grant.number].event = attempt
-        arguments = (attempt, state) if self._view.stateful else (attempt,)
+            services.key = made[0].idempotency_key
+        attempt.events = made
+        given: Any = made if self._work.batch else made[0]
+        arguments = (given, *self._runner.stage.state_given(states, events))
+        items = await self._called(grant, arguments)
+        return by_event(made, items) if self._work.batch else [items]
+
+    async def _called(self, grant: Grant, arguments: tuple[Any, ...]) -> list[Any]:
         if self._threads is not None:
             return await self._in_thread(grant, arguments)
         result = self._view.handler(*arguments)
@@ -258,7 +323,7 @@ class Workers:
                 intended = 0 if compensations is None else compensations.intended(grant)
                 back = None if lent is None else await lent.savepoint(grant)
                 try:
-                    items = await self._handled(grant, event, state)
+                    (items,) = await self._handled(grant, [event], {stream: state})
                     made = effects.made(event, items, state, wall())
                 except Exception as error:
                     if back is not None:
@@ -298,7 +363,7 @@ class Workers:
 
     def _failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
         sure = isinstance(error, HandlerError) and not isinstance(error, TooSlow)
-        if sure and self._core.counts_still(grant):
+        if sure and len(grant.events) == 1 and self._core.counts_still(grant):
             # What it yields is wrong, or Kafka refuses it: that would be so again.
             self._settle(grant, event, error, retried=RETRIES)
             return
