@@ -12,13 +12,9 @@ class PulledEvent:
 
     In `async with`, what is raised fails it, and it is done at the end if nothing else was said.
 
-    Attributes:
+    Args:
         event: as a handler has it; of a view with `batch`, a list of them.
         state: as a handler has it; None in `pulled(state=False)`.
-
-    Args:
-        event: that of the attempt.
-        state: of its stream.
         outcome: what the worker waits for.
     """
 

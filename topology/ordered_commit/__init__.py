@@ -5,7 +5,8 @@ times, and never sees a message, a handler or an effect.
 """
 
 from topology.ordered_commit.offset_ranges import OffsetRanges
-from topology.ordered_commit.ordered_commit import FailureOutcome, OrderedCommit
+from topology.ordered_commit.open_work import FailureOutcome
+from topology.ordered_commit.ordered_commit import OrderedCommit
 from topology.ordered_commit.rules import (
     CommitRules,
     Critical,

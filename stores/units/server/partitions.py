@@ -51,6 +51,8 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         self.owners = owners
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._assigned = asyncio.Event()
+        """Set, and made anew, with each assignment."""
         self._consumer = AIOKafkaConsumer(
             **{"fetch_max_wait_ms": 50, "retry_backoff_ms": 50, **settings.kafka},
             group_id=settings.group,
@@ -85,6 +87,8 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin to own what is new, read on where an owner stays, and let go of the rest."""
+        self._assigned.set()
+        self._assigned = asyncio.Event()
         members = {each.partition for each in assigned}
         for member in self._tasks.keys() - members:
             self._release(member)
@@ -158,7 +162,10 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
             at = TopicPartition(self._settings.destination, member)
             with suppress(Exception):
                 self._consumer.pause(at)
-            await asyncio.sleep(min(AGAIN * 2 ** max(0, fenced - 1), LONGEST))
+            pause = min(AGAIN * 2 ** max(0, fenced - 1), LONGEST)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._assigned.wait(), pause)
+                fenced = 0
 
     async def _seek(self, owner: Owner) -> None:
         at = TopicPartition(self._settings.destination, owner.member)

@@ -60,11 +60,14 @@ async def test_a_server_that_is_fenced_again_and_again_begins_less_often(
     pauses = list[float]()
     released = asyncio.Event()
 
-    async def pause(seconds: float) -> None:
+    async def pause(waiting: Any, seconds: float) -> None:
+        waiting.close()
         pauses.append(seconds)
-        if len(pauses) == 8:
+        if len(pauses) == 11:
             partitions._tasks.clear()
             released.set()
+        if len(pauses) != 8:  # then the member is assigned anew
+            raise TimeoutError
 
     monkeypatch.setattr(partitions_module, "AIOKafkaConsumer", MagicMock())
     monkeypatch.setattr(
@@ -76,14 +79,14 @@ async def test_a_server_that_is_fenced_again_and_again_begins_less_often(
     await partitions.on_partitions_assigned([TopicPartition("d", 0)])
     async with asyncio.timeout(5):
         await released.wait()
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2, 4]
 
 
 class _Asyncio:
-    """asyncio with a `sleep` of the test's."""
+    """asyncio with a `wait_for` of the test's."""
 
-    def __init__(self, sleep: Any) -> None:
-        self.sleep = sleep
+    def __init__(self, wait_for: Any) -> None:
+        self.wait_for = wait_for
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)

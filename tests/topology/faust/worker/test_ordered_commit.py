@@ -43,10 +43,12 @@ async def done(event):
     await asyncio.sleep(event.content.get("ms", 0) / 1000)
 
 
-if os.environ.get("RUN_IN") == "threads":
-    @topology.view("board", of=source, **work)
+if os.environ.get("RUN_IN") in ("threads", "processes"):
+    @topology.view("board", of=source, run_in=os.environ["RUN_IN"], **work)
     def board(event, state):
         note(event)
+        with (folder / "pids").open("a") as pids:
+            pids.write(f"{os.getpid()}\\n")
         time.sleep(event.content.get("ms", 0) / 1000)
         state["seen"] = state.get("seen", 0) + 1
         yield Upsert("board", key={"id": event.stream}, values={"seq": event.sequence, **state})
@@ -250,3 +252,18 @@ def test_at_least_once_commits_in_order_too_and_the_commands_find_nothing_wrong(
     for command in ("views", "audit"):
         told = worker.run(command, SEQUITUR_GUARANTEE="at_least_once")
         assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("run_in", ["threads", "processes"])
+def test_a_worker_whose_handler_hangs_ends_when_it_is_told_to(worker: Worker, run_in: str) -> None:
+    worker.start(RUN_IN=run_in)
+    worker.send(event("a", 1), event("b", 1, ms=600_000))
+    worker.wait("out", 1)
+    worker.wait_until(lambda: len(calls(worker)) == 2)
+    pids = {int(line) for line in (worker.folder / "pids").read_text().split()}
+    assert worker.process is not None
+    assert (worker.process.pid in pids) == (run_in == "threads")
+    worker.end(signal.SIGTERM)
+    for pid in pids:
+        stat = Path(f"/proc/{pid}/stat")
+        assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
