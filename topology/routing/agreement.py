@@ -73,6 +73,7 @@ class Failed:
 
 
 ControlRecord = Joined | Left | Propose | Loaded | Failed
+"""What the log has: a process came or went, asks for tables, has loaded a version, or could not."""
 
 
 @dataclass(frozen=True, slots=True)

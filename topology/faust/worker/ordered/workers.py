@@ -22,7 +22,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
 from topology.faust.worker.ordered.handler_threads import HandlerThreads
-from topology.faust.worker.ordered.lent_connections import DatabaseAway
+from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.handler_process import home_of
 from topology.model.batches import by_event
