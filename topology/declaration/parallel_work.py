@@ -151,12 +151,6 @@ def checked_work(
         rules = CommitRules(**{name: value for name, value in given.items() if value is not None})
     except DeclarationError as error:
         raise DeclarationError(f"{what}: {error}") from None
-    if rules.batch > 1 and (options.database or compensations):
-        given_to = "database" if options.database else "compensations"
-        raise DeclarationError(
-            f"{what}: {given_to}= with batches of {rules.batch}: what is kept of an event over a "
-            "crash is its own, and batches differ from run to run; leave one of the two out"
-        )
     return ParallelWork(
         workers, rules, scope, run_in, options.touches, options.database, compensations, batch
     )

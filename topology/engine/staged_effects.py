@@ -45,14 +45,14 @@ class Staged:
     parks: bool | None = None
     failed: int = 0
     dead: int = 0
-    beside: "list[Staged]" = field(default_factory=list)
+    beside: "Sequence[Staged]" = ()
 
     @property
     def size(self) -> int:
         """Bytes of its messages and its states."""
         records = (*self.unit.colocated.values(), *self.unit.keyed.values())
-        states = sum(len(each.state or b"") for each in (self, *self.beside))
-        return sum(len(out[1] or b"") for each in records for out in each) + states
+        size = sum(len(out[1] or b"") for each in records for out in each) + len(self.state or b"")
+        return size + sum(len(each.state or b"") for each in self.beside) if self.beside else size
 
 
 class StagedEffects:
@@ -153,7 +153,8 @@ class StagedEffects:
     def stage(self, grant: Grant, staged: Staged) -> int:
         """Keep effects until their turn. Returns their bytes."""
         self._staged[grant.number] = staged
-        for each in (staged, *staged.beside):
+        self._by_stream.setdefault(staged.event.stream, {})[grant.number] = staged
+        for each in staged.beside:
             self._by_stream.setdefault(each.event.stream, {})[grant.number] = each
         return staged.size
 

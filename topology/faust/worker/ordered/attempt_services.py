@@ -5,12 +5,54 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from sqlalchemy import Executable, Result
 
-from topology.faust.worker.ordered.lent_connections import AsyncConnection, ThreadConnection
+from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.ordered_commit import Grant
 
 if TYPE_CHECKING:
     from topology.faust.worker.ordered.ordered_runner import OrderedRunner
+
+
+class AsyncConnection:
+    """What an async handler has as `event.connection`."""
+
+    def __init__(self, lent: LentConnections, grant: Grant) -> None:
+        self._lent = lent
+        self._grant = grant
+
+    async def execute(self, statement: str | Executable, parameters: Any = None) -> Result[Any]:
+        """Run a statement in the event's transaction.
+
+        Args:
+            statement: SQL with parameters as `:name`, or a statement of SQLAlchemy's.
+            parameters: name → value, or a list of these.
+
+        Returns:
+            SQLAlchemy's result, whose rows are all read.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database refuses it; the attempt fails, also where the
+                handler catches this.
+            RolledBack: the attempt was rolled back.
+        """
+        return await self._lent.execute(self._grant, statement, parameters)
+
+
+class ThreadConnection:
+    """What a plain handler has as `event.connection`."""
+
+    def __init__(
+        self, lent: LentConnections, grant: Grant, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._lent = lent
+        self._grant = grant
+        self._loop = loop
+
+    def execute(self, statement: str | Executable, parameters: Any = None) -> Result[Any]:
+        """Run a statement in the event's transaction, as `AsyncConnection.execute` does."""
+        work = self._lent.execute(self._grant, statement, parameters)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class AttemptServices:

@@ -16,7 +16,7 @@ from mode import get_logger
 
 from topology.engine.staged_effects import Staged
 from topology.engine.state.rows import INTENTS, intent_key, intent_offset
-from topology.faust.worker.ordered.lent_connections import RolledBack
+from topology.faust.worker.ordered.lease import RolledBack
 from topology.model.errors import described
 from topology.model.partition_table import Row
 from topology.model.printable import printable

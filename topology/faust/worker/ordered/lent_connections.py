@@ -5,7 +5,6 @@ way to who is older, for a row's lock as for a place: so no two wait for each ot
 """
 
 import asyncio
-import re
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +14,19 @@ from typing import Any, TypeVar
 from aiokafka import TopicPartition
 from mode import get_logger
 from sqlalchemy import Connection, Executable, Result, text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from stores.db.turn_rows import TakenOver, TurnRows
+from topology.faust.worker.ordered.lease import (
+    OVER,
+    DatabaseAway,
+    Lease,
+    RolledBack,
+    checked_statement,
+    or_away,
+)
 from topology.model.errors import described
 from topology.model.printable import printable
 from topology.ordered_commit import Grant
@@ -45,39 +52,7 @@ _BEGIN = text(
 _LIMITS = {"lock": f"{LOCK}s", "statement": f"{STATEMENT}s", "idle": f"{IDLE}s"}
 _BLOCKERS = text("SELECT unnest(pg_blocking_pids(:pid))")
 
-_OVER = "the attempt is over, or was rolled back: its connection is not lent any more"
-_ENDS = re.compile(r"\s*(begin|start|commit|end|rollback(?!\s+to)|abort)\b", re.I)
-"""What begins or ends a transaction."""
-
 Found = TypeVar("Found")
-
-
-class DatabaseAway(ConnectionError):
-    """The database cannot be reached: no event's doing."""
-
-
-class RolledBack(RuntimeError):
-    """The attempt was rolled back: it can do nothing more on its connection."""
-
-
-class _Lease:
-    """A connection, from an attempt's first statement until its turn. pid: of PostgreSQL's."""
-
-    def __init__(self, grant: Grant) -> None:
-        self.grant = grant
-        self.connection: Connection | None = None
-        self.pid: int | None = None
-        self.failed: BaseException | None = None
-        self.ended = False
-        self.running: asyncio.Future[Any] | None = None
-        self.lock = asyncio.Lock()
-
-    def interrupt(self) -> None:
-        """End the statement that runs, if one does; in a thread."""
-        driver: Any = self.connection and self.connection.connection.dbapi_connection
-        cancel = getattr(driver, "cancel", None) or getattr(driver, "interrupt", None)
-        if cancel is not None:
-            cancel()
 
 
 class LentConnections:
@@ -101,7 +76,7 @@ class LentConnections:
         self._most = workers if self._postgresql else 1
         self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
         self._threads = ThreadPoolExecutor(2 * workers + 2, f"sequitur {view} SQL")
-        self._leases: dict[int, _Lease] = {}
+        self._leases: dict[int, Lease] = {}
         self._waiting: dict[int, Grant] = {}
         self._open = 0
         self._freed = asyncio.Event()
@@ -135,9 +110,9 @@ class LentConnections:
         self, grant: Grant, statement: str | Executable, parameters: Any = None
     ) -> Result[Any]:
         """Run a statement in the attempt's transaction; all its rows are read."""
-        run = _statement(statement)
+        run = checked_statement(statement)
         if self._closed or not self.counts(grant):
-            raise RolledBack(_OVER)
+            raise RolledBack(OVER)
         lease = await self._leased(grant)
         async with lease.lock:
             self._check(lease)
@@ -242,10 +217,10 @@ class LentConnections:
 
     # -- places
 
-    async def _leased(self, grant: Grant) -> _Lease:
+    async def _leased(self, grant: Grant) -> Lease:
         lease = self._leases.get(grant.number)
         if lease is None:
-            lease = self._leases[grant.number] = _Lease(grant)
+            lease = self._leases[grant.number] = Lease(grant)
         if lease.connection is not None or lease.lock.locked():
             return lease
         async with lease.lock:
@@ -279,7 +254,7 @@ class LentConnections:
         if self._first_waiting() is grant and holders:
             self.give_way(max(holders, key=lambda lease: lease.grant.offset).grant, grant)
 
-    async def _make_way(self, lease: _Lease) -> None:
+    async def _make_way(self, lease: Lease) -> None:
         """Have those give way that are later, and hold a lock that this one's statement needs."""
         if lease.pid is None:
             return
@@ -292,16 +267,16 @@ class LentConnections:
             if other.pid in pids:
                 self.give_way(other.grant, lease.grant)
 
-    def _check(self, lease: _Lease) -> None:
+    def _check(self, lease: Lease) -> None:
         if lease.ended or self._closed:
-            raise RolledBack(_OVER)
+            raise RolledBack(OVER)
         if lease.failed is not None:
             error = lease.failed
             if isinstance(error, asyncio.CancelledError):
                 raise RolledBack("a statement was cancelled")
             raise error
 
-    async def _end(self, lease: _Lease) -> None:
+    async def _end(self, lease: Lease) -> None:
         try:
             running = lease.running
             if running is not None and not running.done():
@@ -321,7 +296,7 @@ class LentConnections:
     # -- in threads
 
     def _in_thread(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, _away, work)
+        return asyncio.get_running_loop().run_in_executor(self._threads, or_away, work)
 
     async def _in_transaction(self, work: Callable[[Connection], Found]) -> Found:
         def run() -> Found:
@@ -332,19 +307,19 @@ class LentConnections:
 
         return await self._in_thread(run)
 
-    def _begin(self, lease: _Lease) -> None:
+    def _begin(self, lease: Lease) -> None:
         connection = lease.connection = self._engine.connect()
         if self._postgresql:
             lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
         else:
             begin_writing(connection)
 
-    def _executed(self, lease: _Lease, statement: Executable, parameters: Any) -> Result[Any]:
+    def _executed(self, lease: Lease, statement: Executable, parameters: Any) -> Result[Any]:
         assert lease.connection is not None
         result = lease.connection.execute(statement, parameters)
         return result.freeze()() if result.returns_rows else result
 
-    def _commit(self, lease: _Lease, effects: Mapping[int, bytes]) -> None:
+    def _commit(self, lease: Lease, effects: Mapping[int, bytes]) -> None:
         assert lease.connection is not None
         self._rows.add(lease.connection, effects, self._obsolete)
         lease.connection.commit()
@@ -352,66 +327,3 @@ class LentConnections:
     def _blockers(self, pid: int | None) -> set[int]:
         with self._engine.connect() as connection:
             return set(connection.execute(_BLOCKERS, {"pid": pid}).scalars())
-
-
-def _statement(statement: str | Executable) -> Executable:
-    """A statement that can be run; text is SQL. Raises TypeError, ValueError."""
-    if isinstance(statement, str) and _ENDS.match(statement):
-        raise ValueError(
-            f"{statement!r}: the transaction is the ordering manager's, which commits at the "
-            "event's turn; leave it out"
-        )
-    return text(statement) if isinstance(statement, str) else statement
-
-
-def _away(work: Callable[[], Found]) -> Found:
-    """Do it. Raises DatabaseAway where the connection is gone, or none is to be had."""
-    try:
-        return work()
-    except DBAPIError as error:
-        of_server = isinstance(error, OperationalError | InterfaceError)
-        unsaid = of_server and getattr(error.orig, "sqlstate", "") is None
-        if error.connection_invalidated or unsaid:
-            raise DatabaseAway(printable(str(error.orig), 1000)) from error
-        raise
-
-
-class AsyncConnection:
-    """What an async handler has as `event.connection`."""
-
-    def __init__(self, lent: LentConnections, grant: Grant) -> None:
-        self._lent = lent
-        self._grant = grant
-
-    async def execute(self, statement: str | Executable, parameters: Any = None) -> Result[Any]:
-        """Run a statement in the event's transaction.
-
-        Args:
-            statement: SQL with parameters as `:name`, or a statement of SQLAlchemy's.
-            parameters: name → value, or a list of these.
-
-        Returns:
-            SQLAlchemy's result, whose rows are all read.
-
-        Raises:
-            sqlalchemy.exc.DBAPIError: the database refuses it; the attempt fails, also where the
-                handler catches this.
-            RolledBack: the attempt was rolled back.
-        """
-        return await self._lent.execute(self._grant, statement, parameters)
-
-
-class ThreadConnection:
-    """What a plain handler has as `event.connection`."""
-
-    def __init__(
-        self, lent: LentConnections, grant: Grant, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._lent = lent
-        self._grant = grant
-        self._loop = loop
-
-    def execute(self, statement: str | Executable, parameters: Any = None) -> Result[Any]:
-        """Run a statement in the event's transaction, as `AsyncConnection.execute` does."""
-        work = self._lent.execute(self._grant, statement, parameters)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -22,7 +22,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
 from topology.faust.worker.ordered.handler_threads import HandlerThreads
-from topology.faust.worker.ordered.lent_connections import DatabaseAway
+from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.handler_process import home_of
 from topology.model.batches import by_event
@@ -185,10 +185,12 @@ class Workers:
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
         event = runner.events[grant.offset]
-        batch = [runner.events[each.offset] for each in grant.events]
-        if len(batch) > 1 and not all(map(self._is_handled, batch)):
-            self._core.split(grant, time.monotonic())
-            return
+        batch = [event]
+        if len(grant.events) > 1:
+            batch = [runner.events[each.offset] for each in grant.events]
+            if not all(map(self._is_handled, batch)):
+                self._core.split(grant, time.monotonic())
+                return
         if runner.compensations is not None and runner.compensations.owes(grant.offset):
             self._core.retry(grant, OWED, time.monotonic(), anew=False)
             return

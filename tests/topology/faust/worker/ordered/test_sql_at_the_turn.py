@@ -385,7 +385,16 @@ async def test_what_the_database_refuses_at_the_turn_is_the_error_policys_after_
         server_url,
         "alter table booked add constraint one unique (n) deferrable initially deferred",
     )
-    held = partition(book)
+    first = asyncio.Event()
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        if event.stream == "b":
+            await first.wait()  # so that its commit finds the row of the older one
+        async for each in book(event):
+            first.set()
+            yield each
+
+    held = partition(handler, workers=2)
     await held.new_sql_run(server_url)
     for name, number in (("a", 1), ("b", 1), ("c", 2)):
         held.log.append(name, number)

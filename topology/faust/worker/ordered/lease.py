@@ -1,0 +1,68 @@
+"""The lease of a connection by one attempt, and what may be executed on it."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Executable, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from topology.model.printable import printable
+from topology.ordered_commit import Grant
+
+OVER = "the attempt is over, or was rolled back: its connection is not lent any more"
+_ENDS = re.compile(r"\s*(begin|start|commit|end|rollback(?!\s+to)|abort)\b", re.I)
+"""What begins or ends a transaction."""
+
+Found = TypeVar("Found")
+
+
+class DatabaseAway(ConnectionError):
+    """The database cannot be reached: no event's doing."""
+
+
+class RolledBack(RuntimeError):
+    """The attempt was rolled back: it can do nothing more on its connection."""
+
+
+class Lease:
+    """A connection, from an attempt's first statement until its turn. pid: of PostgreSQL's."""
+
+    def __init__(self, grant: Grant) -> None:
+        self.grant = grant
+        self.connection: Connection | None = None
+        self.pid: int | None = None
+        self.failed: BaseException | None = None
+        self.ended = False
+        self.running: asyncio.Future[Any] | None = None
+        self.lock = asyncio.Lock()
+
+    def interrupt(self) -> None:
+        """End the statement that runs, if one does; in a thread."""
+        driver: Any = self.connection and self.connection.connection.dbapi_connection
+        cancel = getattr(driver, "cancel", None) or getattr(driver, "interrupt", None)
+        if cancel is not None:
+            cancel()
+
+
+def checked_statement(statement: str | Executable) -> Executable:
+    """A statement that can be run; text is SQL. Raises TypeError, ValueError."""
+    if isinstance(statement, str) and _ENDS.match(statement):
+        raise ValueError(
+            f"{statement!r}: the transaction is the ordering manager's, which commits at the "
+            "event's turn; leave it out"
+        )
+    return text(statement) if isinstance(statement, str) else statement
+
+
+def or_away(work: Callable[[], Found]) -> Found:
+    """Do it. Raises DatabaseAway where the connection is gone, or none is to be had."""
+    try:
+        return work()
+    except DBAPIError as error:
+        of_server = isinstance(error, OperationalError | InterfaceError)
+        unsaid = of_server and getattr(error.orig, "sqlstate", "") is None
+        if error.connection_invalidated or unsaid:
+            raise DatabaseAway(printable(str(error.orig), 1000)) from error
+        raise
