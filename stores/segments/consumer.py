@@ -67,7 +67,7 @@ class UnitIntake:
         """
         found: list[InboundMessage] = []
         filling = OpenBatch(self.limits)
-        while filling.closing(now := time.monotonic()) is None:
+        while not filling.is_full(now := time.monotonic()):
             left = filling.wait(now)
             some = await self.inbound.poll(
                 self.limits.count - len(found), wait if left is None else left

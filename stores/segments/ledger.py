@@ -5,6 +5,7 @@ goes on, changes nothing.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -102,6 +103,7 @@ class SegmentOwner:
     def let_go(self) -> None:
         """Let the next one begin at once; where the database is away, when the lease is over."""
         with suppress(SQLAlchemyError):
+            self._renewed = math.inf
             self.lease.release(self.generation)
 
 
@@ -199,7 +201,7 @@ class SegmentLedger:
                 connection.execute(self._of(pair).values(sealed=True))
             return [self._chain(connection, pair) for pair in pairs]
 
-    def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> SegmentChain:
+    def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> None:
         """Open a segment of a pair, before anything is written to it; all before it are sealed.
 
         Raises:
@@ -207,12 +209,11 @@ class SegmentLedger:
         """
         with self.engine.begin() as connection:
             owner.check(connection)
-            chain = self._chain(connection, pair).opened(number, name)
+            self._chain(connection, pair).check_number(number, name)
             connection.execute(self._of(pair).values(sealed=True))
             line = {"number": number, "name": name, "start_offset": 0, "end_offset": 0}
             of = {"router": self.router, **pair._asdict()}
             connection.execute(SEGMENTS.insert().values(**of, **line, sealed=False))
-            return chain
 
     def advance(
         self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
@@ -234,8 +235,8 @@ class SegmentLedger:
                     .values(end_offset=end.offset)
                 )
                 if connection.execute(moved).rowcount != 1:
-                    self._chain(connection, pair).extended(end)  # which says why
-                    raise SegmentError(f"{pair}: END did not move to {end}")
+                    last = self._chain(connection, pair).segments[-1:]
+                    raise SegmentError(f"{pair}: END cannot move to {end} from {last}; start over")
             for partition, position in positions.items():
                 of = {"router": self.router, "topic": topic, "partition": partition}
                 line = insert(connection, POSITIONS).values(**of, position=position)

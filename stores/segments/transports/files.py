@@ -18,7 +18,7 @@ import orjson
 
 from stores.segments.chain import segment_prefix
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
-from stores.segments.file_system import LocalFolder
+from stores.segments.files import LocalFolder
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -147,17 +147,14 @@ class FileOutbound:
     ) -> None:
         lengths = dict(self._lengths)
         for name, some in lines.items():
-            data, at, size = b"".join(some), lengths.get(name, 0), 0
-            with suppress(FileNotFoundError):
-                size = files.size(name)
-            if size != at:
+            data, at = b"".join(some), lengths.get(name, 0)
+            if (size := files.size(name)) != at:
                 raise OSError(f"{name} has {size} bytes, and {at} are confirmed: put it back")
             files.write(name, at, data)
             files.sync(name)
             lengths[name] = at + len(data)
         confirmed, new = _confirmed(batch.pair), f"{_confirmed(batch.pair)}.new"
-        with suppress(FileNotFoundError):
-            files.remove(new)
+        files.remove(new)
         files.write(new, 0, orjson.dumps({"place": [*batch.behind], "lengths": lengths}))
         files.sync(new)
         (self._folder / new).replace(self._folder / confirmed)

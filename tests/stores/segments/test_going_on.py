@@ -31,7 +31,7 @@ from stores.segments import (
     UnitIntake,
     skip_damage,
 )
-from stores.segments.file_system import LocalFolder
+from stores.segments.files import LocalFolder
 from stores.segments.published_ids import IDS
 from stores.segments.transports.files import FileInbound, FileOutbound
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound

@@ -13,9 +13,11 @@ from stores.segments import (
     FileSegments,
     OutboundMessage,
     Pair,
+    Place,
     Publisher,
     RowSegments,
     SegmentDamaged,
+    SegmentError,
     SegmentLedger,
     SegmentStore,
     StaleOwner,
@@ -93,6 +95,16 @@ class SegmentStoreContract:
         outbound = MemoryOutbound()
         asyncio.run(steps(new_publisher(ledger, store, outbound), 3))
         assert outbound.got == messages(0, 2)
+
+    def test_end_goes_forward_only(self, engine: Engine, store: SegmentStore) -> None:
+        ledger = SegmentLedger(engine)
+        writer = new_writer(ledger, store)
+        writer.write(messages(0, 1), {0: 1})
+        [segment] = ledger.chain(PAIR).segments
+        for wrong in (Place(segment.number, segment.end - 1), Place(2, 60)):
+            with pytest.raises(SegmentError, match="END cannot move"):
+                ledger.advance(writer.owner, {PAIR: wrong}, {0: 2})
+        assert (ledger.chain(PAIR).segments, ledger.positions("orders")) == ((segment,), {0: 1})
 
     def test_damage_before_end_stops_this_pair_loudly_and_others_go_on(
         self, engine: Engine, store: SegmentStore
