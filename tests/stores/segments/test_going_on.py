@@ -217,6 +217,22 @@ async def test_a_publisher_that_was_replaced_asks_before_it_publishes(
     assert await new.step() == 1
 
 
+async def test_one_process_that_was_replaced_asks_before_it_publishes(engine: Engine) -> None:
+    PublishedIds(engine).create()
+    outbound, inbound = MemoryOutbound(), LogInbound()
+    intake = UnitIntake(inbound, to_queue, ErrorsAfter("queue"), ["queue"])
+    ids, ledger = PublishedIds(engine), SegmentLedger(engine, lease_seconds=-1)
+    old = DirectConsumer(intake, ledger, ids, {"queue": outbound})
+    assert await old.step(0) == 0
+    assert old._owner is not None
+    old._owner.lease.seconds = 3600  # by its own clock nothing is over
+    assert SegmentLedger(engine).own_end("orders", "another") is not None
+    inbound.add(0, b"a")
+    with pytest.raises(StaleOwner):
+        await old.step(0)
+    assert outbound.got == []
+
+
 async def test_a_publisher_with_nothing_to_do_keeps_its_lease(
     engine: Engine, store: FileSegments
 ) -> None:
