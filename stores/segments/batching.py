@@ -45,7 +45,6 @@ class OpenBatch:
     last: float = 0.0
 
     def add(self, size: int, now: float) -> None:
-        """Take in a message."""
         if not self.count:
             self.began = now
         self.count, self.size, self.last = self.count + 1, self.size + size, now

@@ -22,15 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment.
-
-    Attributes:
-        number: grows with every one of the pair; it says which generation opened it.
-        name: of the file, or of the rows.
-        start: bytes that are published and confirmed.
-        end: bytes that may be published.
-        sealed: END stays where it is.
-    """
+    """One segment: what is before `start` is published; a sealed one keeps its `end`."""
 
     number: int
     name: str
@@ -46,12 +38,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentChain:
-    """The segments of a pair, by number.
-
-    Attributes:
-        pair: whose.
-        segments: those that are not removed.
-    """
+    """The segments of a pair by number, without those that are removed."""
 
     pair: Pair
     segments: tuple[Segment, ...] = ()

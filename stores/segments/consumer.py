@@ -84,16 +84,16 @@ class UnitIntake:
         if identity.known is Known.NOT and message.redelivered:
             self.counts["redelivered without an id"] += 1
         self.counts["consumed"] += 1
-        attempts = 0
+        attempts, instead = 0, None
         while True:
             try:
-                return self._checked(numbered(identity, self._route(message)))
+                made = self._route(message) if instead is None else instead
+                outputs = self._checked(numbered(identity, made))
+                self.counts["failed"] += instead is not None
+                return outputs
             except Exception as error:
                 attempts += 1
                 instead = self._failures.unroutable(message, error, attempts)
-                if instead is not None:
-                    self.counts["failed"] += 1
-                    return self._checked(numbered(identity, instead))
 
     def _checked(self, outputs: list[OutboundMessage]) -> list[OutboundMessage]:
         for each in outputs:

@@ -12,13 +12,7 @@ from stores.segments.transports.transport import Outbound
 
 @dataclass(frozen=True, slots=True)
 class SkippedDamage:
-    """What was given up.
-
-    Attributes:
-        name: the segment's.
-        start: where the damage began.
-        behind: where publishing goes on.
-    """
+    """A segment's name, where its damage began, and where publishing goes on."""
 
     name: str
     start: int

@@ -24,21 +24,17 @@ class FailurePolicy(Protocol):
         """What comes of a message whose routing raised.
 
         Args:
-            message: which.
-            error: why.
+            message: as it was delivered.
+            error: of the last attempt.
             attempts: how often it was tried.
 
         Returns:
-            What is published of it; None: try again.
+            What is published of it; None: try again. What cannot be published is an attempt, too.
         """
         ...
 
     def admit(self, message: OutboundMessage) -> OutboundMessage:
-        """What is published in a message's place: itself, unless its stream is parked.
-
-        Args:
-            message: as it was written.
-        """
+        """What is published in a message's place: itself, unless its stream is parked."""
         ...
 
     def refused(
@@ -82,10 +78,12 @@ class ErrorsAfter:
             f"{FAILED}-reason": printable(f"{type(error).__name__}: {error}"),
             f"{FAILED}-attempts": str(attempts),
         }
-        headers = {**message.headers, **trail}
-        return [
-            OutboundMessage(self.transport, self.destination, message.value, message.key, headers)
-        ]
+        headers, value = {**message.headers, **trail}, message.value
+        if attempts > self.attempts + 1:
+            raise error
+        if attempts > self.attempts:  # even for errors it was too large
+            headers[_BYTES], value = str(len(value)), b64encode(value[:900])
+        return [OutboundMessage(self.transport, self.destination, value, message.key, headers)]
 
     def admit(self, message: OutboundMessage) -> OutboundMessage:
         """See `FailurePolicy.admit`."""

@@ -25,13 +25,7 @@ class Known(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageIdentity:
-    """Who a message is.
-
-    Attributes:
-        known: by what.
-        id: what the ids of its outbound messages begin with.
-        seconds: for how long a repetition is noticed; None: for ever.
-    """
+    """By what a message is known, what its ids begin with, for how many seconds (None: ever)."""
 
     known: Known
     id: str

@@ -7,8 +7,8 @@ goes on, changes nothing.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy import (
@@ -60,14 +60,17 @@ POSITIONS = Table(
 )
 
 
+@contextmanager
+def _lost_is_stale() -> Iterator[None]:
+    try:
+        yield
+    except LeaseLost as error:
+        raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
+
+
 @dataclass(slots=True)
 class SegmentOwner:
-    """One generation of who moves END, or START.
-
-    Attributes:
-        lease: by which it owns.
-        generation: its turn.
-    """
+    """One generation, by its lease, of who moves END or START."""
 
     lease: Lease
     generation: int
@@ -79,10 +82,8 @@ class SegmentOwner:
 
     def check(self, connection: Connection) -> None:
         """Have the connection's transaction be this generation's. Raises StaleOwner."""
-        try:
+        with _lost_is_stale():
             self.lease.check(connection, self.generation)
-        except LeaseLost as error:
-            raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
 
     def renew(self) -> None:
         """Go on owning, if a third of the lease is over. Raises StaleOwner."""
@@ -90,10 +91,8 @@ class SegmentOwner:
         if now - self._renewed < self.lease.seconds / 3:
             return
         self._renewed = now
-        try:
+        with _lost_is_stale():
             self.lease.renew(self.generation)
-        except LeaseLost as error:
-            raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
 
     def verify(self) -> None:
         """Ask whether this generation still owns. Raises StaleOwner."""
@@ -147,11 +146,7 @@ class SegmentLedger:
         return None if generation is None else SegmentOwner(lease, generation)
 
     async def keep(self, owner: Callable[[], SegmentOwner | None]) -> None:
-        """Renew what is owned, however long a step takes; the step learns if it is lost.
-
-        Args:
-            owner: says who owns at present.
-        """
+        """Renew what is owned, however long a step takes; the step learns if it is lost."""
         while True:
             await asyncio.sleep(max(0.05, self._seconds / 4))
             if (held := owner()) is not None:
@@ -189,11 +184,7 @@ class SegmentLedger:
             return sorted({Pair(*row) for row in connection.execute(asked)})
 
     def take_over(self, owner: SegmentOwner) -> list[SegmentChain]:
-        """Seal what earlier generations left of a topic: its END is final.
-
-        Raises:
-            StaleOwner: another generation owns END.
-        """
+        """Seal what earlier generations left of a topic: its END is final. Raises StaleOwner."""
         pairs = [pair for pair in self.pairs() if pair.topic == owner.subject(self.router)]
         with self.engine.begin() as connection:
             owner.check(connection)
@@ -202,11 +193,7 @@ class SegmentLedger:
             return [self._chain(connection, pair) for pair in pairs]
 
     def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> None:
-        """Open a segment of a pair, before anything is written to it; all before it are sealed.
-
-        Raises:
-            StaleOwner: another generation owns END.
-        """
+        """Open a segment before anything is written to it; those before it are sealed."""
         with self.engine.begin() as connection:
             owner.check(connection)
             self._chain(connection, pair).check_number(number, name)
@@ -218,12 +205,7 @@ class SegmentLedger:
     def advance(
         self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
     ) -> None:
-        """Promise what is written: END of each pair, and the topic's positions, in one transaction.
-
-        Raises:
-            StaleOwner: another generation owns END.
-            SegmentError: END cannot move there.
-        """
+        """Promise what is written: END of each pair, and positions, in one transaction."""
         topic = owner.subject(self.router)
         with self.engine.begin() as connection:
             owner.check(connection)
@@ -245,12 +227,7 @@ class SegmentLedger:
                 )
 
     def resume(self, owner: SegmentOwner, pair: Pair, known: Place | None) -> SegmentChain:
-        """Move START to what the destination itself knows.
-
-        Raises:
-            StaleOwner: another generation owns START.
-            SegmentError: the destination knows of more than was promised.
-        """
+        """Move START to what the destination itself knows. Raises StaleOwner, SegmentError."""
         with self.engine.begin() as connection:
             owner.check(connection)
             chain = self._chain(connection, pair).resumed(known)
@@ -260,12 +237,7 @@ class SegmentLedger:
             return chain
 
     def published(self, owner: SegmentOwner, pair: Pair, behind: Place | None) -> list[str]:
-        """Move START behind what is confirmed, and strike out the segments that are finished.
-
-        Raises:
-            StaleOwner: another generation owns START.
-            SegmentError: START cannot move there.
-        """
+        """Move START behind what is confirmed, strike out what is finished, and name that."""
         with self.engine.begin() as connection:
             owner.check(connection)
             if behind is not None:

@@ -24,14 +24,7 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes the units of one inbound topic, for one generation of its consumer.
-
-    Args:
-        ledger: START, END and positions.
-        store: the segments' bytes.
-        owner: of the topic's END.
-        segment_bytes: after how many bytes a pair gets another segment.
-    """
+    """Writes the units of one inbound topic, for one generation of its consumer."""
 
     def __init__(
         self,
@@ -48,14 +41,7 @@ class SegmentWriter:
         self._opened = 0
 
     def recover(self) -> dict[int, int]:
-        """Seal what earlier generations left, and cut off what is beyond END.
-
-        Returns:
-            Partition → the position to consume from.
-
-        Raises:
-            StaleOwner: another generation owns END.
-        """
+        """Seal what earlier generations left; returns by partition where to consume from."""
         for chain in self._ledger.take_over(self.owner):
             for segment in chain.segments:
                 size = self._store.size(segment.name)

@@ -373,6 +373,31 @@ async def test_a_route_that_returns_nonsense_stops_nobody(
     assert found == [("there", b"a"), ("errors", b"b"), ("there", b"c")]
 
 
+async def test_what_no_record_can_hold_leaves_its_beginning_in_errors(
+    engine: Engine, store: FileSegments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.segments.record.MAX_BODY", 3_000)
+    one = consumer(engine, store, b"a", b"x" * 9_000, b"b")
+    assert await one.step() == 3
+    outbound = MemoryOutbound()
+    await all_published(publisher(engine, store, outbound))
+    assert [each.value for each in outbound.got] == [b"a", b"eHh4" * 300, b"b"]
+    assert outbound.got[1].headers["sequitur-failed-bytes"] == "9000"
+    assert "3000 are the limit" in outbound.got[1].headers["sequitur-failed-reason"]
+
+
+async def test_errors_without_a_transport_end_the_consumer_and_say_so(
+    engine: Engine, store: FileSegments
+) -> None:
+    def route(message: InboundMessage) -> list[OutboundMessage]:
+        return [OutboundMessage("elsewhere", "there", message.value)]
+
+    one = consumer(engine, store, b"a", route=route)
+    one.intake._failures = ErrorsAfter("nowhere")
+    with pytest.raises(ValueError, match="there is no transport 'nowhere'"):
+        await one.step()
+
+
 async def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     pair = Pair("t" * 190, "files")
     one = FileOutbound(tmp_path)
