@@ -4,10 +4,9 @@ Whoever moves something is its owner in the same transaction: a generation that 
 goes on, changes nothing.
 """
 
-import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -144,14 +143,6 @@ class SegmentLedger:
             self._leases[name, holder] = lease
         generation = lease.acquire()
         return None if generation is None else SegmentOwner(lease, generation)
-
-    async def keep(self, owner: Callable[[], SegmentOwner | None]) -> None:
-        """Renew what is owned, however long a step takes; the step learns if it is lost."""
-        while True:
-            await asyncio.sleep(max(0.05, self._seconds / 4))
-            if (held := owner()) is not None:
-                with suppress(StaleOwner, SQLAlchemyError):
-                    await asyncio.to_thread(held.renew)
 
     def chain(self, pair: Pair) -> SegmentChain:
         """Read the segments of a pair."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -12,6 +14,8 @@ from stores.segments.ledger import SegmentLedger, SegmentOwner
 
 logger = logging.getLogger(__name__)
 _STAND_BY = 0.1
+PATIENCE = 300.0
+"""Seconds of one step for which its lease is renewed."""
 
 
 class OwnedWork(ABC):
@@ -20,6 +24,7 @@ class OwnedWork(ABC):
     def __init__(self, ledger: SegmentLedger, holder: str) -> None:
         self._ledger, self._holder = ledger, holder
         self._owner: SegmentOwner | None = None
+        self._since = 0.0
 
     async def step(self, wait: float = 0.1) -> int:
         """Do a unit of work; the first step, and the first after a failure, asks where to begin.
@@ -40,6 +45,7 @@ class OwnedWork(ABC):
             return 0
         owner = self._owner
         assert owner is not None
+        self._since = time.monotonic()
         try:
             await asyncio.to_thread(owner.renew)
             return await self._work(owner, wait)
@@ -59,7 +65,7 @@ class OwnedWork(ABC):
             SegmentError: this cannot go on until somebody has looked at it.
             PublishRefused: in one process, a destination refuses a message.
         """
-        keeping = asyncio.create_task(self._ledger.keep(lambda: self._owner))
+        keeping = asyncio.create_task(self._keep())
         try:
             while True:
                 try:
@@ -71,6 +77,15 @@ class OwnedWork(ABC):
         finally:
             keeping.cancel()
             await self.stop()
+
+    async def _keep(self) -> None:
+        """Renew while a step takes long, but not for one that hangs where another might go on."""
+        while True:
+            owner = self._owner
+            await asyncio.sleep(_STAND_BY if owner is None else max(0.05, owner.lease.seconds / 4))
+            if owner is not None and time.monotonic() - self._since < PATIENCE:
+                with suppress(StaleOwner, SQLAlchemyError):  # the step learns of it
+                    await asyncio.to_thread(owner.renew)
 
     async def stop(self) -> None:
         """Let go of what is owned, and of the transports."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, select, update
 
 from stores.db.engines import open_engine
 from stores.locks.lease import LEASES
@@ -433,10 +433,33 @@ async def test_who_works_for_longer_than_the_lease_keeps_it(
         if outbound.got:
             break
         await asyncio.sleep(0.01)
-    other = SegmentLedger(engine)
-    for _ in range(8):
-        await asyncio.sleep(0.1)
-        assert await asyncio.to_thread(other.own_start, PAIR, "another") is None
+    with engine.begin() as connection:
+        connection.execute(update(LEASES).values(until=0))
+    renewed = 0
+    for _ in range(500):
+        await asyncio.sleep(0.02)
+        with engine.connect() as connection:
+            renewed = max(connection.execute(select(LEASES.c.until)).scalars())
+        if renewed:
+            break
+    assert renewed, "nobody renews it while the batch is under way"
     outbound.stuck = False
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_who_hangs_is_replaced(
+    engine: Engine, store: FileSegments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.segments.owned_work.PATIENCE", 0.0)
+    await consumer(engine, store, b"a").step()
+    outbound = StuckOutbound()
+    task = asyncio.create_task(publisher(engine, store, outbound, lease_seconds=0.3).run())
+    other, found = SegmentLedger(engine), None
+    for _ in range(500):
+        await asyncio.sleep(0.02)
+        if outbound.got and (found := await asyncio.to_thread(other.own_start, PAIR, "another")):
+            break
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert found is not None
