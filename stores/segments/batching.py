@@ -1,18 +1,8 @@
 """When a batch is closed: by count, size, time, or because nothing more comes. Pure."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 MAX_COUNT = 10_000
-
-
-class Closing(StrEnum):
-    """Why a batch is closed."""
-
-    COUNT = "count"
-    SIZE = "size"
-    TIME = "time"
-    IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +36,7 @@ class BatchLimits:
 
 @dataclass(slots=True)
 class OpenBatch:
-    """How full a batch is. Times are of a monotonic clock, in seconds.
-
-    Attributes:
-        limits: what closes it.
-        count: its messages.
-        size: their bytes.
-        began: when the first one came.
-        last: when the last one came.
-    """
+    """How full a batch is. Times are of a monotonic clock, in seconds."""
 
     limits: BatchLimits
     count: int = 0
@@ -63,22 +45,14 @@ class OpenBatch:
     last: float = 0.0
 
     def add(self, size: int, now: float) -> None:
-        """Take in a message."""
         if not self.count:
             self.began = now
         self.count, self.size, self.last = self.count + 1, self.size + size, now
 
-    def closing(self, now: float) -> Closing | None:
-        """Say why it is to be closed, None while it stays open; an empty one always does."""
-        if not self.count:
-            return None
-        if self.count >= self.limits.count:
-            return Closing.COUNT
-        if self.size >= self.limits.size:
-            return Closing.SIZE
-        if now >= self.began + self.limits.seconds:
-            return Closing.TIME
-        return Closing.IDLE if now >= self.last + self.limits.idle else None
+    def is_full(self, now: float) -> bool:
+        """Whether it is to be closed; an empty one never is."""
+        full = self.count >= self.limits.count or self.size >= self.limits.size
+        return full or self.wait(now) == 0
 
     def wait(self, now: float) -> float | None:
         """Say for how many seconds a further message may be waited for, None for any time."""

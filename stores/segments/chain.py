@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 
 from stores.segments.errors import SegmentError
 from stores.segments.message import Pair, Place
@@ -23,15 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment.
-
-    Attributes:
-        number: grows with every one of the pair; it says which generation opened it.
-        name: of the file, or of the rows.
-        start: bytes that are published and confirmed.
-        end: bytes that may be published.
-        sealed: END stays where it is.
-    """
+    """One segment: what is before `start` is published; a sealed one keeps its `end`."""
 
     number: int
     name: str
@@ -47,32 +38,18 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentChain:
-    """The segments of a pair, by number.
-
-    Attributes:
-        pair: whose.
-        segments: those that are not removed.
-    """
+    """The segments of a pair by number, without those that are removed."""
 
     pair: Pair
     segments: tuple[Segment, ...] = ()
 
-    def opened(self, number: int, name: str) -> "SegmentChain":
-        """Open a segment; all before it are sealed."""
+    def check_number(self, number: int, name: str) -> None:
+        """Raise SegmentError unless a segment of that number may follow."""
         if self.segments and number <= self.segments[-1].number:
             raise SegmentError(
                 f"segment {name}: number {number} is not above {self.segments[-1].number}; another "
                 "generation owns the segments by now, start over"
             )
-        sealed = tuple(replace(each, sealed=True) for each in self.segments)
-        return replace(self, segments=(*sealed, Segment(number, name)))
-
-    def extended(self, end: Place) -> "SegmentChain":
-        """Move END, of the last segment. Raises SegmentError."""
-        last = self.segments[-1] if self.segments else None
-        if last is None or last.number != end.number or last.sealed or end.offset < last.end:
-            raise SegmentError(f"{self.pair}: END cannot move to {end} from {last}")
-        return replace(self, segments=(*self.segments[:-1], replace(last, end=end.offset)))
 
     def published(self, behind: Place) -> "SegmentChain":
         """Move START, of the first segment that has something to publish; finished ones go.
@@ -125,21 +102,6 @@ class SegmentChain:
     def backlog(self) -> int:
         """Bytes that are to be published."""
         return sum(each.end - each.start for each in self.segments)
-
-
-class Found(StrEnum):
-    """What a restart finds of a segment."""
-
-    INTACT = "intact"
-    LONGER = "longer"
-    SHORTER = "shorter"
-
-
-def found(size: int, end: int) -> Found:
-    """Say what a segment's size means: what is beyond END is cut off, what is missing is damage."""
-    if size == end:
-        return Found.INTACT
-    return Found.LONGER if size > end else Found.SHORTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,21 @@
 """The consumer of an inbound topic: batches become units of work, are saved, and acknowledged."""
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from stores.db.urls import said
 from stores.segments.batching import BatchLimits, OpenBatch
 from stores.segments.chain import Backpressure
-from stores.segments.errors import StaleOwner
 from stores.segments.failures import FailurePolicy
 from stores.segments.identity import Known, identify, numbered
-from stores.segments.ledger import SegmentLedger
+from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage, OutboundMessage
+from stores.segments.owned_work import OwnedWork
 from stores.segments.record import check_writable
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Inbound
 from stores.segments.writer import SEGMENT_BYTES, SegmentWriter
-
-logger = logging.getLogger(__name__)
 
 Route = Callable[[InboundMessage], Sequence[OutboundMessage]]
 """What a message becomes: the same each time that it is asked."""
@@ -67,7 +61,7 @@ class UnitIntake:
         """
         found: list[InboundMessage] = []
         filling = OpenBatch(self.limits)
-        while filling.closing(now := time.monotonic()) is None:
+        while not filling.is_full(now := time.monotonic()):
             left = filling.wait(now)
             some = await self.inbound.poll(
                 self.limits.count - len(found), wait if left is None else left
@@ -90,16 +84,16 @@ class UnitIntake:
         if identity.known is Known.NOT and message.redelivered:
             self.counts["redelivered without an id"] += 1
         self.counts["consumed"] += 1
-        attempts = 0
+        attempts, instead = 0, None
         while True:
             try:
-                return self._checked(numbered(identity, self._route(message)))
+                made = self._route(message) if instead is None else instead
+                outputs = self._checked(numbered(identity, made))
+                self.counts["failed"] += instead is not None
+                return outputs
             except Exception as error:
                 attempts += 1
                 instead = self._failures.unroutable(message, error, attempts)
-                if instead is not None:
-                    self.counts["failed"] += 1
-                    return self._checked(numbered(identity, instead))
 
     def _checked(self, outputs: list[OutboundMessage]) -> list[OutboundMessage]:
         for each in outputs:
@@ -109,7 +103,7 @@ class UnitIntake:
         return outputs
 
 
-class SegmentConsumer:
+class SegmentConsumer(OwnedWork):
     """Consumes one topic into segments; one at a time does so, others stand by.
 
     Args:
@@ -131,86 +125,38 @@ class SegmentConsumer:
         backlog: int = BACKLOG,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        self.intake, self._ledger, self._store = intake, ledger, store
-        self._holder, self._limit, self._segment_bytes = holder, backlog, segment_bytes
+        super().__init__(ledger, holder)
+        self.intake, self._store = intake, store
+        self._limit, self._segment_bytes = backlog, segment_bytes
         self._writer: SegmentWriter | None = None
         self.backpressure = Backpressure({})
 
-    async def step(self, wait: float = 0.1) -> int:
-        """Consume a unit of work; the first step, and the first after a failure, seeks.
+    def __str__(self) -> str:
+        return self.intake.inbound.topic
 
-        Args:
-            wait: seconds to wait for a message.
+    def _own(self) -> SegmentOwner | None:
+        return self._ledger.own_end(self.intake.inbound.topic, self._holder)
 
-        Returns:
-            How many messages it had; 0: there is none, the source pauses, or another one owns it.
+    async def _connect(self, owner: SegmentOwner) -> None:
+        writer = SegmentWriter(self._ledger, self._store, owner, segment_bytes=self._segment_bytes)
+        positions = await asyncio.to_thread(writer.recover)
+        await self.intake.inbound.start(positions)
+        self._writer = writer
 
-        Raises:
-            OSError: the store is full, or a transport is away; call again, later.
-            StaleOwner: another generation owns the topic; stop.
-        """
-        if self._writer is None and not await self._begin():
-            return 0
+    async def _work(self, owner: SegmentOwner, wait: float) -> int:
         writer = self._writer
         assert writer is not None
-        try:
-            await asyncio.to_thread(writer.owner.renew)
-            backlogs = await asyncio.to_thread(self._ledger.backlogs, writer.topic)
-            self.backpressure = self.backpressure.next(backlogs, self._limit)
-            if self.backpressure.paused:
-                return 0
-            messages = await self.intake.batch(wait)
-            if not messages:
-                return 0
+        backlogs = await asyncio.to_thread(self._ledger.backlogs, writer.topic)
+        self.backpressure = self.backpressure.next(backlogs, self._limit)
+        if self.backpressure.paused:
+            return 0
+        messages = await self.intake.batch(wait)
+        if messages:
             outputs = [each for message in messages for each in self.intake.outputs(message)]
             positions = {message.partition: message.behind for message in messages}
             await asyncio.to_thread(writer.write, outputs, positions)
             await self.intake.inbound.acknowledge(positions)
-        except Exception:
-            self._writer = None
-            await asyncio.to_thread(writer.owner.let_go)
-            raise
         return len(messages)
 
-    async def run(self, *, pause: float = 0.1, retry: float = 1.0) -> None:
-        """Consume until cancelled. What fails is tried again, from SQL's position.
-
-        Args:
-            pause: seconds to wait while the source pauses, or another one owns it.
-            retry: seconds to wait after a failure.
-        """
-        try:
-            while True:
-                try:
-                    done = await self.step()
-                    if not done and (self.backpressure.paused or self._writer is None):
-                        await asyncio.sleep(pause)
-                except (OSError, StaleOwner, SQLAlchemyError) as error:
-                    self.intake.counts["started over"] += 1
-                    logger.warning("%s starts over: %s", self.intake.inbound.topic, said(error))
-                    await asyncio.sleep(retry)
-        finally:
-            await self.stop()
-
-    async def stop(self) -> None:
-        """Let go of the topic and of the transport."""
-        writer, self._writer = self._writer, None
+    async def _disconnect(self) -> None:
         await self.intake.inbound.stop()
-        if writer is not None:
-            await asyncio.to_thread(writer.owner.let_go)
-
-    async def _begin(self) -> bool:
-        await self.intake.inbound.stop()
-        topic = self.intake.inbound.topic
-        owner = await asyncio.to_thread(self._ledger.own_end, topic, self._holder)
-        if owner is None:
-            return False
-        writer = SegmentWriter(self._ledger, self._store, owner, segment_bytes=self._segment_bytes)
-        try:
-            positions = await asyncio.to_thread(writer.recover)
-            await self.intake.inbound.start(positions)
-        except Exception:
-            await asyncio.to_thread(owner.let_go)
-            raise
-        self._writer = writer
-        return True

@@ -4,33 +4,31 @@ from dataclasses import dataclass
 
 from stores.segments.errors import SegmentError
 from stores.segments.ledger import SegmentLedger
-from stores.segments.message import Pair, Place
+from stores.segments.message import OutboundBatch, Pair, Place
 from stores.segments.record import next_intact, record_at
 from stores.segments.store import SegmentStore
+from stores.segments.transports.transport import Outbound
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedDamage:
-    """What was given up.
-
-    Attributes:
-        name: the segment's.
-        start: where the damage began.
-        behind: where publishing goes on.
-    """
+    """A segment's name, where its damage began, and where publishing goes on."""
 
     name: str
     start: int
     behind: int
 
 
-def skip_damage(ledger: SegmentLedger, store: SegmentStore, pair: Pair) -> SkippedDamage:
-    """Move START of a pair to the first intact record behind the damage.
+async def skip_damage(
+    ledger: SegmentLedger, store: SegmentStore, pair: Pair, outbound: Outbound
+) -> SkippedDamage:
+    """Move START of a pair, in SQL and in the destination, to the next intact record.
 
     Args:
         ledger: START and END.
         store: the segments' bytes.
         pair: whose publisher has stopped.
+        outbound: its transport, as that publisher has it.
 
     Returns:
         What was given up.
@@ -42,7 +40,7 @@ def skip_damage(ledger: SegmentLedger, store: SegmentStore, pair: Pair) -> Skipp
     if owner is None:
         raise SegmentError(f"{pair}: a publisher owns it; stop that one first")
     try:
-        segment = ledger.chain(pair).to_publish
+        segment = ledger.resume(owner, pair, await outbound.start(pair)).to_publish
         if segment is None:
             raise SegmentError(f"{pair}: there is nothing to publish, hence no damage")
         data = store.read(segment.name, segment.start, segment.end)
@@ -51,8 +49,11 @@ def skip_damage(ledger: SegmentLedger, store: SegmentStore, pair: Pair) -> Skipp
         behind = next_intact(data, segment.start)
         if behind == segment.start + len(data):
             behind = segment.end  # there is none, or the rest is missing
-        for name in ledger.published(owner, pair, Place(segment.number, behind)):
+        place = Place(segment.number, behind)
+        await outbound.publish(OutboundBatch(pair, (), place))
+        for name in ledger.published(owner, pair, place):
             store.remove(name)
         return SkippedDamage(segment.name, segment.start, behind)
     finally:
+        await outbound.stop()
         owner.let_go()

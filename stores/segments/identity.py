@@ -1,4 +1,4 @@
-"""Which id a message has when it is published, and for how long that id tells a repetition. Pure.
+"""Which id a message has when it is published, and for how long that id tells a repetition.
 
 What a log delivers has an origin, and that is the same whenever it is read. A queue has no offsets:
 there the message itself has to say who it is, by its stream and sequence, for ever; else by its
@@ -9,6 +9,7 @@ noticing, so redeliveries of such messages are counted.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from uuid import uuid4
 
 from stores.segments.message import InboundMessage, OutboundMessage
 
@@ -24,13 +25,7 @@ class Known(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageIdentity:
-    """Who a message is.
-
-    Attributes:
-        known: by what.
-        id: what the ids of its outbound messages begin with.
-        seconds: for how long a repetition is noticed; None: for ever.
-    """
+    """By what a message is known, what its ids begin with, for how many seconds (None: ever)."""
 
     known: Known
     id: str
@@ -54,7 +49,8 @@ def identify(message: InboundMessage, site: str, window: float | None = None) ->
     if message.producer_id is not None and window is not None:
         name = f"producer/{topic}/{_quoted(message.producer_id)}"
         return MessageIdentity(Known.PRODUCER, name, window)
-    return MessageIdentity(Known.NOT, f"delivery/{_quoted(site)}/{topic}/{where}")
+    # A queue's positions begin anew with each connection: they are no one's id.
+    return MessageIdentity(Known.NOT, f"delivery/{topic}/{uuid4().hex}")
 
 
 def numbered(

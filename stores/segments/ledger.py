@@ -4,9 +4,11 @@ Whoever moves something is its owner in the same transaction: a generation that 
 goes on, changes nothing.
 """
 
+import asyncio
+import math
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy import (
@@ -58,14 +60,17 @@ POSITIONS = Table(
 )
 
 
+@contextmanager
+def _lost_is_stale() -> Iterator[None]:
+    try:
+        yield
+    except LeaseLost as error:
+        raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
+
+
 @dataclass(slots=True)
 class SegmentOwner:
-    """One generation of who moves END, or START.
-
-    Attributes:
-        lease: by which it owns.
-        generation: its turn.
-    """
+    """One generation, by its lease, of who moves END or START."""
 
     lease: Lease
     generation: int
@@ -77,10 +82,8 @@ class SegmentOwner:
 
     def check(self, connection: Connection) -> None:
         """Have the connection's transaction be this generation's. Raises StaleOwner."""
-        try:
+        with _lost_is_stale():
             self.lease.check(connection, self.generation)
-        except LeaseLost as error:
-            raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
 
     def renew(self) -> None:
         """Go on owning, if a third of the lease is over. Raises StaleOwner."""
@@ -88,14 +91,18 @@ class SegmentOwner:
         if now - self._renewed < self.lease.seconds / 3:
             return
         self._renewed = now
-        try:
+        with _lost_is_stale():
             self.lease.renew(self.generation)
-        except LeaseLost as error:
-            raise StaleOwner(f"{error}; this one stops, the other one goes on") from error
+
+    def verify(self) -> None:
+        """Ask whether this generation still owns. Raises StaleOwner."""
+        with self.lease.engine.begin() as connection:
+            self.check(connection)
 
     def let_go(self) -> None:
         """Let the next one begin at once; where the database is away, when the lease is over."""
         with suppress(SQLAlchemyError):
+            self._renewed = math.inf
             self.lease.release(self.generation)
 
 
@@ -112,6 +119,8 @@ class SegmentLedger:
         self, engine: Engine, router: str = "router", *, lease_seconds: float = 10.0
     ) -> None:
         self.engine, self.router, self._seconds = engine, router, lease_seconds
+        # A lease remembers what it has seen: the database's clock may be set back.
+        self._leases: dict[tuple[str, str], Lease] = {}
 
     def create(self) -> None:
         """Make the tables that are missing."""
@@ -128,10 +137,21 @@ class SegmentLedger:
         return self._own(f"segments/{self.router}/{pair.topic}/{pair.transport}", holder)
 
     def _own(self, name: str, holder: str) -> SegmentOwner | None:
-        lease = Lease(self.engine, name, holder, self._seconds)
-        lease.make()
+        lease = self._leases.get((name, holder))
+        if lease is None:
+            lease = Lease(self.engine, name, holder, self._seconds)
+            lease.make()
+            self._leases[name, holder] = lease
         generation = lease.acquire()
         return None if generation is None else SegmentOwner(lease, generation)
+
+    async def keep(self, owner: Callable[[], SegmentOwner | None]) -> None:
+        """Renew what is owned, however long a step takes; the step learns if it is lost."""
+        while True:
+            await asyncio.sleep(max(0.05, self._seconds / 4))
+            if (held := owner()) is not None:
+                with suppress(StaleOwner, SQLAlchemyError):
+                    await asyncio.to_thread(held.renew)
 
     def chain(self, pair: Pair) -> SegmentChain:
         """Read the segments of a pair."""
@@ -164,11 +184,7 @@ class SegmentLedger:
             return sorted({Pair(*row) for row in connection.execute(asked)})
 
     def take_over(self, owner: SegmentOwner) -> list[SegmentChain]:
-        """Seal what earlier generations left of a topic: its END is final.
-
-        Raises:
-            StaleOwner: another generation owns END.
-        """
+        """Seal what earlier generations left of a topic: its END is final. Raises StaleOwner."""
         pairs = [pair for pair in self.pairs() if pair.topic == owner.subject(self.router)]
         with self.engine.begin() as connection:
             owner.check(connection)
@@ -176,30 +192,20 @@ class SegmentLedger:
                 connection.execute(self._of(pair).values(sealed=True))
             return [self._chain(connection, pair) for pair in pairs]
 
-    def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> SegmentChain:
-        """Open a segment of a pair, before anything is written to it; all before it are sealed.
-
-        Raises:
-            StaleOwner: another generation owns END.
-        """
+    def open_segment(self, owner: SegmentOwner, pair: Pair, number: int, name: str) -> None:
+        """Open a segment before anything is written to it; those before it are sealed."""
         with self.engine.begin() as connection:
             owner.check(connection)
-            chain = self._chain(connection, pair).opened(number, name)
+            self._chain(connection, pair).check_number(number, name)
             connection.execute(self._of(pair).values(sealed=True))
             line = {"number": number, "name": name, "start_offset": 0, "end_offset": 0}
             of = {"router": self.router, **pair._asdict()}
             connection.execute(SEGMENTS.insert().values(**of, **line, sealed=False))
-            return chain
 
     def advance(
         self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
     ) -> None:
-        """Promise what is written: END of each pair, and the topic's positions, in one transaction.
-
-        Raises:
-            StaleOwner: another generation owns END.
-            SegmentError: END cannot move there.
-        """
+        """Promise what is written: END of each pair, and positions, in one transaction."""
         topic = owner.subject(self.router)
         with self.engine.begin() as connection:
             owner.check(connection)
@@ -211,8 +217,8 @@ class SegmentLedger:
                     .values(end_offset=end.offset)
                 )
                 if connection.execute(moved).rowcount != 1:
-                    self._chain(connection, pair).extended(end)  # which says why
-                    raise SegmentError(f"{pair}: END did not move to {end}")
+                    last = self._chain(connection, pair).segments[-1:]
+                    raise SegmentError(f"{pair}: END cannot move to {end} from {last}; start over")
             for partition, position in positions.items():
                 of = {"router": self.router, "topic": topic, "partition": partition}
                 line = insert(connection, POSITIONS).values(**of, position=position)
@@ -221,12 +227,7 @@ class SegmentLedger:
                 )
 
     def resume(self, owner: SegmentOwner, pair: Pair, known: Place | None) -> SegmentChain:
-        """Move START to what the destination itself knows.
-
-        Raises:
-            StaleOwner: another generation owns START.
-            SegmentError: the destination knows of more than was promised.
-        """
+        """Move START to what the destination itself knows. Raises StaleOwner, SegmentError."""
         with self.engine.begin() as connection:
             owner.check(connection)
             chain = self._chain(connection, pair).resumed(known)
@@ -236,12 +237,7 @@ class SegmentLedger:
             return chain
 
     def published(self, owner: SegmentOwner, pair: Pair, behind: Place | None) -> list[str]:
-        """Move START behind what is confirmed, and strike out the segments that are finished.
-
-        Raises:
-            StaleOwner: another generation owns START.
-            SegmentError: START cannot move there.
-        """
+        """Move START behind what is confirmed, strike out what is finished, and name that."""
         with self.engine.begin() as connection:
             owner.check(connection)
             if behind is not None:

@@ -64,24 +64,14 @@ class OutboundMessage:
 
 
 class Place(NamedTuple):
-    """A place in the segments of a pair; what is written later has a higher one.
-
-    Attributes:
-        number: the segment's.
-        offset: bytes into it.
-    """
+    """A segment's number and bytes into it; what is written later has a higher place."""
 
     number: int
     offset: int
 
 
 class Pair(NamedTuple):
-    """What has segments of its own.
-
-    Attributes:
-        topic: the inbound topic.
-        transport: the outbound transport.
-    """
+    """What has segments of its own: an inbound topic and an outbound transport."""
 
     topic: str
     transport: str
@@ -92,13 +82,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutboundBatch:
-    """What is published, and confirmed, as one.
-
-    Attributes:
-        pair: whose messages.
-        messages: in order.
-        behind: the place behind them, which START moves to.
-    """
+    """What is published, and confirmed, as one; START moves to the place behind it."""
 
     pair: Pair
     messages: tuple[OutboundMessage, ...]

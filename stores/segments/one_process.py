@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Mapping
 
 from stores.segments.consumer import UnitIntake
-from stores.segments.identity import identify
+from stores.segments.identity import Known, identify
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.owned_work import OwnedWork
 from stores.segments.published_ids import KeptId, PublishedIds
 from stores.segments.transports.transport import Outbound
 
 
-class DirectConsumer:
+class DirectConsumer(OwnedWork):
     """Consumes one topic and publishes what comes of it, batch by batch.
 
     What is published and not yet stored as such when the process dies comes again, with its ids.
@@ -35,63 +36,49 @@ class DirectConsumer:
         *,
         holder: str = "consumer",
     ) -> None:
-        self._intake, self._ledger, self._ids = intake, ledger, ids
-        self._outbounds, self._holder = outbounds, holder
-        self._owner: SegmentOwner | None = None
+        super().__init__(ledger, holder)
+        self._intake, self._ids, self._outbounds = intake, ids, outbounds
         self._batches = 0
         self.counts: Counter[str] = Counter()
         """Messages "published" and "skipped", which were published before."""
 
-    async def step(self, wait: float = 0.1) -> int:
-        """Do a unit of work; the first step, and the first after a failure, seeks.
+    def __str__(self) -> str:
+        return self._intake.inbound.topic
 
-        Args:
-            wait: seconds to wait for a message.
+    def _own(self) -> SegmentOwner | None:
+        return self._ledger.own_end(self._intake.inbound.topic, self._holder)
 
-        Returns:
-            How many messages it had; 0: there is none, or another one owns the topic.
+    async def _connect(self, owner: SegmentOwner) -> None:
+        topic = self._intake.inbound.topic
+        for transport, outbound in self._outbounds.items():
+            await outbound.start(Pair(topic, transport))
+        positions = await asyncio.to_thread(self._ledger.positions, topic)
+        await self._intake.inbound.start(positions)
 
-        Raises:
-            OSError: a transport is away; the unit starts over with the next step.
-            PublishRefused: a destination refuses a message; the unit starts over.
-            StaleOwner: another generation owns the topic; stop.
-        """
-        if self._owner is None and not await self._begin():
-            return 0
-        owner = self._owner
-        assert owner is not None
-        try:
-            await asyncio.to_thread(owner.renew)
-            messages = await self._intake.batch(wait)
-            kept: dict[str, KeptId] = {}
-            grouped: dict[str, list[OutboundMessage]] = {}
-            for message in messages:
-                seconds = identify(message, self._intake.site, self._intake.window).seconds
-                passing = message.topic if message.replayable else None
-                for output in self._intake.outputs(message):
-                    kept[output.id] = KeptId(output.id, seconds, passing)
-                    grouped.setdefault(output.transport, []).append(output)
-            for transport, outputs in grouped.items():
-                await self._publish(owner, transport, outputs, kept)
-            if messages:
-                positions = {message.partition: message.behind for message in messages}
-                await asyncio.to_thread(self._ledger.advance, owner, {}, positions)
-                await self._intake.inbound.acknowledge(positions)
-                await asyncio.to_thread(self._ids.forget, owner, self._intake.inbound.topic)
-        except Exception:
-            self._owner = None
-            await asyncio.to_thread(owner.let_go)
-            raise
+    async def _work(self, owner: SegmentOwner, wait: float) -> int:
+        messages = await self._intake.batch(wait)
+        kept: dict[str, KeptId] = {}
+        grouped: dict[str, list[OutboundMessage]] = {}
+        for message in messages:
+            who = identify(message, self._intake.site, self._intake.window)
+            passing = message.topic if message.replayable else None
+            for output in self._intake.outputs(message):
+                if who.known is not Known.NOT:
+                    kept[output.id] = KeptId(output.id, who.seconds, passing)
+                grouped.setdefault(output.transport, []).append(output)
+        for transport, outputs in grouped.items():
+            await self._publish(owner, transport, outputs, kept)
+        if messages:
+            positions = {message.partition: message.behind for message in messages}
+            await asyncio.to_thread(self._ledger.advance, owner, {}, positions)
+            await self._intake.inbound.acknowledge(positions)
+            await asyncio.to_thread(self._ids.forget, owner, self._intake.inbound.topic)
         return len(messages)
 
-    async def stop(self) -> None:
-        """Let go of the topic and of the transports."""
-        owner, self._owner = self._owner, None
+    async def _disconnect(self) -> None:
         await self._intake.inbound.stop()
         for each in self._outbounds.values():
             await each.stop()
-        if owner is not None:
-            await asyncio.to_thread(owner.let_go)
 
     async def _publish(
         self,
@@ -101,30 +88,17 @@ class DirectConsumer:
         kept: Mapping[str, KeptId],
     ) -> None:
         known = await asyncio.to_thread(self._ids.among, [each.id for each in outputs])
-        new = tuple(each for each in outputs if each.id not in known)
+        new: dict[str, OutboundMessage] = {}  # one batch may have a message twice
+        for each in outputs:
+            if each.id not in known:
+                new.setdefault(each.id, each)
         self.counts["skipped"] += len(outputs) - len(new)
         if not new:
             return
+        await asyncio.to_thread(owner.verify)  # it may have stood still
         self._batches += 1
         pair = Pair(self._intake.inbound.topic, transport)
         behind = Place(owner.generation, self._batches)
-        await self._outbounds[transport].publish(OutboundBatch(pair, new, behind))
-        await asyncio.to_thread(self._ids.add, owner, [kept[each.id] for each in new])
+        await self._outbounds[transport].publish(OutboundBatch(pair, tuple(new.values()), behind))
+        await asyncio.to_thread(self._ids.add, owner, [kept[id] for id in new if id in kept])
         self.counts["published"] += len(new)
-
-    async def _begin(self) -> bool:
-        await self.stop()
-        topic = self._intake.inbound.topic
-        owner = await asyncio.to_thread(self._ledger.own_end, topic, self._holder)
-        if owner is None:
-            return False
-        try:
-            for transport, outbound in self._outbounds.items():
-                await outbound.start(Pair(topic, transport))
-            positions = await asyncio.to_thread(self._ledger.positions, topic)
-            await self._intake.inbound.start(positions)
-        except Exception:
-            await asyncio.to_thread(owner.let_go)
-            raise
-        self._owner = owner
-        return True

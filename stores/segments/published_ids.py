@@ -23,13 +23,7 @@ _MANY = 500
 
 
 class KeptId(NamedTuple):
-    """An id that is published.
-
-    Attributes:
-        id: it.
-        seconds: for how long it is kept, None: for ever, or until it is forgotten.
-        passing: the topic whose positions will be behind it, None: they mean nothing.
-    """
+    """An id, for how many seconds it is kept (None: ever), and whose positions pass it."""
 
     id: str
     seconds: float | None

@@ -1,13 +1,9 @@
 """The publisher of a pair: what is between START and END goes out, is confirmed, and is removed."""
 
 import asyncio
-import logging
 from collections import Counter
 from dataclasses import replace
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from stores.db.urls import said
 from stores.segments.batching import BatchLimits
 from stores.segments.chain import Segment, segment_prefix
 from stores.segments.errors import (
@@ -15,19 +11,17 @@ from stores.segments.errors import (
     PublishRefused,
     SegmentDamaged,
     SegmentError,
-    StaleOwner,
 )
 from stores.segments.failures import FailurePolicy
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.owned_work import OwnedWork
 from stores.segments.record import HEAD, decode, length_at, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
 
-logger = logging.getLogger(__name__)
 
-
-class Publisher:
+class Publisher(OwnedWork):
     """Publishes one pair, and nothing but what is between START and END.
 
     Args:
@@ -51,95 +45,43 @@ class Publisher:
         holder: str = "publisher",
         limits: BatchLimits | None = None,
     ) -> None:
-        self.pair = pair
-        self._ledger, self._store, self._outbound = ledger, store, outbound
-        self._failures, self._holder = failures, holder
-        self._limits = limits or BatchLimits()
-        self._owner: SegmentOwner | None = None
+        super().__init__(ledger, holder)
+        self.pair, self._store, self._outbound = pair, store, outbound
+        self._failures, self._limits = failures, limits or BatchLimits()
         self._attempts: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         """Messages "published" and "diverted", batches "in doubt", "refused" messages."""
 
-    async def step(self) -> int:
-        """Publish a batch; the first step, and the first after a failure, asks where to begin.
+    def __str__(self) -> str:
+        return str(self.pair)
 
-        Returns:
-            How many messages were confirmed; 0: there is nothing, or another one owns the pair.
+    def _own(self) -> SegmentOwner | None:
+        return self._ledger.own_start(self.pair, self._holder)
 
-        Raises:
-            DestinationDown: the batch is in doubt; call again, later.
-            SegmentDamaged: this pair stops until somebody has looked at it.
-            StaleOwner: another generation owns the pair; stop.
-        """
-        if self._owner is None and not await self._begin():
+    async def _connect(self, owner: SegmentOwner) -> None:
+        # In this order: who has the lease shuts out the one before, and asks what it did.
+        known = await self._outbound.start(self.pair)
+        await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
+        await asyncio.to_thread(self._remove_left_over)
+
+    async def _work(self, owner: SegmentOwner, wait: float) -> int:
+        chain = await asyncio.to_thread(self._ledger.chain, self.pair)
+        segment = chain.to_publish
+        if segment is None:
+            if any(each.finished for each in chain.segments):
+                await self._moved(owner, None)
             return 0
-        owner = self._owner
-        assert owner is not None
-        try:
-            chain = await asyncio.to_thread(self._ledger.chain, self.pair)
-            segment = chain.to_publish
-            if segment is None:
-                if any(each.finished for each in chain.segments):
-                    await self._moved(owner, None)
-                return 0
-            read = await asyncio.to_thread(self._read, segment)
-            admitted = tuple(self._failures.admit(each) for each in read.messages)
-            await self._publish(OutboundBatch(self.pair, admitted, read.behind))
-            await self._moved(owner, read.behind)
-        except Exception:
-            self._owner = None
-            await asyncio.to_thread(owner.let_go)
-            raise
+        read = await asyncio.to_thread(self._read, segment)
+        await asyncio.to_thread(owner.verify)  # it may have stood still
+        admitted = tuple(self._failures.admit(each) for each in read.messages)
+        await self._publish(OutboundBatch(self.pair, admitted, read.behind))
+        await self._moved(owner, read.behind)
         self._attempts.clear()
         self.counts["published"] += len(read.messages)
         return len(read.messages)
 
-    async def run(self, *, pause: float = 0.02, retry: float = 1.0) -> None:
-        """Publish until cancelled. A destination that is down is tried again.
-
-        Args:
-            pause: seconds to wait when there is nothing.
-            retry: seconds to wait when the destination is down.
-
-        Raises:
-            SegmentDamaged: this pair stops until somebody has looked at it.
-        """
-        try:
-            while True:
-                try:
-                    if not await self.step():
-                        await asyncio.sleep(pause)
-                except DestinationDown as error:
-                    logger.warning("%s: %s", self.pair, error)
-                    await asyncio.sleep(retry)
-                except (StaleOwner, SQLAlchemyError) as error:
-                    logger.warning("%s: %s", self.pair, said(error))
-                    await asyncio.sleep(retry)
-        finally:
-            await self.stop()
-
-    async def stop(self) -> None:
-        """Let go of the pair and of the transport."""
-        owner, self._owner = self._owner, None
+    async def _disconnect(self) -> None:
         await self._outbound.stop()
-        if owner is not None:
-            await asyncio.to_thread(owner.let_go)
-
-    async def _begin(self) -> bool:
-        await self._outbound.stop()
-        owner = await asyncio.to_thread(self._ledger.own_start, self.pair, self._holder)
-        if owner is None:
-            return False
-        try:
-            # In this order: who has the lease shuts out the one before, and asks what it did.
-            known = await self._outbound.start(self.pair)
-            await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
-            await asyncio.to_thread(self._remove_left_over)
-        except Exception:
-            await asyncio.to_thread(owner.let_go)
-            raise
-        self._owner = owner
-        return True
 
     def _remove_left_over(self) -> None:
         """Segments that a crash left between being struck out and being removed.
@@ -176,11 +118,12 @@ class Publisher:
         names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
         for name in names:
             await asyncio.to_thread(self._store.remove, name)
-        await asyncio.to_thread(owner.renew)
 
     def _read(self, segment: Segment) -> OutboundBatch:
         start, end = segment.start, segment.end
-        data = self._store.read(segment.name, start, min(end, start + self._limits.size))
+        data = self._store.read(
+            segment.name, start, min(end, start + self._limits.size + HEAD.size)
+        )
         messages: list[OutboundMessage] = []
         at = 0
         while at < len(data) and len(messages) < self._limits.count:

@@ -34,6 +34,11 @@ def encode(messages: Iterable[OutboundMessage], offset: int) -> bytes:
 
 def check_writable(message: OutboundMessage) -> None:
     """Raise ValueError or TypeError for a message that no record can hold."""
+    named = (message.destination, *message.headers.values())
+    if not (isinstance(message.value, bytes) and isinstance(message.key, bytes | None)):
+        raise TypeError(f"message {message.id}: its value and key are bytes")
+    if not all(isinstance(each, str) for each in named):
+        raise TypeError(f"message {message.id}: its destination and headers are text")
     size = len(message.value) + len(message.key or b"") + len(_meta(message))
     if size > MAX_BODY - _LENGTHS.size:
         raise ValueError(f"message {message.id}: {size} bytes; {MAX_BODY} are the limit")

@@ -7,12 +7,9 @@ class SegmentStore(Protocol):
     """Bytes by segment. Each segment has one writer; whoever reads knows START and END from SQL."""
 
     def append(self, name: str, offset: int, data: bytes) -> None:
-        """Write behind what is there, and return when it survives a loss of power.
+        """Write whole records at the end, and return when they survive a loss of power.
 
-        Args:
-            name: the segment's; a new one is made, and survives with what is in it.
-            offset: where the data begins.
-            data: whole records.
+        A segment that begins with them is made, and survives, too.
 
         Raises:
             OSError: nothing of it is promised; write to another segment from here on.
@@ -20,38 +17,19 @@ class SegmentStore(Protocol):
         ...
 
     def read(self, name: str, start: int, end: int) -> bytes:
-        """Read bytes; fewer, where the segment ends before.
-
-        Args:
-            name: the segment's.
-            start: of the first byte.
-            end: behind the last byte.
-        """
+        """Read bytes; fewer, where the segment ends before."""
         ...
 
     def size(self, name: str) -> int:
-        """Return the bytes of a segment, 0 if there is none.
-
-        Args:
-            name: the segment's.
-        """
+        """Return the bytes of a segment, 0 if there is none."""
         ...
 
     def cut(self, name: str, end: int) -> None:
-        """Drop what is beyond END.
-
-        Args:
-            name: the segment's.
-            end: END.
-        """
+        """Drop what is beyond END."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a segment, if it is there.
-
-        Args:
-            name: the segment's.
-        """
+        """Remove a segment, if it is there."""
         ...
 
     def names(self) -> list[str]:

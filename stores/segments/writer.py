@@ -2,10 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stores.segments.chain import Found, found, segment_name, segment_number
+from stores.segments.chain import segment_name, segment_number
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundMessage, Pair, Place
 from stores.segments.record import encode
@@ -24,15 +24,7 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes the units of one inbound topic, for one generation of its consumer.
-
-    Args:
-        ledger: START, END and positions.
-        store: the segments' bytes.
-        owner: of the topic's END.
-        segment_bytes: after how many bytes a pair gets another segment.
-        clock: seconds since 1970, for names.
-    """
+    """Writes the units of one inbound topic, for one generation of its consumer."""
 
     def __init__(
         self,
@@ -41,29 +33,21 @@ class SegmentWriter:
         owner: SegmentOwner,
         *,
         segment_bytes: int = SEGMENT_BYTES,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.owner, self._ledger, self._store = owner, ledger, store
         self.topic = owner.subject(ledger.router)
-        self._most, self._clock = segment_bytes, clock
+        self._most = segment_bytes
         self._open: dict[Pair, _Open] = {}
         self._opened = 0
 
     def recover(self) -> dict[int, int]:
-        """Seal what earlier generations left, and cut off what is beyond END.
-
-        Returns:
-            Partition → the position to consume from.
-
-        Raises:
-            StaleOwner: another generation owns END.
-        """
+        """Seal what earlier generations left; returns by partition where to consume from."""
         for chain in self._ledger.take_over(self.owner):
             for segment in chain.segments:
-                state = found(self._store.size(segment.name), segment.end)
-                if state is Found.LONGER:
+                size = self._store.size(segment.name)
+                if size > segment.end:
                     self._store.cut(segment.name, segment.end)
-                elif state is Found.SHORTER and segment.start < segment.end:
+                elif size < segment.end and segment.start < segment.end:
                     logger.error("segment %s ends before END; its publisher stops", segment.name)
         return self._ledger.positions(self.topic)
 
@@ -99,6 +83,6 @@ class SegmentWriter:
     def _new(self, pair: Pair) -> _Open:
         number = segment_number(self.owner.generation, self._opened)
         self._opened += 1
-        name = segment_name(self._ledger.router, pair, number, self._clock())
+        name = segment_name(self._ledger.router, pair, number, time.time())
         self._ledger.open_segment(self.owner, pair, number, name)
         return _Open(number, name)

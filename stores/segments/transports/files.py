@@ -8,19 +8,23 @@ import asyncio
 import fcntl
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import orjson
 
 from stores.segments.chain import segment_prefix
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
-from stores.segments.file_system import LocalFolder
+from stores.segments.files import LocalFolder
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CHUNK = 1_000_000
+_LONGEST = 255
+"""Characters of a file's name."""
 _LOOK = 0.05
 """Seconds between two looks at a file that has nothing new."""
 
@@ -46,9 +50,10 @@ class FileInbound:
                 )
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
-        while not (found := await asyncio.to_thread(self._read, most)) and seconds > 0:
+        while not (found := await asyncio.to_thread(self._read, self._at, most)) and seconds > 0:
             await asyncio.sleep(min(seconds, _LOOK))
             seconds -= _LOOK
+        self._at = found[-1].behind if found else self._at
         return found
 
     async def acknowledge(self, positions: Mapping[int, int]) -> None:
@@ -57,22 +62,15 @@ class FileInbound:
     async def stop(self) -> None:
         """Nothing is open."""
 
-    def _read(self, most: int) -> list[InboundMessage]:
-        try:
-            with self._file.open("rb") as file:
-                file.seek(self._at)
-                data = file.read(_CHUNK)
-                if b"\n" not in data and len(data) == _CHUNK:
-                    data += file.readline()
-        except FileNotFoundError:
-            return []
-        found = []
-        for line in data.splitlines(keepends=True)[:most]:
-            if not line.endswith(b"\n"):
-                break
-            offset, self._at = self._at, self._at + len(line)
-            value = line.removesuffix(b"\n")
-            found.append(InboundMessage(self.topic, 0, offset, self._at, value))
+    def _read(self, at: int, most: int) -> list[InboundMessage]:
+        found: list[InboundMessage] = []
+        with suppress(FileNotFoundError), self._file.open("rb") as file:
+            file.seek(at)
+            enough = at + _CHUNK
+            for line in islice(file, most):
+                if not line.endswith(b"\n") or at >= enough:
+                    break
+                found.append(InboundMessage(self.topic, 0, at, at := at + len(line), line[:-1]))
         return found
 
 
@@ -87,6 +85,8 @@ class FileOutbound:
         self._folder = Path(folder)
         self._files: LocalFolder | None = None
         self._lock = -1
+        # Whoever stops waits for a write that is under way: its waiter may have been cancelled.
+        self._writing = threading.Lock()
         self._lengths: dict[str, int] = {}
 
     async def start(self, pair: Pair) -> Place | None:
@@ -98,11 +98,11 @@ class FileOutbound:
     async def publish(self, batch: OutboundBatch) -> None:
         lines: dict[str, list[bytes]] = {}
         for index, message in enumerate(batch.messages):
-            if not _DESTINATION.fullmatch(message.destination):
+            name = _name(message.destination, batch.pair)
+            if not _DESTINATION.fullmatch(message.destination) or len(name) > _LONGEST:
                 raise PublishRefused(index, "its destination is no name of a file")
             if b"\n" in message.value:
                 raise PublishRefused(index, "it has a line break, and a message is a line")
-            name = _name(message.destination, batch.pair)
             lines.setdefault(name, []).append(message.value + b"\n")
         try:
             await asyncio.to_thread(self._write, batch, lines)
@@ -110,11 +110,19 @@ class FileOutbound:
             raise DestinationDown(f"folder {self._folder}: {error}") from error
 
     async def stop(self) -> None:
-        lock, self._lock = self._lock, -1
-        if lock >= 0:
-            os.close(lock)
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        with self._writing:
+            lock, self._lock = self._lock, -1
+            if lock >= 0:
+                os.close(lock)
 
     def _start(self, pair: Pair) -> Place | None:
+        with self._writing:
+            return self._take(pair)
+
+    def _take(self, pair: Pair) -> Place | None:
         segment_prefix("any", pair)  # so that no topic's files are taken for another's
         self._files = files = LocalFolder(self._folder)
         self._lock = os.open(self._folder / f".{pair.topic}.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -129,16 +137,24 @@ class FileOutbound:
         return place
 
     def _write(self, batch: OutboundBatch, lines: Mapping[str, Sequence[bytes]]) -> None:
-        assert self._files is not None
-        files, lengths = self._files, dict(self._lengths)
+        with self._writing:
+            if self._files is None or self._lock < 0:
+                raise OSError("it was let go of")
+            self._append(self._files, batch, lines)
+
+    def _append(
+        self, files: LocalFolder, batch: OutboundBatch, lines: Mapping[str, Sequence[bytes]]
+    ) -> None:
+        lengths = dict(self._lengths)
         for name, some in lines.items():
-            data = b"".join(some)
-            files.write(name, lengths.get(name, 0), data)
+            data, at = b"".join(some), lengths.get(name, 0)
+            if (size := files.size(name)) != at:
+                raise OSError(f"{name} has {size} bytes, and {at} are confirmed: put it back")
+            files.write(name, at, data)
             files.sync(name)
-            lengths[name] = lengths.get(name, 0) + len(data)
+            lengths[name] = at + len(data)
         confirmed, new = _confirmed(batch.pair), f"{_confirmed(batch.pair)}.new"
-        with suppress(FileNotFoundError):
-            files.remove(new)
+        files.remove(new)
         files.write(new, 0, orjson.dumps({"place": [*batch.behind], "lengths": lengths}))
         files.sync(new)
         (self._folder / new).replace(self._folder / confirmed)

@@ -71,7 +71,7 @@ class Outbound(Protocol):
         """Publish a batch, in order, and return when all of it is confirmed.
 
         Args:
-            batch: of the pair.
+            batch: of the pair; one without messages moves START, where the destination keeps it.
 
         Raises:
             DestinationDown: it is in doubt.

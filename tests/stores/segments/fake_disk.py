@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from stores.segments.file_system import LocalFolder
+from stores.segments import FileSegments
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Fuse:
                 raise Crash
 
 
-class FakeDisk(LocalFolder):
+class FakeDisk(FileSegments):
     """In memory. before: called before each change, and may raise."""
 
     def __init__(self, before: Callable[[], None]) -> None:
@@ -57,26 +57,19 @@ class FakeDisk(LocalFolder):
         self._durable = dict(self.entries)
 
     def read(self, name: str, start: int, end: int) -> bytes:
-        if name not in self.entries:
-            raise FileNotFoundError(name)
-        return self.entries[name].now[start:end]
+        return self.entries[name].now[start:end] if name in self.entries else b""
 
     def size(self, name: str) -> int:
-        if name not in self.entries:
-            raise FileNotFoundError(name)
-        return len(self.entries[name].now)
+        return len(self.entries[name].now) if name in self.entries else 0
 
     def cut(self, name: str, end: int) -> None:
         self._before()
-        if name not in self.entries:
-            raise FileNotFoundError(name)
-        self.entries[name].now = self.entries[name].now[:end]
+        if name in self.entries:
+            self.entries[name].now = self.entries[name].now[:end]
 
     def remove(self, name: str) -> None:
         self._before()
-        if name not in self.entries:
-            raise FileNotFoundError(name)
-        del self.entries[name]
+        self.entries.pop(name, None)
 
     def names(self) -> list[str]:
         return list(self.entries)

@@ -15,7 +15,6 @@ from sqlalchemy.pool import StaticPool
 from stores.segments import (
     BatchLimits,
     ErrorsAfter,
-    FileSegments,
     InboundMessage,
     OutboundMessage,
     Pair,
@@ -112,13 +111,11 @@ class SaveStoreMachine(RuleBasedStateMachine):
     def new_consumer(self) -> SegmentConsumer:
         limits = BatchLimits(count=self.count, idle=0)
         intake = UnitIntake(self.inbound, route, FAILURES, TRANSPORTS, limits=limits)
-        store = FileSegments("", file_system=self.disk)
-        return SegmentConsumer(intake, self.ledger, store, segment_bytes=self.segment)
+        return SegmentConsumer(intake, self.ledger, self.disk, segment_bytes=self.segment)
 
     def new_publisher(self, name: str) -> Publisher:
-        store = FileSegments("", file_system=self.disk)
         pair, limits = Pair("orders", name), BatchLimits(count=self.count)
-        return Publisher(self.ledger, store, self.outbound[name], pair, FAILURES, limits=limits)
+        return Publisher(self.ledger, self.disk, self.outbound[name], pair, FAILURES, limits=limits)
 
     def step(self, work: Coroutine[Any, Any, Any], until: int | None) -> bool:
         """Whether it lived."""

@@ -13,32 +13,32 @@ from stores.segments import (
     Place,
     SegmentError,
 )
-from stores.segments.batching import Closing, OpenBatch
+from stores.segments.batching import OpenBatch
 from stores.segments.chain import Segment, SegmentChain, segment_name
 from stores.segments.identity import Known, identify, numbered
 from stores.segments.record import HEAD, decode, encode, next_intact, record_at
 
 
 @pytest.mark.parametrize(
-    ("adds", "now", "reason"),
+    ("adds", "now", "full"),
     [
-        ([], 100.0, None),
-        ([(1, 0.0)], 0.0, None),
-        ([(1, 0.0)] * 3, 0.0, Closing.COUNT),
-        ([(60, 0.0), (40, 0.0)], 0.0, Closing.SIZE),
-        ([(1, 0.0), (1, 0.9)], 1.0, Closing.TIME),
-        ([(1, 0.0), (1, 0.4)], 0.7, Closing.IDLE),
-        ([(1, 0.0), (1, 0.4)], 0.6, None),
-        ([(1, 5.0)], 0.0, None),
+        ([], 100.0, False),
+        ([(1, 0.0)], 0.0, False),
+        ([(1, 0.0)] * 3, 0.0, True),
+        ([(60, 0.0), (40, 0.0)], 0.0, True),
+        ([(1, 0.0), (1, 0.9)], 1.0, True),
+        ([(1, 0.0), (1, 0.4)], 0.7, True),
+        ([(1, 0.0), (1, 0.4)], 0.6, False),
+        ([(1, 5.0)], 0.0, False),
     ],
 )
 def test_a_batch_is_closed_by_whatever_comes_first(
-    adds: list[tuple[int, float]], now: float, reason: Closing | None
+    adds: list[tuple[int, float]], now: float, full: bool
 ) -> None:
     batch = OpenBatch(BatchLimits(count=3, size=100, seconds=1, idle=0.3))
     for size, at in adds:
         batch.add(size, at)
-    assert batch.closing(now) is reason
+    assert batch.is_full(now) is full
     assert (batch.wait(now) is None) == (not adds)
 
 
@@ -114,26 +114,22 @@ def test_zeros_are_no_record() -> None:
 PAIR = Pair("orders", "kafka")
 
 
-def test_start_and_end_go_forward_only() -> None:
-    chain = SegmentChain(PAIR).opened(1_000_000, "a").extended(Place(1_000_000, 50))
-    for wrong in (Place(1_000_000, 49), Place(2, 60)):
-        with pytest.raises(SegmentError, match="END cannot move"):
-            chain.extended(wrong)
-    with pytest.raises(SegmentError, match="START cannot move"):
-        chain.published(Place(1_000_000, 51))
-    chain = chain.opened(2_000_000, "b").extended(Place(2_000_000, 10))
-    with pytest.raises(SegmentError, match="START cannot move"):
-        chain.published(Place(2_000_000, 10))
+def test_start_goes_forward_only() -> None:
+    chain = SegmentChain(
+        PAIR, (Segment(1_000_000, "a", 0, 50, True), Segment(2_000_000, "b", 0, 10))
+    )
+    for wrong in (Place(1_000_000, 51), Place(2_000_000, 10)):
+        with pytest.raises(SegmentError, match="START cannot move"):
+            chain.published(wrong)
     chain = chain.published(Place(1_000_000, 50))
     assert chain.segments[0].finished
     assert chain.to_publish == Segment(2_000_000, "b", 0, 10)
     with pytest.raises(SegmentError, match="another generation owns"):
-        chain.opened(1_000_001, "c")
+        chain.check_number(1_000_001, "c")
 
 
 def test_what_the_destination_has_beats_what_sql_knows() -> None:
-    chain = SegmentChain(PAIR).opened(1, "a").extended(Place(1, 50))
-    chain = chain.opened(2, "b").extended(Place(2, 30))
+    chain = SegmentChain(PAIR, (Segment(1, "a", 0, 50, True), Segment(2, "b", 0, 30)))
     assert [each.start for each in chain.resumed(Place(2, 10)).segments] == [50, 10]
     assert chain.resumed(None) is chain
     assert [each.start for each in chain.resumed(Place(1, 20)).segments] == [20, 0]

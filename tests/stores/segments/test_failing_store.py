@@ -23,7 +23,6 @@ from stores.segments import (
     SegmentLedger,
     UnitIntake,
 )
-from stores.segments.file_system import LocalFolder
 from stores.segments.ledger import SegmentOwner
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
@@ -70,7 +69,7 @@ async def published(one: Publisher) -> int:
     return total
 
 
-class SmallDisk(LocalFolder):
+class SmallDisk(FileSegments):
     """Whose files may have `room` bytes, by the system's own limit."""
 
     room: int | None = None
@@ -87,16 +86,15 @@ class SmallDisk(LocalFolder):
 async def test_a_full_disk_promises_nothing_and_goes_on_when_there_is_room(
     engine: Engine, tmp_path: Path
 ) -> None:
-    ledger, disk = SegmentLedger(engine), SmallDisk(tmp_path / "segments")
-    store = FileSegments("", file_system=disk)
+    ledger, store = SegmentLedger(engine), SmallDisk(tmp_path / "segments")
     inbound = filled(*(b"%d" % n + b"x" * 1000 for n in range(8)))
     one = consumer(ledger, store, inbound)
     assert await one.step() == 4
-    for disk.room in (6000, 2000):  # of a segment that has some already, and of a new one
+    for store.room in (6000, 2000):  # of a segment that has some already, and of a new one
         with pytest.raises(OSError, match="File too large"):
             await one.step()
         assert (inbound.acknowledged, ledger.positions("orders")) == ({0: 4}, {0: 4})
-    disk.room = None
+    store.room = None
     assert await one.step() == 4
     outbound = MemoryOutbound()
     two = publisher(ledger, store, outbound)

@@ -13,9 +13,11 @@ from stores.segments import (
     FileSegments,
     OutboundMessage,
     Pair,
+    Place,
     Publisher,
     RowSegments,
     SegmentDamaged,
+    SegmentError,
     SegmentLedger,
     SegmentStore,
     StaleOwner,
@@ -94,6 +96,16 @@ class SegmentStoreContract:
         asyncio.run(steps(new_publisher(ledger, store, outbound), 3))
         assert outbound.got == messages(0, 2)
 
+    def test_end_goes_forward_only(self, engine: Engine, store: SegmentStore) -> None:
+        ledger = SegmentLedger(engine)
+        writer = new_writer(ledger, store)
+        writer.write(messages(0, 1), {0: 1})
+        [segment] = ledger.chain(PAIR).segments
+        for wrong in (Place(segment.number, segment.end - 1), Place(2, 60)):
+            with pytest.raises(SegmentError, match="END cannot move"):
+                ledger.advance(writer.owner, {PAIR: wrong}, {0: 2})
+        assert (ledger.chain(PAIR).segments, ledger.positions("orders")) == ((segment,), {0: 1})
+
     def test_damage_before_end_stops_this_pair_loudly_and_others_go_on(
         self, engine: Engine, store: SegmentStore
     ) -> None:
@@ -110,7 +122,7 @@ class SegmentStoreContract:
             asyncio.run(steps(new_publisher(ledger, store, outbound), 1))
         asyncio.run(steps(new_publisher(ledger, store, other, "other"), 1))
         assert (outbound.got, other.got) == ([], messages(0, 3, "other"))
-        skipped = skip_damage(ledger, store, PAIR)
+        skipped = asyncio.run(skip_damage(ledger, store, PAIR, outbound))
         assert (skipped.start, skipped.name) == (0, segment.name)
         asyncio.run(steps(new_publisher(ledger, store, outbound), 1))
         assert outbound.got == messages(1, 2)
@@ -125,7 +137,8 @@ class SegmentStoreContract:
         store.cut(segment.name, 0)
         with pytest.raises(SegmentDamaged):
             asyncio.run(steps(new_publisher(ledger, store, MemoryOutbound()), 1))
-        assert skip_damage(ledger, store, PAIR).behind == segment.end
+        skipped = asyncio.run(skip_damage(ledger, store, PAIR, MemoryOutbound()))
+        assert skipped.behind == segment.end
 
     def test_what_a_crash_left_in_the_store_is_removed(
         self, engine: Engine, store: SegmentStore

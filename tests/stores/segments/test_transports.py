@@ -88,7 +88,8 @@ class OutboundContract:
         first = outbound()
         assert await first.start(PAIR) is None
         await first.publish(batch([b"0", b"1"], 20))
-        await first.publish(batch([b"2"], 30))
+        await first.publish(batch([b"2"], 25))
+        await first.publish(batch([], 30))
         await first.stop()
         await first.stop()
         second = outbound()
