@@ -58,6 +58,27 @@ class StageDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteDescription:
+    """A stage that routes: topics → rules → topics of the destinations.
+
+    Attributes:
+        name: of the stage.
+        topics: those that it reads.
+        partitions: of those.
+        version: of the rules.
+        rules: rule → where it may lead: destinations, and further rules.
+        to: destination → topic.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    partitions: int
+    version: int
+    rules: dict[str, tuple[str, ...]]
+    to: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """A topology as data; `str()` renders it as text.
 
@@ -67,6 +88,7 @@ class Description:
         views: its views.
         side_topics: the topics for what is malformed, late, failed and so on.
         stages: where handlers work side by side.
+        routes: where messages are routed.
     """
 
     name: str
@@ -74,6 +96,7 @@ class Description:
     views: tuple[ViewDescription, ...]
     side_topics: tuple[str, ...]
     stages: tuple[StageDescription, ...] = ()
+    routes: tuple[RouteDescription, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain dictionaries, for JSON."""
@@ -112,6 +135,13 @@ class Description:
                     f"    {stage.work}",
                     f"    → {stage.output}",
                 ]
+        for route in self.routes:
+            lines += [
+                f"  Route {route.name}: {', '.join(route.topics)} "
+                f"({counted(route.partitions, 'partition')}), rules {route.version}",
+                *(f"    Rule {rule} → {', '.join(ends)}" for rule, ends in route.rules.items()),
+                *(f"    → {topic}" for topic in dict.fromkeys(route.to.values())),
+            ]
         lines.append(f"  Side topics: {', '.join(self.side_topics)}")
         return "\n".join(lines)
 
@@ -167,7 +197,18 @@ def describe(topology: Graph) -> Description:
         )
         for stage in topology.stages
     )
-    return Description(topology.name, sources, views, topology.side_topics, stages)
+    routes = tuple(
+        RouteDescription(
+            name=route.name,
+            topics=route.topics,
+            partitions=route.partitions,
+            version=route.rules.number,
+            rules={rule: route.rules.leads_to(rule) for rule in route.rules.rules},
+            to=dict(route.to),
+        )
+        for route in topology.routes.values()
+    )
+    return Description(topology.name, sources, views, topology.side_topics, stages, routes)
 
 
 def _name(handler: Any) -> str:

@@ -1,6 +1,7 @@
 """The sources and views that a topology has so far, and what its own topics are for."""
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from topology.declaration.emits import alike
 from topology.declaration.ordered_stage import OrderedStage, stage_of
@@ -13,6 +14,9 @@ from topology.model.names import checked_name
 from topology.model.printable import printable
 from topology.model.table import Table
 
+if TYPE_CHECKING:
+    from topology.declaration.route import Route
+
 
 class Graph(SideTopics):
     """Sources and views by name, and whether another one fits in."""
@@ -22,6 +26,7 @@ class Graph(SideTopics):
         self._sources: dict[str, Source] = {}
         self._views: dict[str, View] = {}
         self._parallel: dict[str, OrderedStage] = {}
+        self._routes: dict[str, Route] = {}
 
     @property
     def _prefix(self) -> str:
@@ -36,6 +41,11 @@ class Graph(SideTopics):
     def views(self) -> MappingProxyType[str, View]:
         """Name → view, in order of declaration."""
         return MappingProxyType(self._views)
+
+    @property
+    def routes(self) -> "MappingProxyType[str, Route]":
+        """Name → what routes, in order of declaration."""
+        return MappingProxyType(self._routes)
 
     @property
     def stages(self) -> list[OrderedStage]:
@@ -60,6 +70,12 @@ class Graph(SideTopics):
                 raise DeclarationError(
                     f"topic {topic!r} is read or written by parallel({stage.view.name!r}) of this "
                     "topology; read it in a topology of its own"
+                )
+        for route in self._routes.values():
+            if topic in route.topics or topic in route.to.values():
+                raise DeclarationError(
+                    f"topic {topic!r} is read or written by route({route.name!r}) of this topology;"
+                    " read it in a topology of its own"
                 )
         other = next((s for s in self._sources.values() if topic in s.topics), None)
         if other is not None:
@@ -134,6 +150,8 @@ class Graph(SideTopics):
         for other in (*self._views.values(), *(each.view for each in self._parallel.values())):
             own |= {*self._topics_of(other.name).values(), *other.emitting.declared}
         inputs |= {stage.topic for stage in self._parallel.values()}
+        for route in self._routes.values():
+            inputs |= {*route.topics, *route.to.values()}
         for what, topic in self._topics_of(view).items():
             if topic in inputs | own:
                 use = "is a source's topic" if topic in inputs else "has another use"

@@ -43,6 +43,14 @@ def flowchart(of: "Description") -> str:
             lines.append(f'  {turn}["{stage.view}<br/>{stage.work}"]')
             lines.append(f'  {_id("o", output)}[/"{output}"/]')
             lines.append(f"  {topic} --> {turn} --> {_id('o', output)}")
+    for route in of.routes:
+        node = _id("r", route.name)
+        lines.append(f'  {node}{{"{route.name}<br/>rules {route.version}"}}')
+        for topic in route.topics:
+            lines.append(f'  {_id("t", topic)}[/"{topic}"/] --> {node}')
+        for rule, ends in route.rules.items():
+            for topic in dict.fromkeys(route.to[end] for end in ends if end in route.to):
+                lines.append(f'  {node} -- "{rule}" --> {_id("t", topic)}[/"{topic}"/]')
     return "\n".join(dict.fromkeys(lines))
 
 

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from topology.declaration.describe import Description, describe
 from topology.declaration.emits import TOPICS, checked_emitting
-from topology.declaration.graph import Graph
 from topology.declaration.lanes import Lane, compile_split, showing
 from topology.declaration.ordered_stage import OrderedStage, first_stage, plain_source
 from topology.declaration.orders import Order, StreamOrder
@@ -33,6 +32,7 @@ from topology.declaration.policies import (
 )
 from topology.declaration.policies.full import check_full
 from topology.declaration.policies.gap import check_ask
+from topology.declaration.route import Routing
 from topology.declaration.source import Source
 from topology.declaration.source_checks import check_partitions, checked_sequence
 from topology.declaration.starts import (
@@ -64,7 +64,7 @@ from topology.ordered_commit import OpenEvent, WhenOlderIsOpen
 StartOrder = Literal["arrival", "any"] | Callable[[OpenEvent], float]
 
 
-class Topology(Graph):
+class Topology(Routing):
     """A named graph of sources and views.
 
     A runtime runs it, `describe()` shows it.
@@ -227,7 +227,7 @@ class Topology(Graph):
             DeclarationError: a value is wrong, a name is taken, or policies do not fit together.
         """
         checked_name("view", name)
-        if name in self._views or name in self._parallel:
+        if name in self._views or name in self._parallel or name in self._routes:
             raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
         source = self._source_of(name, of)
         check_buffer(name, buffer)
@@ -388,7 +388,7 @@ class Topology(Graph):
         )  # fmt: skip
 
         def declare(function: Any) -> Any:
-            if name in self._views or name in self._parallel:
+            if name in self._views or name in self._parallel or name in self._routes:
                 raise DeclarationError(f"{what} exists twice; give each its own name")
             stateful, is_async = handler_shape(name, function)
             work = checked_work(what, options, function, stateful=stateful, is_async=is_async)
@@ -436,6 +436,7 @@ class Topology(Graph):
         for name, view in self._views.items():
             other._views[name] = replace(view, of=other._sources[view.of.name])
         other._parallel.update(self._parallel)
+        other._routes.update(self._routes)
         return other
 
     def first_stages(self) -> "Topology":
@@ -446,6 +447,7 @@ class Topology(Graph):
         other = Topology(self.name)
         other._sources.update(self._sources)
         other._parallel.update(self._parallel)
+        other._routes.update(self._routes)
         for name, view in self._views.items():
             other._views[name] = view if view.work is None else first_stage(view)
         return other

@@ -175,6 +175,15 @@ class RuleSet:
                 ahead += self._next(self.rules[name])
         return [self.rules[name] for name in seen]
 
+    def leads_to(self, rule: str) -> tuple[str, ...]:
+        """Name the destinations and further rules that a rule may lead to.
+
+        Args:
+            rule: its name.
+        """
+        found = self.rules[rule]
+        return (*self._destinations_of([found]), *self._next(found))
+
     def using(self, keymaps: Iterable[str]) -> frozenset[str]:
         """Name the source topics whose messages are looked up in one of these keymaps.
 

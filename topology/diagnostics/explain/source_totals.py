@@ -17,7 +17,8 @@ class SourceTotals:
     taken: of the source's topics, None where they are the views' input themselves. read: of the
     views' input, by the views that read together. unkeyed, unread: offsets that are left in the
     one and the other. wrong: what does not add up, None if all does. sample: why a message of it
-    was malformed lately, None where that is not known.
+    was malformed lately, None where that is not known. routed: whether it is what a stage routes;
+    unknown messages of that are those without a destination.
     """
 
     source: str
@@ -27,6 +28,12 @@ class SourceTotals:
     unread: int
     wrong: str | None
     sample: str | None = None
+    routed: bool = False
+
+    @property
+    def named(self) -> str:
+        """What it is, and its name."""
+        return f"{'route' if self.routed else 'source'} {self.source}"
 
     @property
     def malformed(self) -> int:
@@ -44,7 +51,7 @@ class SourceTotals:
             return None
         sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""
         what = f"{self.share:.2%} of the messages ({self.malformed}) are malformed{sample}"
-        return Trouble(f"source {self.source}", MALFORMED, what)
+        return Trouble(self.named, MALFORMED, what)
 
 
 def source_totals(

@@ -97,9 +97,12 @@ def _count(view: ViewTally, name: str) -> int:
 
 def _source(source: SourceTotals) -> str:
     taken = source.read if source.taken is None else source.taken
+    unknown, events = "unknown", counted(taken.events, "event")
+    if source.routed:
+        unknown, events = "without a destination", f"{taken.events} routed"
     text = (
-        f"source {source.source}: {counted(taken.read, 'message')}, of them {taken.malformed} "
-        f"malformed, {taken.unknown} unknown, {counted(taken.events, 'event')}"
+        f"{source.named}: {counted(taken.read, 'message')}, of them {taken.malformed} "
+        f"malformed, {taken.unknown} {unknown}, {events}"
     )
     if source.taken is not None:
         text += f"; {source.read.read} of them read"

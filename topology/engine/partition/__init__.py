@@ -8,7 +8,7 @@ from topology.engine.partition.alignment import Alignment
 from topology.engine.partition.loop import Host, JoiningView, PartitionLoop
 from topology.engine.partition.ports import Dispatch, GapWatermark, PartitionReader, RebuildSource
 from topology.engine.partition.side_inputs import SideInputs
-from topology.engine.partition.steps import RekeyStep, Step
+from topology.engine.partition.steps import RekeyStep, RouteStep, Step
 from topology.engine.partition.stream_step import StreamStep
 from topology.engine.partition.view import PartitionView
 
@@ -23,6 +23,7 @@ __all__ = [
     "PartitionView",
     "RebuildSource",
     "RekeyStep",
+    "RouteStep",
     "SideInputs",
     "Step",
     "StreamStep",

@@ -6,6 +6,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.intake import encode_intake
 from topology.engine.partition.ports import Clock, Dispatch
 from topology.engine.partition.view import PartitionView
+from topology.engine.route_task import RouteTask
 from topology.engine.stream_task import RekeyTask
 from topology.model.event import Message
 from topology.model.partition_table import PartitionTable
@@ -80,6 +81,23 @@ class RekeyStep(Step):
 
         await self._dispatch(work)
         return made[0]
+
+    def move(self, position: int, unit: CommitUnit | None) -> CommitUnit:
+        unit = CommitUnit(*self._place) if unit is None else unit
+        unit.next_offset, unit.intake = position, encode_intake(self.task.intake)
+        return unit
+
+
+class RouteStep(Step):
+    """Routes a topic's partition."""
+
+    def __init__(self, place: tuple[str, int], task: RouteTask, clock: Clock) -> None:
+        self.task = task
+        self._place = place
+        self._clock = clock
+
+    async def take(self, records: Sequence[Message]) -> CommitUnit:
+        return self.task.process(records, self._clock())
 
     def move(self, position: int, unit: CommitUnit | None) -> CommitUnit:
         unit = CommitUnit(*self._place) if unit is None else unit

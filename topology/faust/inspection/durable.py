@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.view_state.memory import MemoryTable
+from topology.declaration.route import Route
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
@@ -115,7 +116,7 @@ class DurableState:
         """The group's offsets, of the partitions that have one."""
         return await self._offsets.committed(partitions)
 
-    async def inputs(self, source: Source) -> list[TopicPartition]:
+    async def inputs(self, source: Source | Route) -> list[TopicPartition]:
         """The partitions of a source's topics. Raises TopicMissing."""
         for topic in await missing_topics(self.app, list(source.topics)):
             raise TopicMissing(f"source topic {topic!r} does not exist; create it")
@@ -129,8 +130,10 @@ class DurableState:
 
     async def unkeyed(self, source: Source) -> int:
         """How many offsets of a source's topics are not re-keyed yet; 0 where none has to be."""
-        if source.keyed:
-            return 0
+        return 0 if source.keyed else await self.backlog(source)
+
+    async def backlog(self, source: Source | Route) -> int:
+        """How many offsets of a source's topics are not read yet."""
         inputs = await self.inputs(source)
         done, spans = await self.committed(inputs), await self.span(inputs)
         return sum(

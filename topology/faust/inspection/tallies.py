@@ -6,6 +6,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.declaration.route import Route
 from topology.declaration.source import Source
 from topology.diagnostics.explain import (
     SourceTotals,
@@ -89,6 +90,8 @@ async def views(app: Any) -> ViewCounts:
             await _source_totals(durable, source, exactly)
             for source in durable.topology.sources.values()
         ]
+        routes = durable.topology.routes.values()
+        sources += [await _route_totals(durable, route) for route in routes]
         parts = {
             view.name: [
                 await partition_tally(durable, group, view, number, exactly)
@@ -105,7 +108,8 @@ async def views(app: Any) -> ViewCounts:
         still = await standing_still(durable, reading)
         found: list[ViewTally] = []
         for view in durable.topology.views.values():
-            unkeyed = next(each.unkeyed for each in sources if each.source == view.of.name)
+            of = (each for each in sources if each.source == view.of.name and not each.routed)
+            unkeyed = next(of).unkeyed
             partitions = [
                 replace(each, still=TopicPartition(view.of.by_stream, each.number) in still)
                 for each in parts[view.name]
@@ -141,7 +145,14 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
     raise AssertionError("unreachable")
 
 
-async def _sample(durable: DurableState, source: Source) -> str | None:
+async def _route_totals(durable: DurableState, route: Route) -> SourceTotals:
+    done = _sum([c.taken for c in (await durable.committed(await durable.inputs(route))).values()])
+    left = await durable.backlog(route)
+    found = SourceTotals(route.name, None, done, 0, left, None, routed=True)
+    return replace(found, sample=await _sample(durable, route)) if found.malformed else found
+
+
+async def _sample(durable: DurableState, source: Source | Route) -> str | None:
     """Where the last malformed message of a source is, and why it is one."""
 
     def mine(record: Message) -> bool:

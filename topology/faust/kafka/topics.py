@@ -70,3 +70,7 @@ def given(topology: Topology, partitions: int = 0, keep_days: float = 0) -> Iter
                 seen.add(name)
                 config = {"retention.ms": retention(keep_days)} if keep_days else {}
                 yield Topic(name, partitions or source.partitions, given=True, config=config)
+    for route in topology.routes.values():
+        for name in route.topics:
+            config = {"retention.ms": retention(keep_days)} if keep_days else {}
+            yield Topic(name, partitions or route.partitions, given=True, config=config)

@@ -30,6 +30,7 @@ from topology.faust.worker.ordered.changed_work import check_same_work
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
+from topology.faust.worker.route_partition import RoutePartition
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import shared_producer
@@ -84,13 +85,14 @@ class Engine:
                 self._by_topic.update(dict.fromkeys(source.topics, (source, False)))
             self._by_topic[source.by_stream] = (source, True)
         self._stages = {stage.topic: stage for stage in stages}
+        self._routes = {t: route for route in topology.routes.values() for t in route.topics}
 
     # -- what Faust asks
 
     @property
     def topics(self) -> list[str]:
         """The topics whose partitions the engine runs."""
-        return [*self._by_topic, *self._stages]
+        return [*self._by_topic, *self._stages, *self._routes]
 
     def owns(self, topic: str) -> bool:
         """Whether the engine reads a topic itself: an input of its own, or a view's changelog."""
@@ -158,6 +160,8 @@ class Engine:
     def _partition(self, tp: TopicPartition) -> Partition:
         if (stage := self._stages.get(tp.topic)) is not None:
             return OrderedPartition(tp, stage, self.context, self.app.crash)
+        if (route := self._routes.get(tp.topic)) is not None:
+            return RoutePartition(tp, route, self.context, self.app.crash)
         source, ordered = self._by_topic[tp.topic]
         kind = StreamPartition if ordered else RekeyPartition
         return kind(tp, source, self.context, self.app.crash)

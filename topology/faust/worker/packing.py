@@ -38,7 +38,7 @@ class RecordPacker:
             if count == inputs:
                 outputs += await self._pack(topic, unit.partition, records)
             else:
-                outputs += await self._keyed(topic, records, count)
+                outputs += await self._keyed(topic, records, count, unit.partition % count)
         for topic, records in unit.keyed.items():
             if records:
                 count = await self.partitions.count(topic, inputs)
@@ -49,11 +49,15 @@ class RecordPacker:
             changes[view] = await self._pack(self.changelogs[view], unit.partition, changelog)
         return outputs, changes
 
-    async def _keyed(self, topic: str, records: list[Out], count: int) -> list[SentBatch]:
+    async def _keyed(
+        self, topic: str, records: list[Out], count: int, without_key: int | None = None
+    ) -> list[SentBatch]:
+        """Send records by key. without_key: where those without one go; else they take turns."""
         of = self.partitions.of
         by_partition: dict[int, list[Out]] = defaultdict(list)
         for record in records:
-            by_partition[of(record[0], count)].append(record)
+            at = without_key if record[0] is None else None
+            by_partition[of(record[0], count) if at is None else at].append(record)
         sent: list[SentBatch] = []
         for partition, part in by_partition.items():
             sent += await self._pack(topic, partition, part)

@@ -9,7 +9,6 @@ from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from mode import get_logger
 
 from stores.view_state import TableError, TableFenced
-from topology.declaration.source import Source
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.runner import Runner
 
@@ -33,11 +32,8 @@ class Partition:
     anew from what is committed.
     """
 
-    def __init__(
-        self, source: TopicPartition, declared: Source, context: WorkerContext, crash: Crash
-    ) -> None:
+    def __init__(self, source: TopicPartition, context: WorkerContext, crash: Crash) -> None:
         self.source = source
-        self._declared = declared
         self._context = context
         self.runners: dict[str, Runner] = {}
         self.stopping = False

@@ -2,11 +2,15 @@
 
 import math
 
+from aiokafka import TopicPartition
+
+from topology.declaration.source import Source
 from topology.engine.partition import Alignment, RekeyStep
 from topology.engine.stream_task import RekeyTask
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.alignment import AlignedReading
-from topology.faust.worker.partition import Partition
+from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
 from topology.model.ending import wait_for_stop
@@ -14,6 +18,12 @@ from topology.model.ending import wait_for_stop
 
 class RekeyPartition(Partition):
     """One runner, and no state but the counts that go with the committed offset."""
+
+    def __init__(
+        self, source: TopicPartition, declared: Source, context: WorkerContext, crash: Crash
+    ) -> None:
+        super().__init__(source, context, crash)
+        self._declared = declared
 
     def join(self) -> None:
         """Nothing is known yet of what it brings."""

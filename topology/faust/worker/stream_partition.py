@@ -51,7 +51,8 @@ class StreamPartition(Partition):
     def __init__(
         self, source: TopicPartition, declared: Source, context: WorkerContext, crash: Crash
     ) -> None:
-        super().__init__(source, declared, context, crash)
+        super().__init__(source, context, crash)
+        self._declared = declared
         self._views = context.topology.views_of(declared)
         self._shared_views = shared_views(self._views)
         self._leaving: set[asyncio.Task[None]] = set()

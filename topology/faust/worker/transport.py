@@ -107,6 +107,12 @@ class Recovery(FaustRecovery):
         await self._wait(self._engine.assign(assigned))
         await super().on_recovery_completed(generation_id)
 
+    async def _resume_streams(self, generation_id: int = 0) -> None:
+        """Without tables, as in a topology that only routes, this is all that Faust does."""
+        if not self.tables:
+            await self._wait(self._engine.assign(self.app.consumer.assignment()))
+        await super()._resume_streams(generation_id)
+
     @property
     def _engine(self) -> Any:
         return self.app.engine  # type: ignore[attr-defined]

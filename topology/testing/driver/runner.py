@@ -9,6 +9,7 @@ from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition.pending_redelivery import RedeliveryQueue
+from topology.engine.route_task import RouteTask
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.model.event import Event, Record
@@ -45,6 +46,17 @@ class InProcessRunner:
             for topic, source in self.sources.items()
             if not source.keyed
         }
+
+        self.routed = {
+            topic: RouteTask(topology, route)
+            for route in topology.routes.values()
+            for topic in route.topics
+        }
+
+    @property
+    def inputs(self) -> list[str]:
+        """The topics in which messages arrive."""
+        return [*self.sources, *self.routed]
 
     def restart(self) -> None:
         """Lose all memory and start from the durable rows."""
@@ -102,11 +114,15 @@ class InProcessRunner:
         left, behind = FED, True
         while behind:
             behind = False
-            for topic, source in self.sources.items():
+            for topic in self.inputs:
                 records = self.storage.topics[topic]
                 if self._fed[topic] < len(records):
                     self._fed[topic] += 1
-                    self._arrive(source, records[self._fed[topic] - 1])
+                    record = records[self._fed[topic] - 1]
+                    if (routed := self.routed.get(topic)) is not None:
+                        self.storage.commit(routed.process([record], self.now))
+                    else:
+                        self._arrive(self.sources[topic], record)
                     behind, left = True, left - 1
                     if not left:
                         raise RuntimeError(

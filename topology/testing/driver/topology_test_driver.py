@@ -100,8 +100,8 @@ class TopologyTestDriver:
             KeyError: the topic is not a source's.
             ValueError: Kafka would not take the message.
         """
-        if topic not in self._runner.sources:
-            known = ", ".join(map(repr, self._runner.sources))
+        if topic not in self._runner.inputs:
+            known = ", ".join(map(repr, self._runner.inputs))
             raise KeyError(
                 f"topic {topic!r} is no source of {self.topology.name!r}; it has {known}"
             )

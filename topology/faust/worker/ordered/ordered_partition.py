@@ -28,7 +28,7 @@ class OrderedPartition(Partition):
     def __init__(
         self, source: TopicPartition, stage: OrderedStage, context: WorkerContext, crash: Crash
     ) -> None:
-        super().__init__(source, stage.view.of, context, crash)
+        super().__init__(source, context, crash)
         self._stage = stage
 
     async def open(self) -> list[Runner]:

@@ -1,0 +1,85 @@
+"""Routing by a worker: exactly once over kills, and the order of each partition stays."""
+
+import signal
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.conftest import BrokerAddress
+from tests.topology.faust.worker_process import Worker
+
+pytestmark = pytest.mark.integration
+
+APP = """
+import os
+from topology import Topology
+from topology.faust import compile
+from topology.routing import JsonKeys, RoutedSource, Rule, RuleSet, when
+
+prefix = os.environ["PREFIX"]
+rules = RuleSet(
+    7,
+    sources=[RoutedSource(f"{prefix}.in", ("even", "all"), module="numbers")],
+    rules=[
+        Rule("even", when=(when("even", equals=1),), to=("even",)),
+        Rule("all", when=(when("n", exists=True),), to=("all",)),
+    ],
+    destinations={"even": None, "all": None},
+    modules={"numbers": JsonKeys({"n": "n", "even": "even"})},
+)
+topology = Topology(prefix)
+to = {"even": f"{prefix}.even", "all": f"{prefix}.all"}
+topology.route("numbers", rules=rules, partitions=2, to=to)
+app = compile(topology, session_timeout=6, batch=50)
+"""
+COUNT = 3_000
+
+
+def test_each_message_is_routed_once_and_in_order_over_kills(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    worker = Worker(broker.address, unique("routed"), tmp_path, APP)
+    prefix = worker.prefix
+    # One destination has as many partitions as the source, the other has more.
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for made in admin.create_topics([NewTopic(f"{prefix}.all", 3, 1)]).values():
+        made.result()
+    producer = Producer({"bootstrap.servers": broker.address})
+    for number in range(COUNT):
+        value = orjson.dumps({"n": number, "even": int(number % 2 == 0)})
+        key = None if number % 3 else b"%d" % (number % 7)
+        producer.produce(f"{prefix}.in", value, key, partition=number % 2)
+    producer.produce(f"{prefix}.in", b"not JSON", partition=0)
+    assert producer.flush(30) == 0
+    try:
+        worker.start()
+        worker.wait_until(lambda: worker.count("all") >= COUNT // 10)
+        worker.end(signal.SIGKILL)
+        worker.start()
+        every, even = worker.wait("all", COUNT), worker.wait("even", COUNT // 2)
+        (malformed,) = worker.wait("malformed", 1)
+        assert malformed.value() == b"not JSON"
+        said = worker.run("views").stdout
+        assert f"route numbers: {COUNT + 1:,} messages, of them 1 malformed" in said
+        assert f"0 without a destination, {COUNT} routed" in said
+        assert worker.end(signal.SIGTERM) == 0
+    finally:
+        worker.kill()
+    for records, numbers in ((every, range(COUNT)), (even, range(0, COUNT, 2))):
+        found = [orjson.loads(each.value() or b"")["n"] for each in records]
+        assert sorted(found) == list(numbers)
+        assert {dict(each.headers() or ())["sequitur-rules"] for each in records} == {b"7"}
+        order: dict[object, list[int]] = defaultdict(list)
+        for each, number in zip(records, found, strict=True):
+            order[each.partition(), each.key(), number % 2].append(number)
+        assert all(each == sorted(each) for each in order.values())
+    # Without a key, all of a partition go to one.
+    places = {(n["n"] % 2, e.partition()) for e in every if e.key() is None
+              for n in [orjson.loads(e.value() or b"")]}  # fmt: skip
+    assert len(places) == 2
