@@ -138,7 +138,10 @@ class Publisher(OwnedWork):
                     body = record_at(data, 0, start)
                 if body is None:
                     raise self._damaged(segment)
-            messages.append(decode(body, self.pair.transport))
+            try:
+                messages.append(decode(body, self.pair.transport))
+            except SegmentDamaged as error:
+                raise SegmentDamaged(f"segment {segment.name} at {start + at}: {error}") from None
             at += HEAD.size + len(body)
         if not messages:
             raise self._damaged(segment)

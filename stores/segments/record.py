@@ -82,7 +82,9 @@ def decode(body: bytes, transport: str) -> OutboundMessage:
         value_at = key_at + max(key_length, 0)
         id, destination, headers, stream, sequence = orjson.loads(body[_LENGTHS.size : key_at])
     except (struct.error, ValueError, TypeError) as error:
-        raise SegmentDamaged(f"a record has no message that this version reads: {error}") from None
+        raise SegmentDamaged(
+            f"no message that this version reads; publish it with the one that wrote it: {error}"
+        ) from None
     key = None if key_length < 0 else body[key_at:value_at]
     value = body[value_at:]
     return OutboundMessage(transport, destination, value, key, headers, stream, sequence, id)

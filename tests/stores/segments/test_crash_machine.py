@@ -172,6 +172,11 @@ class SaveStoreMachine(RuleBasedStateMachine):
                 # What it took from the topic, the present one takes by itself.
                 self.inbound._at = self.ledger.positions("orders")
 
+    @rule(name=st.sampled_from(TRANSPORTS))
+    def the_publisher_before_goes_on(self, name: str) -> None:
+        if name in self.old_publisher:
+            self.step(self.old_publisher[name].step(), None)
+
     @rule(seed=st.integers(0, 2**32))
     def lose_power(self, seed: int) -> None:
         self.disk.lose_power(Random(seed))

@@ -26,6 +26,7 @@ from stores.segments import (
     Publisher,
     PublishRefused,
     SegmentConsumer,
+    SegmentDamaged,
     SegmentLedger,
     StaleOwner,
     UnitIntake,
@@ -396,6 +397,15 @@ async def test_errors_without_a_transport_end_the_consumer_and_say_so(
     one.intake._failures = ErrorsAfter("nowhere")
     with pytest.raises(ValueError, match="there is no transport 'nowhere'"):
         await one.step()
+
+
+async def test_a_record_of_another_version_is_named_with_its_place(
+    engine: Engine, store: FileSegments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.segments.record._meta", lambda _: b"[1]")
+    await consumer(engine, store, b"a").step()
+    with pytest.raises(SegmentDamaged, match=r"segment router\+orders\+queue.* at 0: .*version"):
+        await publisher(engine, store, MemoryOutbound()).step()
 
 
 async def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
