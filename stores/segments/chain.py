@@ -67,8 +67,12 @@ class SegmentChain:
         moved = replace(next_one, start=behind.offset)
         return replace(self, segments=tuple(moved if s is next_one else s for s in self.segments))
 
-    def resumed(self, known: Place | None) -> "SegmentChain":
+    def resumed(self, known: Place | None, generation: int) -> "SegmentChain":
         """Move START to what the destination itself knows, which beats what SQL knows.
+
+        Args:
+            known: the place behind what it has, None where it keeps none.
+            generation: the last one of the topic's consumers.
 
         Raises:
             SegmentError: the destination knows of more than was ever promised.
@@ -78,6 +82,7 @@ class SegmentChain:
         last = self.segments[-1] if self.segments else None
         named = next((s for s in self.segments if s.number == known.number), None)
         ahead = named is not None and known.offset > named.end
+        ahead = ahead or known.number // PER_GENERATION > generation
         if ahead or (last is not None and last.number < known.number and self.backlog):
             raise SegmentError(
                 f"{self.pair}: the destination has more than was ever promised, up to {known}; the "

@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import create_missing
-from stores.locks.lease import Lease, LeaseLost
+from stores.locks.lease import LEASES, Lease, LeaseLost
 from stores.segments.chain import Segment, SegmentChain
 from stores.segments.errors import SegmentError, StaleOwner
 from stores.segments.message import Pair, Place
@@ -129,11 +129,14 @@ class SegmentLedger:
 
     def own_end(self, topic: str, holder: str) -> SegmentOwner | None:
         """Own END and the positions of a topic, None while another one does."""
-        return self._own(f"segments/{self.router}/{topic}", holder)
+        return self._own(self._lease(topic), holder)
 
     def own_start(self, pair: Pair, holder: str) -> SegmentOwner | None:
         """Own START of a pair, None while another one does."""
-        return self._own(f"segments/{self.router}/{pair.topic}/{pair.transport}", holder)
+        return self._own(self._lease(pair.topic, pair.transport), holder)
+
+    def _lease(self, *names: str) -> str:
+        return "/".join(("segments", self.router, *names))
 
     def _own(self, name: str, holder: str) -> SegmentOwner | None:
         lease = self._leases.get((name, holder))
@@ -221,7 +224,9 @@ class SegmentLedger:
         """Move START to what the destination itself knows. Raises StaleOwner, SegmentError."""
         with self.engine.begin() as connection:
             owner.check(connection)
-            chain = self._chain(connection, pair).resumed(known)
+            asked = select(LEASES.c.epoch).filter_by(name=self._lease(pair.topic))
+            generation = connection.execute(asked).scalar_one_or_none() or 0
+            chain = self._chain(connection, pair).resumed(known, generation)
             for each in chain.segments:
                 line = self._of(pair).where(SEGMENTS.c.number == each.number)
                 connection.execute(line.values(start_offset=each.start))

@@ -130,12 +130,12 @@ def test_start_goes_forward_only() -> None:
 
 def test_what_the_destination_has_beats_what_sql_knows() -> None:
     chain = SegmentChain(PAIR, (Segment(1, "a", 0, 50, True), Segment(2, "b", 0, 30)))
-    assert [each.start for each in chain.resumed(Place(2, 10)).segments] == [50, 10]
-    assert chain.resumed(None) is chain
-    assert [each.start for each in chain.resumed(Place(1, 20)).segments] == [20, 0]
+    assert [each.start for each in chain.resumed(Place(2, 10), 0).segments] == [50, 10]
+    assert chain.resumed(None, 0) is chain
+    assert [each.start for each in chain.resumed(Place(1, 20), 0).segments] == [20, 0]
     for beyond in (Place(2, 31), Place(3, 1)):
         with pytest.raises(SegmentError, match="more than was ever promised"):
-            chain.resumed(beyond)
+            chain.resumed(beyond, 0)
 
 
 def test_a_full_transport_pauses_its_sources_until_half_is_published() -> None:

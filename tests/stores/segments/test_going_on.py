@@ -27,6 +27,7 @@ from stores.segments import (
     PublishRefused,
     SegmentConsumer,
     SegmentDamaged,
+    SegmentError,
     SegmentLedger,
     StaleOwner,
     UnitIntake,
@@ -406,6 +407,16 @@ async def test_a_record_of_another_version_is_named_with_its_place(
     await consumer(engine, store, b"a").step()
     with pytest.raises(SegmentDamaged, match=r"segment router\+orders\+queue.* at 0: .*version"):
         await publisher(engine, store, MemoryOutbound()).step()
+
+
+async def test_a_database_that_is_older_than_the_destination_is_told_of_at_once(
+    engine: Engine, store: FileSegments
+) -> None:
+    outbound = MemoryOutbound(remembers=True)
+    outbound.behind = Place(3_000_000, 1)
+    await consumer(engine, store).step()
+    with pytest.raises(SegmentError, match="the database is older than the destination"):
+        await publisher(engine, store, outbound).step()
 
 
 async def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
