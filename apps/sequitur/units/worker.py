@@ -10,6 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from stores.units import DeliveryLost, OutgoingMessage, UnitConsumer, UnitDelivery, UnitError
@@ -75,6 +77,8 @@ class UnitWorkers:
             UnitConsumer(stage.topic, group, kafka, token, mode="transacted", **more)
             for _ in range(min(stage.work.workers, SESSIONS))
         ]
+        # Asyncio's own has as few threads as the machine has processors, and some more.
+        self._threads = ThreadPoolExecutor(len(self._consumers), "unit-workers")
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until told to stop; then return what is not complete. Raises UnitError."""
@@ -85,6 +89,7 @@ class UnitWorkers:
             await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             await end_tasks(stopping, *tasks)
+            self._threads.shutdown(wait=False, cancel_futures=True)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -148,7 +153,8 @@ class UnitWorkers:
                 raise HandlerError("the handler raised StopIteration") from error
 
         if stage.work.run_in == "threads":
-            items = await asyncio.to_thread(handle)
+            loop, run = asyncio.get_running_loop(), copy_context().run
+            items = await loop.run_in_executor(self._threads, run, handle)
         else:
             result = handler(attempt)
             many = hasattr(result, "__aiter__")

@@ -17,7 +17,9 @@ from typing import Any, Literal
 import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from sqlalchemy.exc import SQLAlchemyError
 
+from stores.db.urls import said
 from stores.message import Message
 from stores.units.errors import UnitError
 from stores.units.forward.store import UnitStore
@@ -32,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 MANY = 250
 """Messages of a transaction."""
+MANY_BYTES = 2 << 20
+"""Bytes of them: over a slow line, too, it ends before Kafka aborts it for its age."""
 LOOK = 0.1
 """Seconds until an empty store is looked at again."""
 AGAIN = 1.0
@@ -94,10 +98,10 @@ class ForwardingAgent:
                         await self._until(stopped, self._forward(store, stopped))
                     except StoreOutdated:
                         raise
-                    except (KafkaError, UnitError, OSError) as error:
+                    except (KafkaError, UnitError, OSError, SQLAlchemyError) as error:
                         logger.warning(
                             "%s cannot be forwarded now: %s; %s",
-                            self._path, printable(error, 400), await self._waiting(store),
+                            self._path, printable(said(error), 400), await self._waiting(store),
                         )  # fmt: skip
                         await _pause(stopped, AGAIN)
         finally:
@@ -131,7 +135,7 @@ class ForwardingAgent:
             subject: RowKey = ("forwarded", store.name)
             await self._settle(store, subject)
             while not stopped.is_set():
-                if found := await asyncio.to_thread(store.read, MANY):
+                if found := await asyncio.to_thread(store.read, MANY, MANY_BYTES):
                     await self._send(routes, sender, subject, found)
                     await asyncio.to_thread(store.forget, found)
                     self._refused.difference_update(each.sequence for each in found)
@@ -234,7 +238,10 @@ class ForwardingAgent:
             logger.info("%s: %s; %s", self._path, dict(self.counts), await self._waiting(store))
 
     async def _waiting(self, store: UnitStore) -> str:
-        backlog = await asyncio.to_thread(store.backlog)
+        try:
+            backlog = await asyncio.to_thread(store.backlog)
+        except SQLAlchemyError:  # which is told of where it stands in the way
+            return "how much waits cannot be read"
         if backlog.since is None:
             return "nothing waits"
         return f"{backlog.messages} wait, the oldest for {time.time() - backlog.since:.0f} s"

@@ -89,8 +89,6 @@ class StoredProducer:
         self._default = administered(os.environ) if default is None else default
         self._session = system_name(time.time(), randbits(80))
         self._store: UnitStore | None = None
-        # One thread: messages are appended in the order in which they were sent.
-        self._thread = ThreadPoolExecutor(1, "unit-store")
 
     async def __aenter__(self) -> "StoredProducer":
         await self.start()
@@ -102,12 +100,14 @@ class StoredProducer:
     async def start(self) -> None:
         """Open the store, or make it."""
         self._store = await asyncio.to_thread(UnitStore, self._path, self.destination, self._size)
+        # One thread: messages are appended in the order in which they were sent.
+        self._thread = ThreadPoolExecutor(1, "unit-store")
 
     async def close(self) -> None:
         """Leave all units, and close the store; what waits in it is forwarded all the same."""
         store, self._store = self._store, None
-        await asyncio.to_thread(self._thread.shutdown)
         if store is not None:
+            await asyncio.to_thread(self._thread.shutdown)
             store.close()
 
     def unit(self, name: str | None = None) -> StoredUnit:

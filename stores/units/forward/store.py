@@ -37,6 +37,8 @@ TOGETHER = 1_000
 """Messages that are sent whole or not at all, at most."""
 TOGETHER_BYTES = 16 << 20
 """Bytes of them, at most."""
+AT_ONCE = 16
+"""Messages that are read at once: 16 MB at most."""
 PAGE = 4_096
 LEAST = 1 << 20
 """Bytes of a page of the file, and of the smallest limit."""
@@ -63,6 +65,10 @@ class UnitStore:
         if size is not None and size < LEAST:
             raise ValueError(f"size is {size}: a store has at least {LEAST} bytes")
         self.path, self.destination, self._size = Path(path), destination, size
+        if "?" in str(path):  # what is behind it would be no part of the file's name
+            raise ValueError(
+                f"{self.path} cannot be a store: choose a path without a question mark"
+            )
         self._log = MessageLog(NAME)
         self._outbox = Outbox(self._log)
         self._engine = begin_immediate(open_engine(f"sqlite:///{self.path}"))
@@ -139,17 +145,23 @@ class UnitStore:
         finally:
             os.close(descriptor)
 
-    def read(self, limit: int) -> Sequence[Message]:
-        """The oldest messages: as many, or more where they are sent whole, and no part of such."""
-        while True:
-            with self._engine.begin() as connection:
-                found = self._read(connection, limit)
-            whole = len(found)
-            while whole and found[whole - 1].kind == PART:
-                whole -= 1
-            if whole or len(found) < limit:
-                return found[:whole]
-            limit *= 2
+    def read(self, limit: int, size: int | None = None) -> Sequence[Message]:
+        """The oldest messages: as many, and so many bytes, or more where the first are sent whole;
+        and no part of what is sent whole."""
+        found, whole, taken, place = list[Message](), 0, 0, 0
+        with self._engine.begin() as connection:
+            while some := self._read(connection, AT_ONCE, place):
+                for each in some:
+                    found.append(each)
+                    taken += len(each.content)
+                    if whole and (len(found) > limit or (size is not None and taken > size)):
+                        return found[:whole]
+                    if each.kind != PART:
+                        whole = len(found)
+                if some[-1].sequence <= place:  # rows that another program wrote
+                    break
+                place = some[-1].sequence
+        return found[:whole]
 
     def forget(self, messages: Iterable[Message]) -> None:
         """Delete what is forwarded."""
@@ -165,8 +177,8 @@ class UnitStore:
         forwarded = found[0].sequence - 1
         return Backlog(forwarded, last - forwarded, found[0].captured_at)
 
-    def _read(self, connection: Connection, limit: int) -> tuple[Message, ...]:
-        return self._log.read_stream(connection, self.destination, self.name, limit=limit)
+    def _read(self, connection: Connection, limit: int, after: int = 0) -> tuple[Message, ...]:
+        return self._log.read_stream(connection, self.destination, self.name, after, limit)
 
     def _named(self, connection: Connection) -> str:
         """What names this file among all that forward to the destination."""

@@ -1,6 +1,5 @@
 """The path service as those who ask it see it: found by its leader's row, asked over HTTP."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +13,8 @@ from stores.units.kafka.topics import paths_topic
 from stores.units.wire import bearer
 from topology.model.ending import wait_for_stop
 
-RECENT = 3600.0 * 3
-"""Seconds of rows that are read for the leader: it writes its row at least once in a lease."""
+LAST = 1_000
+"""Rows that are read for the leader at first: its own is in each of its transactions."""
 
 
 class PathService:
@@ -81,14 +80,16 @@ class PathService:
         await consumer.start()
         try:
             consumer.assign([at])
-            since = round((time.time() - RECENT) * 1000)
-            found = (await consumer.offsets_for_times({at: since})).get(at)
-            end = (await consumer.end_offsets([at]))[at]
-            consumer.seek(at, found.offset if found else end)
-            while await consumer.position(at) < end:
-                for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
-                    if (leader := leader_of(record)) is not None:
-                        url = leader.url
+            first = (await consumer.beginning_offsets([at]))[at]
+            place = end = (await consumer.end_offsets([at]))[at]
+            last = LAST
+            while not url and place > first:
+                place, last = max(first, end - last), last * 10
+                consumer.seek(at, place)
+                while await consumer.position(at) < end:
+                    for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
+                        if (leader := leader_of(record)) is not None:
+                            url = leader.url
         finally:
             await wait_for_stop(consumer.stop())
         if not url.startswith(("http://", "https://")):

@@ -152,6 +152,8 @@ class Routes:
                 async with asyncio.timeout(max(0.0, end - now)):
                     await asyncio.shield(answer)
             except TimeoutError:
+                if self._wanted.get(unit) is answer:  # who waits for longer asks anew
+                    self._answered(unit, None)
                 raise MemberUnavailable(
                     f"the path service of {self._destination!r} gives no route for unit"
                     f" {printable(unit)} ({self._why}): sending without one would break its order;"
@@ -181,8 +183,9 @@ class Routes:
                 continue
             try:
                 await self._renew()
-            except (UnitError, KafkaError, OSError) as error:
-                self._why = printable(error, 200) or type(error).__name__
+            except Exception as error:  # what answers may be no path service
+                known = isinstance(error, (UnitError, KafkaError, OSError)) and str(error)
+                self._why = printable(error if known else repr(error), 200)
                 await asyncio.sleep(AGAIN if self._wanted else min(1.0, self._pause))
                 self._wake.set()
 

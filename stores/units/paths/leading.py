@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
@@ -17,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 AGAIN = 1.0
 """Seconds until a leader that failed starts again."""
+LONGEST = 60.0
+"""Seconds at most, after it was fenced several times."""
 
 
 class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -35,6 +38,9 @@ class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
         self._settings, self._destination, self._url = settings, destination, url
         self._leaders = leaders
         self._leading: asyncio.Task[None] | None = None
+        self._former: set[asyncio.Task[None]] = set()
+        self._assigned = asyncio.Event()
+        """Set, and made anew, with each assignment."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Lead when it is its turn, until told to stop."""
@@ -55,8 +61,7 @@ class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
                     logger.warning("paths: %s; trying again", printable(error))
                     await asyncio.sleep(AGAIN)
         finally:
-            if self._leading is not None:
-                await end_tasks(self._leading)
+            await end_tasks(*self._former, *filter(None, [self._leading]))
             await wait_for_stop(self._consumer.stop())
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
@@ -66,21 +71,28 @@ class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
         """Lead, or let go."""
         places = list(assigned)
         self._consumer.pause(*places)  # the group is for the assignment alone
+        self._assigned.set()
+        self._assigned = asyncio.Event()
         if places and self._leading is None:
             self._leading = asyncio.create_task(self._lead())
         elif not places and self._leading is not None:
-            self._leading.cancel()
-            self._leading = None
+            former, self._leading = self._leading, None
+            former.cancel()  # a client may swallow that: then it ends when it is fenced
+            self._former.add(former)
+            former.add_done_callback(self._former.discard)
 
     async def _lead(self) -> None:
         settings, destination = self._settings, self._destination
-        while True:
+        mine, fenced = asyncio.current_task(), 0
+        while self._leading is mine:
             leader = PathLeader(destination, dict(settings.kafka), settings.lease, self._url)
             try:
                 self._leaders[destination] = leader
                 await leader.run()
             except ProducerFenced:
+                # Who of two is right the next assignment tells; until then they fence each other.
                 logger.warning("paths of %s: another service leads now", destination)
+                fenced += 1
             except KafkaError as error:
                 logger.warning("paths of %s: %s; starting again", destination, printable(error))
             except Exception:
@@ -88,4 +100,7 @@ class Candidate(ConsumerRebalanceListener):  # type: ignore[misc]
             finally:
                 if self._leaders.get(destination) is leader:
                     del self._leaders[destination]
-            await asyncio.sleep(AGAIN)
+            with suppress(TimeoutError):
+                pause = min(AGAIN * 2 ** max(0, fenced - 1), LONGEST)
+                await asyncio.wait_for(self._assigned.wait(), pause)
+                fenced = 0

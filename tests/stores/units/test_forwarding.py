@@ -220,6 +220,9 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
         words += ["--broker", broker]
         return subprocess.Popen([sys.executable, "-m", "sequitur", *words], stderr=log)
 
+    def said() -> str:
+        return path.with_name("agent.log").read_text()
+
     with path.with_name("agent.log").open("wb") as log:
         process = agent("127.0.0.1:1")  # where no broker is
         chance = random.Random(14)
@@ -236,15 +239,16 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
                         process.wait()
                         process = agent(there.kafka["bootstrap_servers"])
                 await emptied(path, there.name)
+                async with asyncio.timeout(60):  # it says so now and then
+                    while "nothing waits" not in said():
+                        await asyncio.sleep(0.1)
                 process.terminate()
                 assert process.wait(20) == 0
             finally:
                 with suppress(ProcessLookupError):
                     process.kill()
                 process.wait()
-    told = path.with_name("agent.log").read_text()
-    assert "cannot be forwarded now" in told
-    assert "nothing waits" in told
+    assert "cannot be forwarded now" in said()
     found: dict[str | None, list[int]] = {}
     async with there.server(), there.consumer(mode="auto", prefetch=100) as consumer:
         for _ in range(each * units):

@@ -90,3 +90,52 @@ async def test_routes_hold_for_a_lease_without_the_service_and_no_longer() -> No
         service.down = False
         await routes.close()
     assert service.asked[-1]["close"]
+
+
+async def test_an_answer_that_is_none_of_the_service_ends_no_producer() -> None:
+    service = Service()
+    ask, strange = service.ask, [{}, {"lease": "soon"}]
+
+    async def answer(method: str, body: dict[str, Any]) -> dict[str, Any]:
+        return strange.pop() if strange else await ask(method, body)
+
+    service.ask = answer  # type: ignore[method-assign]
+    routes = await routes_of(service)
+    try:
+        (await routes.acquire("u")).release()
+        assert not strange
+    finally:
+        await routes.close()
+
+
+async def test_units_that_a_send_gave_up_on_are_asked_for_no_longer() -> None:
+    service = Service()
+    service.down = True
+    routes = await routes_of(service, wait=0.1)
+    try:
+        for unit in ("a", "b"):
+            with pytest.raises(MemberUnavailable, match="gives no route"):
+                await routes.acquire(unit)
+        service.down, routes._wait = False, 5.0
+        (await routes.acquire("c")).release()
+        assert service.asked[-1]["ask"] == ["c"]
+    finally:
+        await routes.close()
+
+
+async def test_who_began_to_wait_later_waits_on_when_another_gives_up() -> None:
+    service = Service()
+    service.down = True
+    routes = await routes_of(service, wait=0.2)
+    try:
+        first = asyncio.create_task(routes.acquire("u"))
+        await asyncio.sleep(0.1)
+        routes._wait = 5.0
+        second = asyncio.create_task(routes.acquire("u"))
+        with pytest.raises(MemberUnavailable):
+            await first
+        assert not second.done()
+        service.down = False
+        (await second).release()
+    finally:
+        await routes.close()

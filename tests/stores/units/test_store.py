@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 from stores.units import (
+    ForwardingAgent,
     OutgoingMessage,
     SendRefused,
     StoredProducer,
@@ -57,7 +59,7 @@ async def test_what_is_sent_together_is_stored_and_read_whole_or_not_at_all(path
     assert values(store, 4) == [b"before", b"0", b"1", b"2"]
     store.forget(store.read(1))
     assert values(store, 3) == [b"0", b"1", b"2"]
-    assert values(store, 1) == values(store, 2) == [b"0", b"1", b"2", b"after"]
+    assert values(store, 1) == values(store, 2) == [b"0", b"1", b"2"]
     assert [each.kind for each in store.read(9)] == [PART, PART, None, None]
     store.close()
 
@@ -265,3 +267,55 @@ async def test_a_stored_producer_names_units_by_application_system_and_administr
         await producer.send(b"1")
     assert values(store) == [b"%d" % number for number in range(9)]
     store.close()
+
+
+async def test_an_agent_whose_disk_is_full_tries_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, stopped = 0, asyncio.Event()
+
+    async def forward(*_: object) -> None:
+        nonlocal tried
+        if tried := tried + 1:
+            if tried == 2:
+                return stopped.set()
+            raise OperationalError("DELETE", {}, sqlite3.OperationalError("disk is full"))
+
+    def fails(*_: object) -> None:
+        raise OperationalError("SELECT", {}, sqlite3.OperationalError("disk is full"))
+
+    monkeypatch.setattr("stores.units.forward.agent.AGAIN", 0.01)
+    monkeypatch.setattr(ForwardingAgent, "_forward", forward)
+    monkeypatch.setattr(UnitStore, "backlog", fails)
+    async with asyncio.timeout(10):
+        await ForwardingAgent("orders", path, {}).run(stopped)
+    assert tried == 2
+
+
+def test_what_is_forwarded_at_once_has_bounded_bytes_and_is_whole(path: Path) -> None:
+    store = UnitStore(path, "orders")
+    for number in range(40):
+        store.append([(OutgoingMessage(b"%02d" % number + bytes(98)), None)])
+    store.append([(OutgoingMessage(bytes(100)), None)] * 30)
+    assert len(store.read(250, 1_000)) == 10
+    store.forget(store.read(40))
+    assert len(store.read(250, 1_000)) == 30
+    assert [each.kind for each in store.read(1, 1)] == [PART] * 29 + [None]
+
+
+def test_a_path_that_would_be_read_as_a_query_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="without a question mark"):
+        UnitStore(tmp_path / "what?mode=ro", "orders")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_producer_that_was_closed_may_be_started_again(path: Path) -> None:
+    producer = StoredProducer("orders", path)
+    for content in (b"1", b"2"):
+        await producer.start()
+        await producer.send(content)
+        await producer.close()
+        with pytest.raises(SendRefused, match="start it first"):
+            await producer.send(b"lost")
+    await producer.close()
+    assert values(UnitStore(path, "orders")) == [b"1", b"2"]
