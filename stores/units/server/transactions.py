@@ -1,8 +1,10 @@
 """What an owner makes durable: rows, offset, departures and sends, in one Kafka transaction."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,15 +19,25 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from stores.units.errors import MemberUnavailable
 from stores.units.kafka.records import UNIT, OutgoingMessage, handover_headers, key_of
 from stores.units.kafka.row_log import POSITION, RowKey, row_key
 from stores.units.kafka.rows import row_json
-from stores.units.kafka.topics import ROW_BYTES, dead_topic, learn_partition, member_of, rows_topic
-from stores.units.queue import Departure, UnitChanges
+from stores.units.kafka.topics import (
+    LOOKS,
+    ROW_BYTES,
+    dead_topic,
+    learn_partition,
+    member_of,
+    rows_topic,
+)
+from stores.units.queue import Departure, Outcome, UnitChanges
 from stores.units.server.settings import ServerSettings
 from stores.units.wire import packed
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
 
 OFFSET_EVERY = 1.0
 """Seconds between commits of the group's offset: for tools; the row of the position is what
@@ -178,14 +190,28 @@ class OwnerTransactions:
                 rows.append(((POSITION,), {"position": place[0], "done": packed(place[1])}))
         return rows
 
+    async def _is_there(self, topic: str, partition: int) -> bool:
+        """Whether there is such a partition: not every record was written by the path service."""
+        for _ in range(LOOKS):
+            with suppress(MemberUnavailable):
+                await learn_partition(self._producer, topic, partition)
+                return True
+            await asyncio.sleep(0.2)
+        return False
+
     async def _depart(self, leaving: Departure) -> Any:
         message = leaving.message
         if message.handover is not None and message.unit is not None:
             handed = replace(message.handover, kind="handed", other=self._member)
             headers = handover_headers(message.unit, handed, self._settings.group)
             to, place = self._settings.destination, message.handover.other
-            await learn_partition(self._producer, to, place)
-            return await self._producer.send(to, b"", key_of(message.unit), place, headers=headers)
+            if await self._is_there(to, place):
+                key = key_of(message.unit)
+                return await self._producer.send(to, b"", key, place, headers=headers)
+            why = f"it says that its unit goes to member {place}, which {to!r} does not have"
+            logger.error("%s/%d offset %d: %s; it goes to the dead topic",
+                         to, self._member, message.offset, why)  # fmt: skip
+            leaving = replace(leaving, outcome=Outcome.REFUSED, reason=why)
         topic = leaving.to or dead_topic(self._settings.destination)
         headers = [(name, text.encode()) for name, text in message.attributes.items()]
         headers.append(("unit-outcome", leaving.outcome.value.encode()))

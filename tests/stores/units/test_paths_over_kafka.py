@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from click.testing import CliRunner
 
@@ -20,6 +21,9 @@ from stores.units import (
     UnitElsewhere,
     UnitError,
 )
+from stores.units.kafka.path_rows import LEADER, path_key
+from stores.units.kafka.path_service import LAST, PathService
+from stores.units.kafka.topics import paths_topic, prepare_paths
 from tests.stores.units.conftest import TOKEN, Destination, received
 
 Create = Callable[..., Destination]
@@ -208,3 +212,42 @@ async def test_where_units_live_is_shown_and_changed_by_command(destination: Cre
         assert f"unit a lives on member {1 - home}" in moved
         await producer.unit("a").send(b"2")
         assert producer.sent[1 - home] == 1
+
+
+async def test_the_leader_is_found_behind_many_rows_and_whatever_the_clock_says(
+    destination: Create, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = destination()
+    await prepare_paths(there.kafka, there.name)
+    service, topic = PathService(there.name, there.kafka, TOKEN), paths_topic(there.name)
+    with pytest.raises(MemberUnavailable, match="no path service leads"):
+        await service._find()
+    producer = AIOKafkaProducer(**there.kafka)
+    await producer.start()
+    for url in (b"http://former", b"http://leader"):
+        await producer.send(topic, b'{"url":"%s","epoch":1,"lease":2}' % url, LEADER)
+    for number in range(LAST + 1):
+        await producer.send(topic, None, path_key(f"u{number}"))
+    await producer.stop()
+    later = time.time() + 36_000
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert await service._find() == "http://leader"
+
+
+async def test_a_foreign_record_that_sends_its_unit_to_no_member_does_not_stop_the_others(
+    destination: Create,
+) -> None:
+    there = destination()
+    async with there.producer() as producer:
+        await producer.unit("u").send(b"1")
+        foreign = AIOKafkaProducer(**there.kafka)
+        await foreign.start()
+        headers = [("unit", b"x"), ("unit-handover", b'["leaves",1,99,""]')]
+        await foreign.send_and_wait(there.name, b"", headers=headers)
+        await foreign.stop()
+        await producer.unit("u").send(b"2")
+    async with there.server(lease=10.0), there.consumer() as consumer:
+        for value in (b"1", b"2"):
+            delivery = await received(consumer)
+            assert delivery.value == value
+            await delivery.done(durable=True)
