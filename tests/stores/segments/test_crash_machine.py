@@ -110,7 +110,7 @@ class SaveStoreMachine(RuleBasedStateMachine):
 
     def new_consumer(self) -> SegmentConsumer:
         limits = BatchLimits(count=self.count, idle=0)
-        intake = UnitIntake(self.inbound, route, FAILURES, TRANSPORTS, limits=limits)
+        intake = UnitIntake(self.inbound, route, FAILURES, TRANSPORTS, limits=limits, site="site")
         return SegmentConsumer(intake, self.ledger, self.disk, segment_bytes=self.segment)
 
     def new_publisher(self, name: str) -> Publisher:
