@@ -27,41 +27,25 @@ class _Uuid(AbstractType[bytes]):
 
 
 _TEXT, _TAGS = CompactString("utf-8"), ("tags", TaggedFields)
-_PARTITION = [("error", Int16), ("index", Int32), ("leader", Int32), ("epoch", Int32)]
-_COPIES = [(name, CompactArray(Int32)) for name in ("replicas", "in_sync", "offline")]
-_TOPIC = [("error", Int16), ("name", _TEXT), ("id", _Uuid), ("internal", Boolean)]
-_BROKER = [("node", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT)]
+_BROKER = (("node", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), _TAGS)
 
 
 class _Metadata(Response):
     API_KEY, API_VERSION = 3, 12
+    # As far as the id of the one topic that is asked for; what is behind that stays unread.
     SCHEMA = Schema(
         ("throttled", Int32),
-        ("brokers", CompactArray(*_BROKER, _TAGS)),
+        ("brokers", CompactArray(*_BROKER)),
         ("cluster", _TEXT),
         ("controller", Int32),
-        (
-            "topics",
-            CompactArray(
-                *_TOPIC,
-                ("partitions", CompactArray(*_PARTITION, *_COPIES, _TAGS)),
-                ("operations", Int32),
-                _TAGS,
-            ),
-        ),
-        _TAGS,
+        ("topics", CompactArray(("error", Int16), ("name", _TEXT), ("id", _Uuid))),
     )
 
 
 class _AskMetadata(RequestStruct):
-    FLEXIBLE_VERSION = True
-    API_KEY, API_VERSION, RESPONSE_TYPE = 3, 12, _Metadata
-    SCHEMA = Schema(
-        ("topics", CompactArray(("id", _Uuid), ("name", _TEXT), _TAGS)),
-        ("make", Boolean),
-        ("operations", Boolean),
-        _TAGS,
-    )
+    FLEXIBLE_VERSION, API_KEY, API_VERSION, RESPONSE_TYPE = True, 3, 12, _Metadata
+    _TOPICS = CompactArray(("id", _Uuid), ("name", _TEXT), _TAGS)
+    SCHEMA = Schema(("topics", _TOPICS), ("make", Boolean), ("operations", Boolean), _TAGS)
 
 
 class _AskTopic(Request[_AskMetadata]):
@@ -75,23 +59,12 @@ class _AskTopic(Request[_AskMetadata]):
 
 
 async def topic_id(client: AIOKafkaClient, name: str) -> str | None:
-    """Ask for the id of a topic.
-
-    Args:
-        client: of aiokafka, connected.
-        name: of the topic.
-
-    Returns:
-        A UUID as text; None from brokers before Kafka 2.8, which have none.
-
-    Raises:
-        KafkaError: the topic is not there, or no broker.
-    """
+    """Ask for a topic's id, a UUID; None: the broker does not tell it. Raises KafkaError."""
     try:
         found = await client.send(client.get_random_node(), _AskTopic(name))
     except (IncompatibleBrokerVersion, NotImplementedError):
         return None
-    error, _, id, *_ = found.topics[0]
+    error, _, id = found.topics[0]
     if error:
         raise for_code(error)(name)
     return str(UUID(bytes=id))
