@@ -18,7 +18,7 @@ from aiokafka.protocol.types import (
 )
 
 
-class _Uuid(AbstractType[bytes]):
+class _Uuid(AbstractType[bytes]):  # type: ignore[misc]
     encode = staticmethod(bytes)
 
     @staticmethod
@@ -30,7 +30,7 @@ _TEXT, _TAGS = CompactString("utf-8"), ("tags", TaggedFields)
 _BROKER = (("node", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), _TAGS)
 
 
-class _Metadata(Response):
+class _Metadata(Response):  # type: ignore[misc]
     API_KEY, API_VERSION = 3, 12
     # As far as the id of the one topic that is asked for; what is behind that stays unread.
     SCHEMA = Schema(
@@ -42,13 +42,13 @@ class _Metadata(Response):
     )
 
 
-class _AskMetadata(RequestStruct):
+class _AskMetadata(RequestStruct):  # type: ignore[misc]
     FLEXIBLE_VERSION, API_KEY, API_VERSION, RESPONSE_TYPE = True, 3, 12, _Metadata
     _TOPICS = CompactArray(("id", _Uuid), ("name", _TEXT), _TAGS)
     SCHEMA = Schema(("topics", _TOPICS), ("make", Boolean), ("operations", Boolean), _TAGS)
 
 
-class _AskTopic(Request[_AskMetadata]):
+class _AskTopic(Request[_AskMetadata]):  # type: ignore[misc]
     API_KEY = 3
 
     def __init__(self, name: str) -> None:

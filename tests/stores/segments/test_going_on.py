@@ -111,7 +111,7 @@ class SmallMessages(MemoryOutbound):
 
     async def publish(self, batch: OutboundBatch) -> None:
         for at, message in enumerate(batch.messages):
-            if len(message.value) > 5_000:
+            if len(message.value or b"") > 5_000:
                 raise PublishRefused(at, "it is too large")
         await super().publish(batch)
 

@@ -214,3 +214,4 @@ async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_throu
     with pytest.raises(SegmentError, match="was deleted and made again"):
         await again.step(5)
     assert ledger.positions(source) == {0: 1}
+    await again.stop()

@@ -76,7 +76,7 @@ async def test_it_dies_at_any_step_and_only_what_is_in_doubt_comes_again(
         pass
     for outbound in world.outbound.values():
         ids = [each.id for each in outbound.got]
-        once = list(dict.fromkeys(each.value for each in outbound.got))
+        once = list(dict.fromkeys(each.value or b"" for each in outbound.got))
         assert sorted(once) == [b"%d" % n for n in range(6)]
         for partition in (0, 1):
             assert [v for v in once if int(v) % 2 == partition] == world.inbound.partitions[
