@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from stores.segments.errors import SegmentError
+from stores.segments.errors import SegmentDamaged, SegmentError
 from stores.segments.ledger import SegmentLedger
 from stores.segments.message import OutboundBatch, Pair, Place
-from stores.segments.record import next_intact, record_at
+from stores.segments.record import HEAD, decode, next_intact, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
 
@@ -20,7 +20,12 @@ class SkippedDamage:
 
 
 async def skip_damage(
-    ledger: SegmentLedger, store: SegmentStore, pair: Pair, outbound: Outbound
+    ledger: SegmentLedger,
+    store: SegmentStore,
+    pair: Pair,
+    outbound: Outbound,
+    *,
+    intact: bool = False,
 ) -> SkippedDamage:
     """Move START of a pair, in SQL and in the destination, to the next intact record.
 
@@ -29,6 +34,7 @@ async def skip_damage(
         store: the segments' bytes.
         pair: whose publisher has stopped.
         outbound: its transport, as that publisher has it.
+        intact: skip an intact record, too, if only another version reads it.
 
     Returns:
         What was given up.
@@ -44,9 +50,12 @@ async def skip_damage(
         if segment is None:
             raise SegmentError(f"{pair}: there is nothing to publish, hence no damage")
         data = store.read(segment.name, segment.start, segment.end)
-        if record_at(data, 0, segment.start) is not None:
+        body = record_at(data, 0, segment.start)
+        if body is not None and not (intact and _is_foreign(body)):
             raise SegmentError(f"{pair}: {segment.name} is intact at {segment.start}; start it")
         behind = next_intact(data, segment.start)
+        if body is not None:
+            behind = segment.start + HEAD.size + len(body)
         if behind == segment.start + len(data):
             behind = segment.end  # there is none, or the rest is missing
         place = Place(segment.number, behind)
@@ -57,3 +66,11 @@ async def skip_damage(
     finally:
         await outbound.stop()
         owner.let_go()
+
+
+def _is_foreign(body: bytes) -> bool:
+    try:
+        decode(body, "")
+    except SegmentDamaged:
+        return True
+    return False
