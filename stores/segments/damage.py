@@ -9,10 +9,10 @@ from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.db.missing_tables import create_missing
 from stores.segments.chain import Segment
-from stores.segments.errors import SegmentError
+from stores.segments.errors import SegmentDamaged, SegmentError
 from stores.segments.ledger import SegmentLedger
 from stores.segments.message import OutboundBatch, Pair, Place
-from stores.segments.record import HEAD, length_at, next_intact, record_at
+from stores.segments.record import HEAD, decode, length_at, next_intact, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
 
@@ -44,6 +44,7 @@ async def skip_damage(
     pair: Pair,
     outbound: Outbound,
     *,
+    intact: bool = False,
     reason: str = "",
     dry_run: bool = False,
 ) -> SkippedDamage:
@@ -54,6 +55,7 @@ async def skip_damage(
         store: the segments' bytes.
         pair: whose publisher has stopped.
         outbound: its transport, as that publisher has it.
+        intact: skip an intact record, too, if only another version reads it.
         reason: why, which is kept in SQL.
         dry_run: nothing is skipped.
 
@@ -71,9 +73,12 @@ async def skip_damage(
         if segment is None:
             raise SegmentError(f"{pair}: there is nothing to publish, hence no damage")
         data = store.read(segment.name, segment.start, segment.end)
-        if record_at(data, 0, segment.start) is not None:
+        body = record_at(data, 0, segment.start)
+        if body is not None and not (intact and _is_foreign(body)):
             raise SegmentError(f"{pair}: {segment.name} is intact at {segment.start}; start it")
         behind = next_intact(data, segment.start)
+        if body is not None:
+            behind = segment.start + HEAD.size + len(body)
         if behind == segment.start + len(data):
             behind = segment.end  # there is none, or the rest is missing
         found = SkippedDamage(segment.name, segment.start, behind)
@@ -101,3 +106,11 @@ def is_intact(store: SegmentStore, segment: Segment) -> bool:
         return False
     data = store.read(segment.name, segment.start, segment.start + length_at(head, 0))
     return record_at(data, 0, segment.start) is not None
+
+
+def _is_foreign(body: bytes) -> bool:
+    try:
+        decode(body, "")
+    except SegmentDamaged:
+        return True
+    return False

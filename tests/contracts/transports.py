@@ -157,7 +157,7 @@ class InboundContract(_SaveStore):
         def consumer() -> SegmentConsumer:
             limits = BatchLimits(count=7, seconds=1, idle=0.1)
             intake = UnitIntake(
-                inbound(), _route, ErrorsAfter("t"), ["t"], window=60, limits=limits
+                inbound(), _route, ErrorsAfter("t"), ["t"], site="s", window=60, limits=limits
             )
             return SegmentConsumer(intake, ledger, segments, ids=PublishedIds(ledger.engine))
 

@@ -61,7 +61,9 @@ def load_units(path: Path) -> RouterUnits:
     try:
         about = data.get("router", {})
         only("router", about, ("name", "site"))
-        name, site = str(about.get("name", path.stem)), str(about.get("site", "site"))
+        name, site = about.get("name"), about.get("site")
+        if not (isinstance(name, str) and isinstance(site, str) and name and site):
+            raise DeclarationError("router: give it a name, and its site; both are part of ids")
         return RouterUnits(name, site, rules, data, path.parent)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None

@@ -53,6 +53,7 @@ from topology.model.printable import printable
 from topology.routing import RuleSet
 
 ROWS = "rows"
+_RULES, _ORIGIN = "sequitur-rules", "sequitur-origin"
 _ONLY_HERE = {"source": ("transport", "place"), "destination": ("transport", "address")}
 
 
@@ -167,21 +168,21 @@ class RouterUnits:
 
     def route(self, message: InboundMessage) -> list[OutboundMessage]:
         """What comes of a message. Raises Malformed."""
-        headers = tuple((name, value.encode()) for name, value in message.headers.items())
         where = (message.topic, message.partition, message.offset)
-        routing = self.rules.route(Record(*where, message.key, message.value, headers))
+        routing = self.rules.route(Record(*where, message.key, message.value, message.headers))
         if routing.reason is not None:
             raise Malformed(routing.reason)
         self.counts["unrouted"] += not routing.destinations
-        named = {**message.headers, "sequitur-rules": str(routing.version)}
+        own = {_RULES: b"%d" % routing.version}
         if message.replayable:
-            named["sequitur-origin"] = "/".join(map(str, where))
+            own[_ORIGIN] = "/".join(map(str, where)).encode()
+        headers = (*(each for each in message.headers if each[0] not in own), *own.items())
         return [
             OutboundMessage(
                 *self.destinations[each.destination],
-                each.content or b"",
+                each.content,
                 message.key,
-                named,
+                headers,
                 message.stream,
                 message.sequence,
             )

@@ -123,9 +123,8 @@ class RabbitInbound:
             await channel.set_qos(prefetch_count=self._prefetch)
             self._channel = await channel.get_underlay_channel()
             # None: nothing more comes, for the connection is over, or the queue is.
-            over = [self._connection.close_callbacks, channel.close_callbacks]
-            for each in over:
-                each.add(lambda *_: arrived.put_nowait(None))
+            self._connection.close_callbacks.add(lambda *_: arrived.put_nowait(None))
+            channel.close_callbacks.add(lambda *_: arrived.put_nowait(None))
             self._channel.on_consumer_cancel_callbacks.add(lambda *_: arrived.put_nowait(None))
             queue = await channel.declare_queue(self._queue, passive=True)
             await self._consume(queue, positions.get(0))
@@ -162,23 +161,28 @@ class RabbitInbound:
         await _closed(connection)
 
     def _message(self, one: _Delivered) -> InboundMessage | None:
-        at = one.delivery_tag or 0
-        headers = {name: _text(value) for name, value in one.headers.items() if name != KEY}
-        key = one.headers.get(KEY)
+        at, given = one.delivery_tag or 0, dict(one.headers)
+        key = given.pop(KEY, None)
+        headers = tuple(
+            (name, _bytes(value))
+            for name, several in given.items()
+            for value in (several if isinstance(several, list) else [several])
+        )
+        named = {name: value.decode(errors="replace") for name, value in headers}
         return InboundMessage(
             *(self.topic, 0, at, at + 1, one.body),
-            key=bytes(key) if isinstance(key, bytes | bytearray) else None,
+            key=None if key is None else _bytes(key),
             headers=headers,
-            stream=headers.get(self._stream),
-            sequence=_number(headers.get(self._sequence)),
-            producer_id=headers.get(ID) or one.message_id or None,
+            stream=named.get(self._stream),
+            sequence=_number(named.get(self._sequence)),
+            producer_id=named.get(ID) or one.message_id or None,
             replayable=False,
             redelivered=bool(one.redelivered),
         )
 
 
-def _text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
+def _bytes(value: object) -> bytes:
+    return bytes(value) if isinstance(value, bytes | bytearray) else str(value).encode()
 
 
 def _number(text: str | None) -> int | None:
@@ -294,28 +298,39 @@ class RabbitOutbound:
 
 def _ready(index: int, message: OutboundMessage) -> aio_pika.Message:
     """The message as AMQP has it. Raises PublishRefused where it cannot have it."""
-    given: dict[str, Any] = {**message.headers, ID: message.id}
-    if message.key is not None:
-        given[KEY] = bytearray(message.key)
+    if message.value is None:
+        raise PublishRefused(index, "it has no value, and a message of RabbitMQ has one")
+    own = {ID: message.id.encode()}
     if message.stream is not None and message.sequence is not None:
-        given |= {STREAM: message.stream, SEQUENCE: str(message.sequence)}
-    size = sum(len(name.encode()) + len(_bytes(value)) + 8 for name, value in given.items())
+        own |= {STREAM: message.stream.encode(), SEQUENCE: b"%d" % message.sequence}
+    if message.key is not None:
+        own[KEY] = message.key
+    pairs = [(name, value) for name, value in message.headers if name not in own]
+    table: dict[str, Any] = {}
+    size = 0
+    for name, value in (*pairs, *own.items()):
+        size += len(name.encode()) + len(value or b"") + 8
+        table.setdefault(name, []).append(_value(value or b""))
     if len(message.destination.encode()) > _SHORT:
         raise PublishRefused(index, f"its destination has more than {_SHORT} bytes")
-    if size > _HEADERS or any(len(name.encode()) > _SHORT for name in given):
+    if size > _HEADERS or any(len(name.encode()) > _SHORT for name in table):
         raise PublishRefused(
             index, f"its headers: {size} bytes; {_HEADERS} fit, and {_SHORT} for a name"
         )
     return aio_pika.Message(
         message.value,
-        headers=given,
+        headers={name: some if len(some) > 1 else some[0] for name, some in table.items()},
         message_id=_shortened(message.id),
         delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
     )
 
 
-def _bytes(value: str | bytearray) -> bytes | bytearray:
-    return value.encode() if isinstance(value, str) else value
+def _value(value: bytes) -> str | bytearray:
+    """Text where it is such, as clients of RabbitMQ expect it."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return bytearray(value)
 
 
 def _shortened(name: str) -> str:

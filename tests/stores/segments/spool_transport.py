@@ -66,7 +66,7 @@ class SpoolOutbound:
         for each in batch.messages:
             place = self._folder / each.destination
             place.mkdir(exist_ok=True)
-            content = orjson.dumps([each.value.decode(), each.id])
+            content = orjson.dumps([(each.value or b"").decode(), each.id])
             (place / str(len(list(place.iterdir())))).write_bytes(content)
             await asyncio.sleep(0)
 

@@ -81,7 +81,7 @@ class TestFileInbound(InboundContract):
         (tmp_path / "lines").write_bytes(b"whole\nhalf\n")
         assert [each.value for each in await one.poll(10, 0)] == [b"half"]
         (tmp_path / "lines").write_bytes(b"whole\nhalf\n" + b"x" * 2_500_000 + b"\n")
-        assert [len(each.value) for each in await one.poll(10, 0)] == [2_500_000]
+        assert [len(each.value or b"") for each in await one.poll(10, 0)] == [2_500_000]
 
 
 class TestFileOutbound(OutboundContract):
