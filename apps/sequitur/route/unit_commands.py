@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from sequitur.cli.options import FILE
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
@@ -106,24 +104,21 @@ def _load(router: Path) -> RouterUnits:
 
 
 def _list(units: RouterUnits) -> int:
-    table = Table("topic", "transport", "segment", "START", "END", "to publish", "owner", box=None)
     damaged = 0
     for pair in units.ledger.pairs():
         chain, owner = units.ledger.chain(pair), units.ledger.owner_of(pair) or "nobody"
         for each in chain.segments:
             bad = each.start < each.end and not is_intact(units.store, each)
             damaged += bad
-            left = f"{each.end - each.start:,}" + (" DAMAGED" if bad else "")
-            table.add_row(*pair, each.name, str(each.start), str(each.end), left, owner)
-    console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
-    console.print(table)
+            word = "DAMAGED" if bad else f"{each.end - each.start} to publish"
+            print(*pair, each.name, f"{each.start} to {each.end}", word, owner, sep="\t")
     return BAD_NEWS if damaged else DONE
 
 
 def _run(verb: str, router: Path, transport: str | None) -> int:
     def run() -> int:
         units = _load(router)
-        names = [name for name in units.transports if verb == "publish" or _consumes(units, name)]
+        names = units.consuming() if verb == "consume" else units.publishing()
         if transport is None and len(names) > 1:
             units.engine.dispose()
             command = [sys.executable, "-m", "sequitur", "route", verb, str(router), "--transport"]
@@ -138,10 +133,6 @@ def _run(verb: str, router: Path, transport: str | None) -> int:
         return run_until_stopped(lambda stopped: _tasks(made, stopped))
 
     return _status(run)
-
-
-def _consumes(units: RouterUnits, transport: str) -> bool:
-    return any(name == transport for name, _ in units.sources.values())
 
 
 async def _processes(commands: Mapping[str, list[str]], stopped: asyncio.Event) -> None:

@@ -105,6 +105,7 @@ class RouterUnits:
         self.sources = self._places("source", data, "place", "inbound")
         self.destinations = self._places("destination", data, "address", "outbound")
         self._transport("units: errors", self._failures.transport, "outbound")
+        self._used = {name for name, _ in self.destinations.values()} | {self._failures.transport}
         self.url = read_url(self._save.ledger)
         self.engine: Engine = open_engine(self.url)
         self.ledger = SegmentLedger(self.engine, name, lease_seconds=self._save.lease)
@@ -120,6 +121,15 @@ class RouterUnits:
         self.counts: Counter[str] = Counter()
         """Messages "unrouted": those that have no destination."""
 
+    def consuming(self) -> list[str]:
+        """The transports of the sources."""
+        return sorted({name for name, _ in self.sources.values()})
+
+    def publishing(self) -> list[str]:
+        """The transports of the destinations, and of what is left in segments."""
+        left = {pair.transport for pair in self.ledger.pairs()}
+        return sorted(self._used | (left & {*self.transports}))
+
     def consumers(self, transport: str, holder: str) -> dict[str, SegmentConsumer]:
         """Topic → its consumer, of the sources of a transport."""
         found = {}
@@ -127,12 +137,11 @@ class RouterUnits:
             if name == transport:
                 make = self.transports[name].inbound
                 assert make is not None
-                used = {each for each, _ in self.destinations.values()} | {self._failures.transport}
                 intake = UnitIntake(
                     make(topic, place),
                     self.route,
                     self._failures,
-                    used,
+                    self._used,
                     site=self._site,
                     window=self._save.window,
                     limits=self._limits,
