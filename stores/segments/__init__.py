@@ -20,7 +20,7 @@ from stores.segments.published_ids import PublishedIds
 from stores.segments.publisher import Publisher
 from stores.segments.rows import RowSegments
 from stores.segments.store import SegmentStore
-from stores.segments.transports.transport import Inbound, Outbound
+from stores.segments.transports.transport import Inbound, Outbound, Recognising
 
 __all__ = [
     "Backpressure",
@@ -40,6 +40,7 @@ __all__ = [
     "PublishRefused",
     "PublishedIds",
     "Publisher",
+    "Recognising",
     "RowSegments",
     "SegmentConsumer",
     "SegmentDamaged",

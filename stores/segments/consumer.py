@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from sqlalchemy import Connection
 
 from stores.segments.batching import BatchLimits, OpenBatch
 from stores.segments.chain import Backpressure
@@ -12,9 +15,10 @@ from stores.segments.identity import Known, identify, numbered
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage, OutboundMessage
 from stores.segments.owned_work import OwnedWork
+from stores.segments.published_ids import KeptId, PublishedIds
 from stores.segments.record import check_writable
 from stores.segments.store import SegmentStore
-from stores.segments.transports.transport import Inbound
+from stores.segments.transports.transport import Inbound, Recognising
 from stores.segments.writer import SEGMENT_BYTES, SegmentWriter
 
 Route = Callable[[InboundMessage], Sequence[OutboundMessage]]
@@ -31,7 +35,7 @@ class UnitIntake:
         route: what a message becomes.
         failures: what becomes of messages whose routing fails.
         transports: those that there are.
-        site: where this is; part of the ids.
+        site: where this is: a part of the ids, which two sites must not share.
         window: seconds for which producers' ids are believed, None: they are not.
         limits: of a batch.
     """
@@ -43,15 +47,37 @@ class UnitIntake:
         failures: FailurePolicy,
         transports: Collection[str],
         *,
-        site: str = "site",
+        site: str,
         window: float | None = None,
         limits: BatchLimits | None = None,
     ) -> None:
         self.inbound, self._route, self._failures = inbound, route, failures
         self._transports = frozenset(transports)
+        if not site:
+            raise ValueError("a site has a name: ids of two sites must not be the same")
         self.site, self.window, self.limits = site, window, limits or BatchLimits()
+        self._known: str | None = None
         self.counts: Counter[str] = Counter()
-        """Messages "consumed" and "failed", and "redelivered without an id"."""
+        """Messages "consumed", "failed", "repeated" and "redelivered without an id"."""
+
+    async def start(self, ledger: SegmentLedger, owner: SegmentOwner) -> None:
+        """Connect, and go on at the positions of SQL.
+
+        Raises:
+            SegmentError: it is another topic than what they are of.
+        """
+        topic = self.inbound.topic
+        self._known = await asyncio.to_thread(ledger.source, topic)
+        await self.inbound.start(await asyncio.to_thread(ledger.positions, topic))
+        await self.recognise(ledger, owner)
+
+    async def recognise(self, ledger: SegmentLedger, owner: SegmentOwner) -> None:
+        """Keep by what the topic is told from others of its name. Raises SegmentError."""
+        if isinstance(self.inbound, Recognising):
+            found = await self.inbound.recognise(self._known)
+            if found is not None and found != self._known:
+                await asyncio.to_thread(ledger.keep_source, owner, found)
+            self._known = found
 
     async def batch(self, wait: float) -> list[InboundMessage]:
         """Collect a batch, until something closes it.
@@ -70,7 +96,7 @@ class UnitIntake:
                 break
             now = time.monotonic()
             for message in some:
-                filling.add(len(message.value), now)
+                filling.add(len(message.value or b""), now)
             found += some
         return found
 
@@ -87,6 +113,8 @@ class UnitIntake:
         attempts, instead = 0, None
         while True:
             try:
+                if message.damage and instead is None:
+                    raise ValueError(message.damage)
                 made = self._route(message) if instead is None else instead
                 outputs = self._checked(numbered(identity, made))
                 self.counts["failed"] += instead is not None
@@ -113,6 +141,7 @@ class SegmentConsumer(OwnedWork):
         holder: who, for whoever asks.
         backlog: bytes of a pair at which this source pauses.
         segment_bytes: after how many bytes a pair gets another segment.
+        ids: what was consumed from a queue, which may come again; None: that is consumed again.
     """
 
     def __init__(
@@ -124,9 +153,10 @@ class SegmentConsumer(OwnedWork):
         holder: str = "consumer",
         backlog: int = BACKLOG,
         segment_bytes: int = SEGMENT_BYTES,
+        ids: PublishedIds | None = None,
     ) -> None:
         super().__init__(ledger, holder)
-        self.intake, self._store = intake, store
+        self.intake, self._store, self._ids = intake, store, ids
         self._limit, self._segment_bytes = backlog, segment_bytes
         self._writer: SegmentWriter | None = None
         self.backpressure = Backpressure({})
@@ -139,8 +169,8 @@ class SegmentConsumer(OwnedWork):
 
     async def _connect(self, owner: SegmentOwner) -> None:
         writer = SegmentWriter(self._ledger, self._store, owner, segment_bytes=self._segment_bytes)
-        positions = await asyncio.to_thread(writer.recover)
-        await self.intake.inbound.start(positions)
+        await asyncio.to_thread(writer.recover)
+        await self.intake.start(self._ledger, owner)
         self._writer = writer
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
@@ -151,12 +181,33 @@ class SegmentConsumer(OwnedWork):
         if self.backpressure.paused:
             return 0
         messages = await self.intake.batch(wait)
+        await self.intake.recognise(self._ledger, owner)
         if messages:
-            outputs = [each for message in messages for each in self.intake.outputs(message)]
+            new, note = await asyncio.to_thread(self._new, messages)
+            outputs = [each for message in new for each in self.intake.outputs(message)]
             positions = {message.partition: message.behind for message in messages}
-            await asyncio.to_thread(writer.write, outputs, positions)
+            await asyncio.to_thread(writer.write, outputs, positions, note)
             await self.intake.inbound.acknowledge(positions)
         return len(messages)
 
     async def _disconnect(self) -> None:
         await self.intake.inbound.stop()
+
+    def _new(
+        self, messages: Sequence[InboundMessage]
+    ) -> tuple[Sequence[InboundMessage], Callable[[Connection], None] | None]:
+        """What was not consumed before, and what stores that it is now."""
+        if self._ids is None or all(each.replayable for each in messages):
+            return messages, None
+        intake = self.intake
+        who = [identify(each, intake.site, intake.window) for each in messages]
+        known = self._ids.among(each.id for each in who if each.known is not Known.NOT)
+        new, kept = [], dict[str, KeptId]()
+        for message, each in zip(messages, who, strict=True):
+            if each.id in known or each.id in kept:
+                intake.counts["repeated"] += 1
+                continue
+            new.append(message)
+            if each.known in (Known.STREAM, Known.PRODUCER):
+                kept[each.id] = KeptId(each.id, each.seconds, None)
+        return new, partial(self._ids.note, ids=list(kept.values()))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from stores.segments.message import InboundMessage, OutboundMessage
+from stores.segments.message import Headers, InboundMessage, OutboundMessage
 from topology.model.printable import printable
 
 FAILED = "sequitur-failed"
@@ -73,16 +73,13 @@ class ErrorsAfter:
         """See `FailurePolicy.unroutable`."""
         if attempts < self.attempts:
             return None
-        trail = {
-            f"{FAILED}-from": f"{message.topic}/{message.partition}/{message.offset}",
-            f"{FAILED}-reason": printable(f"{type(error).__name__}: {error}"),
-            f"{FAILED}-attempts": str(attempts),
-        }
-        headers, value = {**message.headers, **trail}, message.value
+        where = f"{message.topic}/{message.partition}/{message.offset}"
+        headers = _with_trail(message.headers, where, f"{type(error).__name__}: {error}", attempts)
+        value = message.value
         if attempts > self.attempts + 1:
             raise error
         if attempts > self.attempts:  # even for errors it was too large
-            headers[_BYTES], value = str(len(value)), b64encode(value[:900])
+            headers, value = _sized(headers, value), b64encode((value or b"")[:900])
         return [OutboundMessage(self.transport, self.destination, value, message.key, headers)]
 
     def admit(self, message: OutboundMessage) -> OutboundMessage:
@@ -97,20 +94,26 @@ class ErrorsAfter:
             return None
         if message.destination == self.destination:
             return _stand_in(message)
-        trail = {
-            f"{FAILED}-from": message.destination,
-            f"{FAILED}-reason": printable(reason),
-            f"{FAILED}-attempts": str(attempts),
-        }
-        headers = {**message.headers, **trail}
+        headers = _with_trail(message.headers, message.destination, reason, attempts)
         return replace(message, destination=self.destination, headers=headers)
 
 
 def _stand_in(message: OutboundMessage) -> OutboundMessage | None:
     """For what errors refuse: it in base64, then the beginning of that; None: refused as well."""
-    if _BYTES not in message.headers:
-        headers = {**message.headers, _BYTES: str(len(message.value))}
-        return replace(message, value=b64encode(message.value), headers=headers)
-    if len(message.value) > _BEGINNING:
-        return replace(message, value=message.value[:_BEGINNING])
+    value = message.value or b""
+    if not any(name == _BYTES for name, _ in message.headers):
+        headers = _sized(message.headers, message.value)
+        return replace(message, value=b64encode(value), headers=headers)
+    if len(value) > _BEGINNING:
+        return replace(message, value=value[:_BEGINNING])
     return None
+
+
+def _with_trail(headers: Headers, where: str, reason: str, attempts: int) -> Headers:
+    """The message's own headers, and behind them where it failed, why, and how often."""
+    trail = {"from": where, "reason": printable(reason), "attempts": str(attempts)}
+    return (*headers, *((f"{FAILED}-{name}", text.encode()) for name, text in trail.items()))
+
+
+def _sized(headers: Headers, value: bytes | None) -> Headers:
+    return (*headers, (_BYTES, b"null" if value is None else b"%d" % len(value)))

@@ -6,7 +6,7 @@ goes on, changes nothing.
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.advisory_locks import AdvisoryLock
+from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import create_missing
 from stores.locks.lease import LEASES, Lease, LeaseLost
@@ -57,6 +58,14 @@ POSITIONS = Table(
     Column("partition", Integer, primary_key=True, autoincrement=False),
     Column("position", BigInteger, nullable=False),
 )
+SOURCES = Table(
+    "sequitur_segment_sources",
+    METADATA,
+    Column("router", Text, primary_key=True),
+    Column("topic", Text, primary_key=True),
+    Column("known", Text, nullable=False),
+)
+"""By what topics are told from others of their names."""
 
 
 @contextmanager
@@ -120,6 +129,12 @@ class SegmentLedger:
         self.engine, self.router, self._seconds = engine, router, lease_seconds
         # A lease remembers what it has seen: the database's clock may be set back.
         self._leases: dict[tuple[str, str], Lease] = {}
+        self._made: set[str] = set()
+
+    @property
+    def stand_by(self) -> float:
+        """Seconds between two questions whether an owner is gone."""
+        return min(max(self._seconds / 10, 0.01), 1.0)
 
     def create(self) -> None:
         """Make the tables that are missing."""
@@ -141,10 +156,14 @@ class SegmentLedger:
     def _own(self, name: str, holder: str) -> SegmentOwner | None:
         lease = self._leases.get((name, holder))
         if lease is None:
-            lease = Lease(self.engine, name, holder, self._seconds)
+            lease = self._leases[name, holder] = Lease(self.engine, name, holder, self._seconds)
+        if name not in self._made:
             lease.make()
-            self._leases[name, holder] = lease
+        self._made.discard(name)  # unless it is there: the database may have been replaced
         generation = lease.acquire()
+        asked = select(LEASES.c.name).filter_by(name=name)
+        with self.engine.connect() as connection:
+            self._made.update(connection.execute(asked).scalars())
         return None if generation is None else SegmentOwner(lease, generation)
 
     def chain(self, pair: Pair) -> SegmentChain:
@@ -159,6 +178,22 @@ class SegmentLedger:
         )
         with self.engine.connect() as connection:
             return {row.partition: row.position for row in connection.execute(asked)}
+
+    def source(self, topic: str) -> str | None:
+        """Read by what a topic is told from others of its name."""
+        asked = select(SOURCES.c.known).filter_by(router=self.router, topic=topic)
+        with self.engine.connect() as connection:
+            return connection.execute(asked).scalar_one_or_none()
+
+    def keep_source(self, owner: SegmentOwner, known: str) -> None:
+        """Keep by what the owner's topic is told from others. Raises StaleOwner."""
+        of = {"router": self.router, "topic": owner.subject(self.router)}
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            line = insert(connection, SOURCES).values(**of, known=known)
+            connection.execute(
+                line.on_conflict_do_update(index_elements=list(of), set_={"known": known})
+            )
 
     def backlogs(self, topic: str) -> dict[str, int]:
         """Read how many bytes of a topic wait for each transport."""
@@ -176,6 +211,12 @@ class SegmentLedger:
         asked = select(SEGMENTS.c.topic, SEGMENTS.c.transport).filter_by(router=self.router)
         with self.engine.connect() as connection:
             return sorted({Pair(*row) for row in connection.execute(asked)})
+
+    def owner_of(self, pair: Pair) -> str | None:
+        """Say who owns START of a pair, None if nobody does."""
+        asked = select(LEASES.c.holder).filter_by(name=self._lease(*pair))
+        with self.engine.connect() as connection:
+            return connection.execute(asked.where(LEASES.c.until > Now())).scalar_one_or_none()
 
     def take_over(self, owner: SegmentOwner) -> list[SegmentChain]:
         """Seal what earlier generations left of a topic: its END is final. Raises StaleOwner."""
@@ -197,9 +238,13 @@ class SegmentLedger:
             connection.execute(SEGMENTS.insert().values(**of, **line, sealed=False))
 
     def advance(
-        self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
+        self,
+        owner: SegmentOwner,
+        ends: Mapping[Pair, Place],
+        positions: Mapping[int, int],
+        also: Callable[[Connection], None] | None = None,
     ) -> None:
-        """Promise what is written: END of each pair, and positions, in one transaction."""
+        """Promise what is written: END of each pair, positions, and what `also` does, at once."""
         topic = owner.subject(self.router)
         with self.engine.begin() as connection:
             owner.check(connection)
@@ -219,6 +264,8 @@ class SegmentLedger:
                 connection.execute(
                     line.on_conflict_do_update(index_elements=list(of), set_={"position": position})
                 )
+            if also is not None:
+                also(connection)
 
     def resume(self, owner: SegmentOwner, pair: Pair, known: Place | None) -> SegmentChain:
         """Move START to what the destination itself knows. Raises StaleOwner, SegmentError."""

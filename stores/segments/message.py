@@ -1,8 +1,10 @@
 """What a unit of work consumes and publishes, and a place in its segments."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
+
+Headers = tuple[tuple[str, bytes], ...]
+"""Pairs of a name and a value, in order; a name may be there several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,28 +16,30 @@ class InboundMessage:
         partition: whose order counts, 0 where a transport has no partitions.
         offset: its position there.
         behind: the position of the next one: what is acknowledged, and sought.
-        value: the content.
+        value: the content; None deletes the key, where topics are compacted.
         key: the record key.
-        headers: text by name.
+        headers: pairs of a name and a value.
         stream: its stream, where it names one.
         sequence: its sequence in that stream.
         producer_id: the id that its producer gave it.
         replayable: its position is the same when it comes again; not so in a queue.
         redelivered: the broker says that it may have come before.
+        damage: why it is not whole; then no rule sees it, and it goes to errors.
     """
 
     topic: str
     partition: int
     offset: int
     behind: int
-    value: bytes
+    value: bytes | None
     key: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = ()
     stream: str | None = None
     sequence: int | None = None
     producer_id: str | None = None
     replayable: bool = True
     redelivered: bool = False
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,9 @@ class OutboundMessage:
     Attributes:
         transport: the name of what carries it.
         destination: a topic, a queue, a file.
-        value: the content.
+        value: the content; None deletes the key, where topics are compacted.
         key: the record key.
-        headers: text by name.
+        headers: pairs of a name and a value.
         stream: its stream, by which receivers order it.
         sequence: its sequence in that stream.
         id: the same whenever it is published again; `identity.py` gives it.
@@ -55,9 +59,9 @@ class OutboundMessage:
 
     transport: str
     destination: str
-    value: bytes
+    value: bytes | None
     key: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = ()
     stream: str | None = None
     sequence: int | None = None
     id: str = ""

@@ -52,11 +52,11 @@ class DirectConsumer(OwnedWork):
         topic = self._intake.inbound.topic
         for transport, outbound in self._outbounds.items():
             await outbound.start(Pair(topic, transport))
-        positions = await asyncio.to_thread(self._ledger.positions, topic)
-        await self._intake.inbound.start(positions)
+        await self._intake.start(self._ledger, owner)
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
         messages = await self._intake.batch(wait)
+        await self._intake.recognise(self._ledger, owner)
         kept: dict[str, KeptId] = {}
         grouped: dict[str, list[OutboundMessage]] = {}
         for message in messages:

@@ -13,7 +13,6 @@ from stores.segments.errors import StaleOwner
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 
 logger = logging.getLogger(__name__)
-_STAND_BY = 0.1
 PATIENCE = 300.0
 """Seconds of one step for which its lease is renewed."""
 
@@ -70,7 +69,8 @@ class OwnedWork(ABC):
             while True:
                 try:
                     if not await self.step():
-                        await asyncio.sleep(max(pause, _STAND_BY * (self._owner is None)))
+                        idle = self._ledger.stand_by if self._owner is None else pause
+                        await asyncio.sleep(max(pause, idle))
                 except (OSError, StaleOwner, SQLAlchemyError) as error:
                     logger.warning("%s starts over: %s", self, said(error))
                     await asyncio.sleep(retry)
@@ -82,7 +82,7 @@ class OwnedWork(ABC):
         """Renew while a step takes long, but not for one that hangs where another might go on."""
         while True:
             owner = self._owner
-            await asyncio.sleep(_STAND_BY if owner is None else max(0.05, owner.lease.seconds / 4))
+            await asyncio.sleep(0.1 if owner is None else max(0.05, owner.lease.seconds / 4))
             if owner is not None and time.monotonic() - self._since < PATIENCE:
                 with suppress(StaleOwner, SQLAlchemyError):  # the step learns of it
                     await asyncio.to_thread(owner.renew)

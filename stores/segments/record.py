@@ -34,12 +34,14 @@ def encode(messages: Iterable[OutboundMessage], offset: int) -> bytes:
 
 def check_writable(message: OutboundMessage) -> None:
     """Raise ValueError or TypeError for a message that no record can hold."""
-    named = (message.destination, *message.headers.values())
-    if not (isinstance(message.value, bytes) and isinstance(message.key, bytes | None)):
-        raise TypeError(f"message {message.id}: its value and key are bytes")
-    if not all(isinstance(each, str) for each in named):
-        raise TypeError(f"message {message.id}: its destination and headers are text")
-    size = len(message.value) + len(message.key or b"") + len(_meta(message))
+    content, headers = (message.value, message.key), message.headers
+    if not all(isinstance(each, bytes | None) for each in content):
+        raise TypeError(f"message {message.id}: its value and key are bytes, or None")
+    if not isinstance(message.destination, str):
+        raise TypeError(f"message {message.id}: its destination is text")
+    if not all(isinstance(name, str) and isinstance(value, bytes) for name, value in headers):
+        raise TypeError(f"message {message.id}: its headers are pairs of text and bytes")
+    size = len(message.value or b"") + len(message.key or b"") + len(_meta(message))
     if size > MAX_BODY - _LENGTHS.size:
         raise ValueError(f"message {message.id}: {size} bytes; {MAX_BODY} are the limit")
 
@@ -80,26 +82,28 @@ def decode(body: bytes, transport: str) -> OutboundMessage:
         meta_length, key_length = _LENGTHS.unpack_from(body)
         key_at = _LENGTHS.size + meta_length
         value_at = key_at + max(key_length, 0)
-        id, destination, headers, stream, sequence = orjson.loads(body[_LENGTHS.size : key_at])
+        id, destination, named, stream, sequence, null = orjson.loads(body[_LENGTHS.size : key_at])
+        headers = tuple((name, value.encode("latin-1")) for name, value in named)
     except (struct.error, ValueError, TypeError) as error:
         raise SegmentDamaged(
-            f"no message that this version reads; publish it with the one that wrote it: {error}"
+            "no message that this version reads; publish it with the one that wrote it, or call "
+            f"stores.segments.skip_damage(..., intact=True), which loses it: {error}"
         ) from None
     key = None if key_length < 0 else body[key_at:value_at]
-    value = body[value_at:]
+    value = None if null else body[value_at:]
     return OutboundMessage(transport, destination, value, key, headers, stream, sequence, id)
 
 
 def _body(message: OutboundMessage) -> bytes:
     meta, key = _meta(message), message.key
     lengths = _LENGTHS.pack(len(meta), -1 if key is None else len(key))
-    return b"".join((lengths, meta, key or b"", message.value))
+    return b"".join((lengths, meta, key or b"", message.value or b""))
 
 
 def _meta(message: OutboundMessage) -> bytes:
-    return orjson.dumps(
-        (message.id, message.destination, message.headers, message.stream, message.sequence)
-    )
+    named = [(name, value.decode("latin-1")) for name, value in message.headers]
+    order, null = (message.stream, message.sequence), message.value is None
+    return orjson.dumps((message.id, message.destination, named, *order, null))
 
 
 def _checksum(offset: int, body: bytes) -> int:

@@ -91,6 +91,11 @@ class OrderedStage:
             raise Malformed("the source's inspector does not know it any more")
         return event_of(*found, message, arrived)
 
+    def renewed(self, event: Event) -> Event:
+        """The event as it was before a handler had it."""
+        found = self.view.of.inspect_whole(event.message)
+        return event if found is None else event_of(*found, event.message, event.arrived)
+
     def stream(self, event: Event) -> str | None:
         """The stream that orders an event, None for a message without a key."""
         return event.stream if self.arrivals or event.message.key is not None else None

@@ -41,6 +41,11 @@ class Child:
         self._hurried = -1
         self._at = -1
         self._events: list[WorkEvent] = []
+        os.register_at_fork(after_in_child=self._let_go)
+
+    def _let_go(self) -> None:
+        """What a handler forks does not answer, nor hide from the worker that this has ended."""
+        os.close(self._connection.detach())
 
     def listen(self) -> None:
         """Take jobs and hurries, also while a handler runs; end the process with the worker."""
@@ -71,6 +76,8 @@ class Child:
             self._say(self._answer(stage, self._jobs.get()))
 
     def _say(self, answer: dict[str, Any]) -> None:
+        if self._connection.fileno() < 0:
+            os._exit(0)
         self._connection.sendall(framed(orjson.dumps(answer)))
 
     def _answer(self, stage: OrderedStage, body: bytes) -> dict[str, Any]:

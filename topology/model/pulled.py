@@ -84,7 +84,14 @@ class PulledHandler:
         self._pullers: deque[asyncio.Future[PulledEvent]] = deque()
 
     async def next(self) -> PulledEvent:
-        """The next event, as soon as there is one."""
+        """The next event, as soon as there is one; its time limit begins."""
+        work = await self._taken()
+        services = (work.event[0] if isinstance(work.event, list) else work.event).services
+        if services is not None:
+            services.begins()
+        return work
+
+    async def _taken(self) -> PulledEvent:
         while self._waiting:
             work = self._waiting.popleft()
             if not work.rolled_back:

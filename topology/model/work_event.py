@@ -47,6 +47,9 @@ class Services(Protocol):
     def compensate(self, function: str, arguments: Any) -> Any:
         """Write down what is to be done if the attempt is rolled back."""
 
+    def begins(self) -> None:
+        """The attempt, which waited to be pulled, begins."""
+
 
 class _Done:
     """Nothing to wait for."""

@@ -292,6 +292,12 @@ class OpenWork:
         """Whether what an attempt brings still counts; else the grant is old."""
         return grant.number in self._attempts.running
 
+    def begins(self, grant: Grant, now: float | None) -> None:
+        """The time limit of an attempt begins now; None: not before this is told again."""
+        if grant.number in self._attempts.running and not grant.settle:
+            limit = self.rules.limit(len(grant.events))
+            self._deadlines.set(grant, math.inf if now is None else now + limit)
+
     def ended(self, grant: Grant, now: float) -> None:
         """A cancelled attempt has ended; until then its stream waits. Others need no telling."""
         for name in self._attempts.ended(grant):

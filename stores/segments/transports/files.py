@@ -11,8 +11,9 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from hashlib import blake2b
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -23,6 +24,9 @@ from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CHUNK = 1_000_000
+_BEGINNING = 65_536
+"""Bytes by which a file is known."""
+LONGEST_LINE = 10_000_000
 _LONGEST = 255
 """Characters of a file's name."""
 _LOOK = 0.05
@@ -35,19 +39,17 @@ class FileInbound:
     Args:
         topic: its name as a topic.
         file: where it is.
+        longest: bytes of a line; of a longer one the beginning goes to errors.
     """
 
-    def __init__(self, topic: str, file: str | Path) -> None:
-        self.topic, self._file, self._at = topic, Path(file), 0
+    def __init__(self, topic: str, file: str | Path, *, longest: int = LONGEST_LINE) -> None:
+        self.topic, self._file, self._longest, self._at = topic, Path(file), longest, 0
+        # Where a long line begins, and up to where its end was sought.
+        self._sought = (0, 0)
 
     async def start(self, positions: Mapping[int, int]) -> None:
         self._at = positions.get(0, 0)
-        with suppress(FileNotFoundError):
-            if (size := self._file.stat().st_size) < self._at:
-                raise SegmentError(
-                    f"{self._file} has {size} bytes, and {self._at} were consumed: it is another "
-                    "file; give it another topic's name"
-                )
+        await asyncio.to_thread(self._recognise, None)
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
         while not (found := await asyncio.to_thread(self._read, self._at, most)) and seconds > 0:
@@ -59,19 +61,54 @@ class FileInbound:
     async def acknowledge(self, positions: Mapping[int, int]) -> None:
         """The file stays as it is."""
 
+    async def recognise(self, known: str | None) -> str | None:
+        """See `Recognising`: a file is known by its beginning, as far as it was consumed."""
+        return await asyncio.to_thread(self._recognise, known)
+
     async def stop(self) -> None:
         """Nothing is open."""
+
+    def _recognise(self, known: str | None) -> str | None:
+        with suppress(FileNotFoundError), self._file.open("rb") as file:
+            length, _, _ = (known or "0").partition(":")
+            beginning = file.read(_BEGINNING)
+            if (size := os.fstat(file.fileno()).st_size) < self._at:
+                raise self._another(f"has {size} bytes, and {self._at} were consumed")
+            if known is not None and _fingerprint(beginning[: int(length)]) != known:
+                raise self._another(f"begins with other {length} bytes than what was consumed")
+            return _fingerprint(beginning[: self._at])
+        return known
+
+    def _another(self, how: str) -> SegmentError:
+        return SegmentError(f"{self._file} {how}: it is another file; give it another topic's name")
 
     def _read(self, at: int, most: int) -> list[InboundMessage]:
         found: list[InboundMessage] = []
         with suppress(FileNotFoundError), self._file.open("rb") as file:
             file.seek(at)
             enough = at + _CHUNK
-            for line in islice(file, most):
-                if not line.endswith(b"\n") or at >= enough:
+            while len(found) < most and at < enough:
+                line, damage = file.readline(self._longest + 1), ""
+                if len(line) > self._longest and not line.endswith(b"\n"):
+                    if not self._skip(file, at):
+                        break
+                    damage = f"a line of {file.tell() - at} bytes; {self._longest} are the limit"
+                    line = line[:_BEGINNING] + b"\n"
+                elif not line.endswith(b"\n"):
                     break
-                found.append(InboundMessage(self.topic, 0, at, at := at + len(line), line[:-1]))
+                where = (self.topic, 0, at, at := file.tell())
+                found.append(InboundMessage(*where, line[:-1], damage=damage))
         return found
+
+    def _skip(self, file: BinaryIO, at: int) -> bool:
+        """Go behind the line that begins at `at`; False: it has no end yet."""
+        if self._sought[0] == at:
+            file.seek(max(file.tell(), self._sought[1]))
+        while part := file.readline(_CHUNK):
+            if part.endswith(b"\n"):
+                return True
+        self._sought = at, file.tell()
+        return False
 
 
 class FileOutbound:
@@ -101,6 +138,8 @@ class FileOutbound:
             name = _name(message.destination, batch.pair)
             if not _DESTINATION.fullmatch(message.destination) or len(name) > _LONGEST:
                 raise PublishRefused(index, "its destination is no name of a file")
+            if message.value is None:
+                raise PublishRefused(index, "it has no value, and a message is a line")
             if b"\n" in message.value:
                 raise PublishRefused(index, "it has a line break, and a message is a line")
             lines.setdefault(name, []).append(message.value + b"\n")
@@ -160,6 +199,10 @@ class FileOutbound:
         (self._folder / new).replace(self._folder / confirmed)
         files.sync_folder()
         self._lengths = lengths
+
+
+def _fingerprint(beginning: bytes) -> str:
+    return f"{len(beginning)}:{blake2b(beginning, digest_size=16).hexdigest()}"
 
 
 def _name(destination: str, pair: Pair) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from aiokafka.errors import (
 
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.transports.topic_id import topic_id
 from topology.model.ending import wait_for_stop
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ STARTS = "sequitur-starts"
 _WAIT = 30.0
 _LOOK = 2.0
 """Seconds after which a topic is not there."""
+_RECOGNISE = 5.0
+"""Seconds after which a topic's id is asked for again."""
 
 
 class KafkaInbound:
@@ -48,8 +52,10 @@ class KafkaInbound:
         self.topic, self._kafka, self._group = topic, dict(kafka), group
         self._consumer: AIOKafkaConsumer | None = None
         self._partitions: set[int] = set()
+        self._recognised: tuple[float, str | None] | None = None
 
     async def start(self, positions: Mapping[int, int]) -> None:
+        self._recognised = None
         consumer = self._consumer = AIOKafkaConsumer(
             **self._kafka,
             group_id=self._group,
@@ -96,12 +102,29 @@ class KafkaInbound:
 
     async def acknowledge(self, positions: Mapping[int, int]) -> None:
         assert self._consumer is not None
+        acknowledged = {TopicPartition(self.topic, each): at for each, at in positions.items()}
         try:
-            await self._consumer.commit(
-                {TopicPartition(self.topic, each): at for each, at in positions.items()}
-            )
-        except KafkaError as error:
+            await asyncio.wait_for(self._consumer.commit(acknowledged), _WAIT)
+        except (KafkaError, TimeoutError) as error:
             raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+
+    async def recognise(self, known: str | None) -> str | None:
+        """See `Recognising`: a topic that was deleted and made again has another id."""
+        assert self._consumer is not None
+        now = time.monotonic()
+        if self._recognised is None or now - self._recognised[0] > _RECOGNISE:
+            try:
+                found = await topic_id(self._consumer._client, self.topic)
+            except KafkaError as error:
+                raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+            self._recognised = now, found
+        id = self._recognised[1] or known
+        if known is not None and id != known:
+            raise SegmentError(
+                f"topic {self.topic} was deleted and made again: its id is {id}, and what was "
+                f"consumed is of {known}; use another router's name"
+            )
+        return id
 
     async def stop(self) -> None:
         consumer, self._consumer = self._consumer, None
@@ -109,10 +132,9 @@ class KafkaInbound:
             await wait_for_stop(consumer.stop())
 
     def _message(self, record: Any) -> InboundMessage:
-        headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
-        offset, value = record.offset, record.value or b""
-        where = (self.topic, record.partition, offset, offset + 1)
-        return InboundMessage(*where, value, record.key, headers)
+        headers = tuple((name, value or b"") for name, value in record.headers)
+        where = (self.topic, record.partition, record.offset, record.offset + 1)
+        return InboundMessage(*where, record.value, record.key, headers)
 
 
 class KafkaOutbound:
@@ -194,8 +216,11 @@ class KafkaOutbound:
     ) -> PublishRefused | None:
         sending = []
         for index, message in enumerate(batch.messages):
-            named = {**message.headers, ID: message.id}  # its own, not that of what it came of
-            headers = [(name, value.encode()) for name, value in named.items()]
+            if message.value is None and message.key is None:
+                return PublishRefused(index, "it has neither a key nor a value")
+            # Its own id, not that of what it came of.
+            headers = [header for header in message.headers if header[0] != ID]
+            headers.append((ID, message.id.encode()))
             partition = None if message.key is not None else self._partition_of(message)
             try:
                 sent = await producer.send(

@@ -1,7 +1,7 @@
 """What a transport is to units of work: a side that is consumed from, and one that publishes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
@@ -47,6 +47,23 @@ class Inbound(Protocol):
 
     async def stop(self) -> None:
         """Disconnect; without an effect where it is not connected."""
+        ...
+
+
+@runtime_checkable
+class Recognising(Protocol):
+    """An inbound topic that can be told from another one of its name."""
+
+    async def recognise(self, known: str | None) -> str | None:
+        """Say by what the topic is known; asked after each poll, before anything is promised.
+
+        Args:
+            known: the last answer, of another process too; None: there is none.
+
+        Raises:
+            ConnectionError: the transport is away.
+            SegmentError: it is another topic.
+        """
         ...
 
 

@@ -53,7 +53,7 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def route(message: InboundMessage) -> list[OutboundMessage]:
     """Each to both, every third to one of them twice, every fifth to nobody."""
-    number = int(message.value.split(b":")[1])
+    number = int((message.value or b"").split(b":")[1])
     if number % 5 == 4:
         return []
     found = [OutboundMessage(name, "there", message.value) for name in TRANSPORTS]
@@ -110,7 +110,7 @@ class SaveStoreMachine(RuleBasedStateMachine):
 
     def new_consumer(self) -> SegmentConsumer:
         limits = BatchLimits(count=self.count, idle=0)
-        intake = UnitIntake(self.inbound, route, FAILURES, TRANSPORTS, limits=limits)
+        intake = UnitIntake(self.inbound, route, FAILURES, TRANSPORTS, limits=limits, site="site")
         return SegmentConsumer(intake, self.ledger, self.disk, segment_bytes=self.segment)
 
     def new_publisher(self, name: str) -> Publisher:

@@ -72,9 +72,11 @@ MESSAGES = st.lists(
         OutboundMessage,
         transport=st.just("t"),
         destination=st.text(max_size=5),
-        value=st.binary(max_size=30),
+        value=st.none() | st.binary(max_size=30),
         key=st.none() | st.binary(max_size=3),
-        headers=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
+        headers=st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3)), max_size=3).map(
+            tuple
+        ),
         stream=st.none() | st.text(max_size=3),
         sequence=st.none() | st.integers(0, 2**63 - 1),
         id=st.text(max_size=5),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from sqlalchemy import Engine
 
 from stores.db.engines import open_engine
@@ -74,7 +75,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
     ledger, store = SegmentLedger(engine), FileSegments(tmp_path / "segments")
 
     def route(message: InboundMessage) -> list[OutboundMessage]:
-        headers = {"sequitur-id": "of what it came of", "h": "ü"}
+        headers = (("sequitur-id", b"of what it came of"), ("h", b"\xff"), ("h", b"again"))
         return [OutboundMessage("kafka", target, message.value, headers=headers)]
 
     def publisher() -> Publisher:
@@ -85,7 +86,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
 
     inbound = KafkaInbound(source, kafka, f"{source}-group")
     limits = BatchLimits(count=25)
-    intake = UnitIntake(inbound, route, ErrorsAfter("kafka"), ["kafka"], limits=limits)
+    intake = UnitIntake(inbound, route, ErrorsAfter("kafka"), ["kafka"], limits=limits, site="site")
     consumer = SegmentConsumer(intake, ledger, store)
     first = publisher()
     taken, published = await consumer.step(5), await first.step()
@@ -114,7 +115,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
         assert len({where for where, _ in values}) == 1, "without a key it stays in one partition"
         assert [value for _, value in values] == list(range(partition, 200, 2))
     ids = {dict(record.headers)["sequitur-id"].decode() for record in records}
-    assert {len(record.headers) for record in records} == {2}
+    assert {record.headers[:2] for record in records} == {(("h", b"\xff"), ("h", b"again"))}
     assert ids == {f"site/{source}/{p}/{n}/0" for p in (0, 1) for n in range(100)}
     assert ledger.positions(source) == {0: 100, 1: 100}
     await second.stop()
@@ -172,3 +173,45 @@ async def test_another_topic_of_the_name_is_not_taken_for_the_one_that_was_consu
     assert [(each.value, each.offset, each.behind) for each in found] == [(b"2", 2, 3)]
     await asyncio.wait_for(inbound.acknowledge({0: 3}), 20)
     await inbound.stop()
+
+
+async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_through(
+    kafka: dict[str, Any], engine: Engine, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, target = topic("source"), topic("target")
+    async with AIOKafkaProducer(**kafka) as producer:
+        await producer.send_and_wait(source, None, b"k")
+    ledger, store = SegmentLedger(engine), FileSegments(tmp_path / "segments")
+
+    def route(message: InboundMessage) -> list[OutboundMessage]:
+        return [OutboundMessage("kafka", target, message.value, message.key)]
+
+    def consumer() -> SegmentConsumer:
+        inbound, errors = KafkaInbound(source, kafka, f"{source}-group"), ErrorsAfter("kafka")
+        intake = UnitIntake(inbound, route, errors, ["kafka"], site="site")
+        return SegmentConsumer(intake, ledger, store)
+
+    first = consumer()
+    assert await first.step(10) == 1
+    await first.stop()
+    pair = Pair(source, "kafka")
+    publisher = Publisher(ledger, store, KafkaOutbound(kafka, source), pair, ErrorsAfter("kafka"))
+    assert await publisher.step() == 1
+    await publisher.stop()
+    [record] = await committed(kafka, target, 1)
+    assert (record.key, record.value) == (b"k", None)
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    await admin.delete_topics([source])
+    for _ in range(100):
+        made = await admin.create_topics([NewTopic(source, 1, 1)])
+        if not made.topic_errors[0][1]:
+            break
+        await asyncio.sleep(0.1)
+    await admin.close()
+    await sent(kafka, source, 20, 1)
+    again = consumer()
+    with pytest.raises(SegmentError, match="was deleted and made again"):
+        await again.step(5)
+    assert ledger.positions(source) == {0: 1}
+    await again.stop()

@@ -36,7 +36,7 @@ def route(message):
 if role == "consumer":
     inbound = FileInbound("lines", f"{folder}/lines")
     limits = BatchLimits(count=40, idle=0.001)
-    intake = UnitIntake(inbound, route, failures, ["files"], limits=limits)
+    intake = UnitIntake(inbound, route, failures, ["files"], limits=limits, site="site")
     work = SegmentConsumer(intake, ledger, store, segment_bytes=20_000).run(pause=0.02, retry=0.1)
 else:
     outbound = FileOutbound(f"{folder}/out")

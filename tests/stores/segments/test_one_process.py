@@ -48,7 +48,9 @@ class DirectWorld:
 
     def consumer(self) -> DirectConsumer:
         limits = BatchLimits(count=4, idle=0)
-        intake = UnitIntake(self.inbound, to_both, ErrorsAfter("a"), ["a", "b"], limits=limits)
+        intake = UnitIntake(
+            self.inbound, to_both, ErrorsAfter("a"), ["a", "b"], limits=limits, site="site"
+        )
         ledger = SegmentLedger(self.engine, lease_seconds=LEASE_OVER)
         return DirectConsumer(intake, ledger, PublishedIds(self.engine), self.outbound)
 
@@ -74,7 +76,7 @@ async def test_it_dies_at_any_step_and_only_what_is_in_doubt_comes_again(
         pass
     for outbound in world.outbound.values():
         ids = [each.id for each in outbound.got]
-        once = list(dict.fromkeys(each.value for each in outbound.got))
+        once = list(dict.fromkeys(each.value or b"" for each in outbound.got))
         assert sorted(once) == [b"%d" % n for n in range(6)]
         for partition in (0, 1):
             assert [v for v in once if int(v) % 2 == partition] == world.inbound.partitions[
@@ -125,7 +127,9 @@ async def test_a_queue_s_messages_are_known_by_stream_or_by_their_producer_s_id(
 
     for window in (60.0, 60.0):
         inbound = RedeliveringQueue("q")
-        intake = UnitIntake(inbound, to_a, ErrorsAfter("a"), ["a"], window=window, limits=limits)
+        intake = UnitIntake(
+            inbound, to_a, ErrorsAfter("a"), ["a"], window=window, limits=limits, site="site"
+        )
         ledger = SegmentLedger(engine, lease_seconds=LEASE_OVER)
         consumer = DirectConsumer(intake, ledger, PublishedIds(engine), {"a": outbound})
         await consumer.step()

@@ -31,7 +31,7 @@ PAIR = Pair("orders", "queue")
 
 def messages(first: int, count: int, transport: str = "queue") -> list[OutboundMessage]:
     return [
-        OutboundMessage(transport, "there", b"v%d" % n, b"k", {"h": "ü"}, "s", n, f"id/{n}")
+        OutboundMessage(transport, "there", b"v%d" % n, b"k", (("h", b"\xff"),), "s", n, f"id/{n}")
         for n in range(first, first + count)
     ]
 

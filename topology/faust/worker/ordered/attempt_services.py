@@ -1,6 +1,7 @@
 """What an attempt's event can do besides being handled: SQL at its turn, compensations."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,10 @@ class AttemptServices:
         self._grant = grant
         self._loop = loop
         self.key = ""
+
+    def begins(self) -> None:
+        """Somebody has taken the event that was to be pulled: its time limit begins."""
+        self._runner.core.begins(self._grant, time.monotonic())
 
     @property
     def connection(self) -> AsyncConnection | ThreadConnection:

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -16,6 +17,7 @@ from mode import get_logger
 
 from topology.engine.staged_effects import Staged
 from topology.engine.state.rows import INTENTS, intent_key, intent_offset
+from topology.faust.worker.ordered.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import RolledBack
 from topology.model.errors import described
 from topology.model.partition_table import Row
@@ -48,6 +50,11 @@ class Compensations:
         self._intended: dict[int, list[Row]] = {}
         self._owed: dict[int, list[Row]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # They may hang: others, and the end of the process, do not wait for them.
+        self._threads = HandlerThreads(
+            runner.stage.work.workers, f"sequitur {self._view.name} undo"
+        )
+        self._last = 0
         self._closed = False
         for key, row in runner.step.table(runner.stage.name).scan(*INTENTS):
             if key not in settled:
@@ -64,7 +71,9 @@ class Compensations:
         if not runner.core.counts_still(grant):
             raise RolledBack("the attempt was rolled back: it is to call nothing more")
         row = orjson.dumps({"function": name, "arguments": orjson.Fragment(arguments), "key": key})
-        made = intent_key(grant.offset, time.time_ns()), row
+        # Also where the clock is set back, the newest has the highest.
+        self._last = max(self._last + 1, time.time_ns())
+        made = intent_key(grant.offset, self._last), row
         self._intended.setdefault(grant.number, []).append(made)
         await runner.durable([made])
         if not runner.core.counts_still(grant):
@@ -98,6 +107,7 @@ class Compensations:
     def close(self) -> None:
         """Call nothing more."""
         self._closed = True
+        self._threads.close()
         for task in self._tasks.values():
             task.cancel()
 
@@ -114,7 +124,9 @@ class Compensations:
             made = max(owed)  # the newest first
             try:
                 await self._call(made[1] or b"")
-            except Exception as error:
+            except BaseException as error:
+                if self._closed:
+                    raise
                 core.counts.compensation_failures += 1
                 logger.warning(
                     "view %s: a compensation of offset %d failed, and is called again in %.1f s: "
@@ -138,4 +150,5 @@ class Compensations:
         if inspect.iscoroutinefunction(function):
             await function(intent["arguments"], intent["key"])
         else:
-            await asyncio.to_thread(function, intent["arguments"], intent["key"])
+            call = partial(function, intent["arguments"], intent["key"])
+            await asyncio.wrap_future(self._threads.submit(call))

@@ -1,4 +1,4 @@
-"""Threads for plain handlers, which do not keep the process from ending."""
+"""Threads for plain functions of the user's and for SQL, which let the process end."""
 
 import threading
 from collections.abc import Callable
@@ -22,9 +22,12 @@ class HandlerThreads:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._free = threading.Semaphore(0)
         self._made = 0
+        self._closed = False
 
     def submit(self, job: Callable[[], Any]) -> "Future[Any]":
-        """Run it in a thread."""
+        """Run it in a thread. Raises RuntimeError once this is closed."""
+        if self._closed:
+            raise RuntimeError(f"{self._name}: its threads have ended")
         future: Future[Any] = Future()
         self._jobs.put((job, future))
         if not self._free.acquire(blocking=False) and self._made < self._most:
@@ -35,6 +38,7 @@ class HandlerThreads:
 
     def close(self) -> None:
         """End the threads that are free, and the others behind what they do."""
+        self._closed = True
         for _ in range(self._made):
             self._jobs.put(None)
 
@@ -44,6 +48,11 @@ class HandlerThreads:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(run())
+                except (StopIteration, GeneratorExit) as error:
+                    # Whoever awaits it would wait for ever, or be closed by it.
+                    told = RuntimeError(f"it raised {type(error).__name__}")
+                    told.__cause__ = error
+                    future.set_exception(told)
                 except BaseException as error:
                     future.set_exception(error)
             del job, run, future

@@ -7,7 +7,6 @@ way to who is older, for a row's lock as for a place: so no two wait for each ot
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from stores.db.turn_rows import TakenOver, TurnRows
+from topology.faust.worker.ordered.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import (
     OVER,
     DatabaseAway,
@@ -73,9 +73,12 @@ class LentConnections:
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
         self._engine = open_engine(url, max_overflow=2, pool_size=workers)
         self._postgresql = self._engine.dialect.name == "postgresql"
+        if self._postgresql:
+            # Under a stricter one, each turn would fail for the sake of the one before it.
+            self._engine = self._engine.execution_options(isolation_level="READ COMMITTED")
         self._most = workers if self._postgresql else 1
         self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
-        self._threads = ThreadPoolExecutor(2 * workers + 2, f"sequitur {view} SQL")
+        self._threads = HandlerThreads(2 * workers + 2, f"sequitur {view} SQL")
         self._leases: dict[int, Lease] = {}
         self._waiting: dict[int, Grant] = {}
         self._open = 0
@@ -212,7 +215,7 @@ class LentConnections:
         self._freed.set()
         if self._ending:
             await asyncio.wait(self._ending, timeout=ENDING)
-        self._threads.shutdown(wait=False)
+        self._threads.close()
         await asyncio.to_thread(self._engine.dispose)
 
     # -- places
@@ -296,7 +299,7 @@ class LentConnections:
     # -- in threads
 
     def _in_thread(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, or_away, work)
+        return asyncio.wrap_future(self._threads.submit(partial(or_away, work)))
 
     async def _in_transaction(self, work: Callable[[Connection], Found]) -> Found:
         def run() -> Found:

@@ -17,6 +17,7 @@ from topology.engine.state.rows import HOLES, encode_holes
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.ordered.compensations import Compensations
+from topology.faust.worker.ordered.lease import OVER, RolledBack
 from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.faust.worker.ordered.stage_status import StageStatus
 from topology.faust.worker.ordered.workers import Workers
@@ -128,6 +129,11 @@ class OrderedRunner(Runner):
             if self.compensations is not None:
                 # The next run calls them: this one could make nothing of it durable.
                 self.compensations.close()
+            for waiting in self._waiting_asides:
+                if not waiting.done():
+                    # A thread waits for it, which nobody can cancel.
+                    waiting.set_exception(RolledBack(OVER))
+                    waiting.exception()
             for task in tasks:
                 task.cancel()
             # Handlers that do not heed this are waited for by the next run of their streams.
@@ -242,6 +248,10 @@ class OrderedRunner(Runner):
 
     def give_up(self, grant: Grant, *, ended: bool = True) -> None:
         """Undo what an attempt did besides staging. ended: it can do nothing more outside."""
+        for event in grant.events:
+            if isinstance(found := self.events.get(event.offset), Event):
+                # The handler may have changed it.
+                self.events[event.offset] = self.stage.renewed(found)
         if self.lent is not None:
             self.lent.release(grant)
         if self.compensations is not None and ended:
@@ -312,7 +322,7 @@ class OrderedRunner(Runner):
         unit.now = wall()
         self.effects.put(turns, unit)
         unit.next_offset = position
-        told, self._waiting_asides = self._waiting_asides, []
+        told = self._waiting_asides.copy()
         self.status.given_up(*self.effects.given_up(turns), unit.unrouted)
         rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
         unit.rows.setdefault(self.stage.name, []).extend(rows)
@@ -322,6 +332,7 @@ class OrderedRunner(Runner):
         self._committed_to = position
         core.committed(time.monotonic())
         self.effects.committed(turns)
+        del self._waiting_asides[: len(told)]
         for future in told:
             if not future.done():
                 future.set_result(None)

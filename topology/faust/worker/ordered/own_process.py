@@ -49,7 +49,7 @@ class OwnProcess:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._broken = False
+        self._broken = self._killed = False
 
     @classmethod
     async def started(cls, home: str, view: str) -> "OwnProcess":
@@ -162,7 +162,10 @@ class OwnProcess:
     def kill(self) -> None:
         """End it now, whatever it does, and what it has started."""
         self._broken = True
-        if self._process.poll() is None:
+        if not self._killed:
+            # Also where it has ended by itself: what it has started has not.
+            self._killed = True
+            self._process.poll()
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._writer.close()

@@ -5,6 +5,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,12 @@ class Workers:
                 if grant.number not in self._threaded:
                     self._runner.ended(grant)
                 raise
+            while task.cancelling() and not self.ending:
+                # However the attempt has ended, the next one is not cancelled; also not by what
+                # this one has not come to any more.
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0)
+                task.uncancel()
             # What this one has ended may let others begin.
             self.wake()
 
@@ -235,7 +242,9 @@ class Workers:
         except BaseException as error:
             if in_tasks or grant.number not in self._threaded:
                 runner.give_up(grant)
-            if isinstance(error, asyncio.CancelledError | GeneratorExit) and task.cancelling():
+            cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit)
+            # A handler that cancels itself has failed.
+            if cancelled and task.cancelling() and not self._core.counts_still(grant):
                 if runner.loop.stopping:
                     raise
                 if in_tasks:
@@ -247,9 +256,6 @@ class Workers:
             return
         finally:
             del self._attempts[grant.number]
-            while task.cancelling() and not self.ending:
-                # However this attempt has ended, the next one is not cancelled.
-                task.uncancel()
         runner.finished(grant, touched, size)
 
     def _is_handled(self, event: Event | Release | Malformed) -> bool:
@@ -278,12 +284,16 @@ class Workers:
                 attempt.process.hurry(grant.number)
             return await attempt.process.handle(grant.number, events, states)
         services = None
-        if self._work.database or self._work.compensations:
+        if self._work.run_in == "pulled":
+            self._core.begins(grant, None)
+        if self._work.database or self._work.compensations or self._work.run_in == "pulled":
             loop = asyncio.get_running_loop() if self._threads is not None else None
             services = AttemptServices(self._runner, grant, loop)
         made = [work_event(event, self._prefix, services) for event in events]
         if services is not None:
             services.key = made[0].idempotency_key
+        for event in made if grant.hurried else ():
+            event.hurry.set()
         attempt.events = made
         given: Any = made if self._work.batch else made[0]
         arguments = (given, *self._runner.stage.state_given(states, events))
@@ -346,14 +356,7 @@ class Workers:
         handler, runner, loop = self._view.handler, self._runner, asyncio.get_running_loop()
         assert self._threads is not None
 
-        def handle() -> list[Any]:
-            try:
-                return collected(handler(*arguments) or ())
-            except StopIteration as error:
-                # No future can hold one: whoever waits for it would wait for ever.
-                raise RuntimeError("the handler raised StopIteration") from error
-
-        running = self._threads.submit(handle)
+        running = self._threads.submit(lambda: collected(handler(*arguments) or ()))
         try:
             return await asyncio.shield(asyncio.wrap_future(running))
         except asyncio.CancelledError:

@@ -42,6 +42,17 @@ def work(event: Event) -> Iterator[Emit]:
         os._exit(3)
     if what == "killed" and first:
         os.kill(os.getpid(), signal.SIGKILL)
+    if what == "forks":
+        if os.fork() == 0:
+            return  # it comes back as if it had handled the event too
+        os.wait()
+    if what == "leaves" and first:
+        if os.fork() == 0:
+            note(f"child {os.getpid()}")
+            time.sleep(600)
+        while not any(line.startswith("child") for line in notes()):
+            time.sleep(0.01)
+        os._exit(3)
     if what == "raises":
         raise ValueError("boom")
     if what == "hurried":

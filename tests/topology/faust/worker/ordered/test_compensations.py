@@ -1,6 +1,9 @@
 """Compensations: durable before the call, and called for attempts that come to nothing."""
 
 import asyncio
+import itertools
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -17,6 +20,7 @@ from topology import (
     advance,
     wait_and_roll_back,
 )
+from topology.engine.commit_unit import CommitUnit
 from topology.engine.state.rows import INTENTS
 from topology.model.errors import DeclarationError
 
@@ -110,6 +114,99 @@ async def test_a_compensation_that_fails_is_called_until_it_works_and_its_event_
     assert hotel.names == ["book", "cancel", "book"]
     counts = held.runner.core.counts
     assert (counts.compensated, counts.compensation_failures) == (1, 2)
+    await held.runner.stop(1)
+
+
+async def test_a_compensation_that_raises_anything_at_all_is_called_again() -> None:
+    hotel, kinds = Hotel(), [SystemExit, asyncio.CancelledError, GeneratorExit, StopIteration]
+    plain = hotel.cancel
+
+    def cancel(arguments: Any, key: str) -> None:
+        plain(arguments, key)
+        if kinds:
+            raise kinds.pop()
+
+    hotel.cancel = cancel  # type: ignore[method-assign]
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": 1})
+        if not hotel.called:
+            raise TimeoutError
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert len(hotel.called) == 5
+    await held.runner.stop(1)
+
+
+async def test_the_newest_intent_is_the_first_also_where_the_clock_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hotel, clock = Hotel(), itertools.count(1 << 60, -1_000_000_000)
+    monkeypatch.setattr(time, "time_ns", lambda: next(clock))
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        for room in range(3):
+            await event.compensate("cancel", {"room": room})
+        if not hotel.called:
+            raise TimeoutError
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert [each[1] for each in hotel.called] == [2, 1, 0]
+    await held.runner.stop(1)
+
+
+async def test_a_thread_that_waits_for_its_intent_ends_with_the_run_and_its_stream_goes_on() -> (
+    None
+):
+    def handler(event: Any) -> list[Emit]:
+        event.compensate("cancel", {"room": 1})
+        return [Emit("out", event.stream, 1)]
+
+    def away(unit: CommitUnit) -> None:
+        if "work" in unit.rows and any(key.startswith(INTENTS[0]) for key, _ in unit.rows["work"]):
+            raise ConnectionError("away")
+
+    held = partition(Hotel(), handler)
+    held.on_commit = away
+    held.log.append("a", 1)
+    held.start()
+    with pytest.raises(ConnectionError, match="away"):
+        await held.until(lambda: False)
+    held.on_commit = lambda unit: None
+    held.new_run()
+    held.start()
+    await held.until(lambda: held.out("out") == [1])
+    await held.runner.stop(1)
+
+
+async def test_compensations_that_hang_keep_nobody_from_a_thread_but_their_own_view() -> None:
+    hotel, gate, begun = Hotel(), threading.Event(), set[str]()
+    hotel.cancel = lambda arguments, key: gate.wait(20)  # type: ignore[method-assign, assignment]
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": 1})
+        if event.stream not in begun:
+            begun.add(event.stream)
+            raise TimeoutError
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, handler, workers=40, commit="stream")
+    for each in range(40):
+        held.log.append(f"k{each}", each)
+    held.start()
+    await held.until(lambda: len(begun) == 40)
+    async with asyncio.timeout(10):
+        await asyncio.to_thread(int)
+    gate.set()
+    await held.until(lambda: held.runner.core.position == 40)
     await held.runner.stop(1)
 
 

@@ -75,6 +75,22 @@ async def test_an_attempt_over_its_time_limit_is_killed_and_another_process_take
     assert "late effects" not in notes()
 
 
+async def test_what_a_handler_forks_answers_for_nobody() -> None:
+    held = Partition(in_processes.plain)
+    held.log.append("a", "forks")
+    for number in range(6):
+        held.log.append("a", number)
+    await run(held, ["forks", *range(6)])
+
+
+async def test_a_process_that_dies_is_noticed_and_takes_with_it_what_it_has_forked() -> None:
+    held = Partition(in_processes.plain)
+    held.log.append("a", "leaves")
+    await run(held, ["leaves"])
+    (child,) = [int(line.split()[1]) for line in notes() if line.startswith("child")]
+    assert has_ended(child)
+
+
 async def test_a_process_that_dies_is_one_failed_attempt_and_the_worker_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -78,6 +78,27 @@ async def test_what_a_puller_that_vanishes_has_taken_is_rolled_back_and_pulled_a
     assert len(held.out("out")) == 3
 
 
+async def test_the_time_limit_begins_when_an_event_is_pulled_so_that_slow_pullers_lose_none() -> (
+    None
+):
+    events = pulled()
+    held = partition(events, workers=8, time_limit=0.1, commit="stream")
+    for each in range(8):
+        held.log.append(f"k{each}", each)
+    held.start()
+
+    async def puller() -> None:
+        async for work in events:
+            await asyncio.sleep(0.05)
+            work.done([Emit("out", None, number(work.event))])
+
+    pulling = asyncio.create_task(puller())
+    await held.until(lambda: held.runner.core.position == 8)
+    pulling.cancel()
+    assert sorted(held.out("out")) == [*range(8)]
+    await held.runner.stop(1)
+
+
 async def test_what_a_puller_raises_or_yields_wrong_fails_the_event_as_of_a_handler() -> None:
     events = pulled(state=True)
     held = partition(events)

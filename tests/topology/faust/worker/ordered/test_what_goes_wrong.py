@@ -32,18 +32,86 @@ from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 from topology.ordered_commit import OffsetRanges
 
 
-async def test_a_handler_in_a_thread_that_raises_stop_iteration_fails_its_event_alone() -> None:
-    def handler(event: Event) -> list[Emit]:
+@pytest.mark.parametrize(
+    "kind", [StopIteration, GeneratorExit, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+)
+@pytest.mark.parametrize("threads", [False, True])
+async def test_whatever_a_handler_raises_fails_its_event_alone(
+    kind: type[BaseException], threads: bool
+) -> None:
+    def in_thread(event: Event) -> list[Emit]:
         if number(event) == 0:
-            next(iter(()))
+            raise kind("boom")
+        return [Emit("out", None, number(event))]
+
+    async def handler(event: Event) -> list[Emit]:
+        return in_thread(event)
+
+    held = partition(in_thread if threads else handler)
+    held.log.append("a", 0)
+    held.log.append("b", 1)
+    held.start()
+    await held.until(lambda: held.out("out") == [1])
+    assert len(held.out("t.errors")) == 1
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+async def test_a_handler_that_cancels_itself_has_failed_and_its_worker_goes_on(
+    awaits: bool,
+) -> None:
+    async def handler(event: Event) -> list[Emit]:
+        task = asyncio.current_task()
+        if number(event) == 0 and task is not None:
+            task.cancel()
+            if awaits:
+                await asyncio.sleep(0)
+        return [Emit("out", None, number(event))]
+
+    held = partition(handler, workers=1)
+    for each in (0, 1, 2):
+        held.log.append("a", each)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    assert held.out("out") == ([1, 2] if awaits else [0, 1, 2])
+    assert len(held.out("t.errors")) == awaits
+    await held.runner.stop(1)
+
+
+async def test_an_attempt_sees_nothing_of_what_the_one_before_it_made_of_the_content() -> None:
+    tries = []
+
+    async def handler(event: Event) -> list[Emit]:
+        amount = event.content.pop("amount")
+        tries.append(amount)
+        if len(tries) == 1:
+            raise TimeoutError
+        return [Emit("out", event.stream, amount)]
+
+    held = _work(handler)
+    held.log.append("a", {"n": 1, "amount": 5})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert held.out("out") == [5]
+    await held.runner.stop(1)
+
+
+async def test_the_next_attempt_at_an_event_that_others_wait_for_is_told_so_too() -> None:
+    tries = []
+
+    async def handler(event: Event) -> list[Emit]:
+        if number(event) == 0:
+            tries.append(0)
+            await event.hurry.wait()
+            if len(tries) == 1:
+                raise TimeoutError
         return [Emit("out", None, number(event))]
 
     held = partition(handler)
     held.log.append("a", 0)
     held.log.append("b", 1)
     held.start()
-    await held.until(lambda: held.out("out") == [1])
-    assert "StopIteration" in held.out("t.errors")[0]["error"]
+    await held.until(lambda: held.out("out") == [0, 1])
     await held.runner.stop(1)
 
 
