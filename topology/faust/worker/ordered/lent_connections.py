@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from stores.db.turn_rows import TakenOver, TurnRows
-from topology.faust.worker.ordered.handler_threads import HandlerThreads
+from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import (
     OVER,
     DatabaseAway,
