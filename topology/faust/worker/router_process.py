@@ -142,9 +142,13 @@ class RouterProcess:
             ends = await consumer.end_offsets([log, beats])
             consumer.seek(log, self._read)
             consumer.seek(beats, ends[beats])
+            before = 0.0
             while True:
                 found = await consumer.getmany(timeout_ms=500)
                 now = asyncio.get_running_loop().time()
+                if now - before > self._expiry / 2:  # it was this process that heard nothing
+                    self._heard.clear()
+                before = now
                 for record in found.get(log, ()):
                     self._take(record)
                 for record in found.get(beats, ()):
@@ -254,6 +258,8 @@ class RouterProcess:
         changed.set()
         try:
             await self._say(answer)
+        except KafkaError as error:
+            logger.warning("route %s: it is said again soon: %r", self._route.name, error)
         finally:
             if self._loading is not None and self._loading[0] == load:
                 self._loading = None
