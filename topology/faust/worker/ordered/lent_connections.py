@@ -135,6 +135,8 @@ class LentConnections:
         lease = self._leases.get(grant.number)
         if lease is not None:
             self._check(lease)
+            if lease.lock.locked():
+                raise RuntimeError("the handler ended while a statement ran: await each of them")
 
     async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
         """Returns what takes the transaction back to this point, also after a failure."""

@@ -49,6 +49,26 @@ def test_what_only_speaks_of_it_is_not(statement: str) -> None:
     checked_statement(statement)
 
 
+async def test_a_statement_that_runs_on_when_its_handler_ends_fails_the_attempt(
+    url: str,  # noqa: F811
+) -> None:
+    running = set()
+
+    async def handler(event: Any) -> list[Emit]:
+        running.add(asyncio.create_task(event.connection.execute("select 1")))
+        await asyncio.sleep(0)
+        return []
+
+    held = partition(handler)
+    await held.new_sql_run(url)
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert "await each of them" in held.out("t.errors")[0]["error"]
+    await held.runner.stop(1)
+    await asyncio.gather(*running, return_exceptions=True)
+
+
 async def test_what_a_server_can_do_for_no_event_fails_none(
     url: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
