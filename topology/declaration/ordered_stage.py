@@ -144,6 +144,7 @@ def first_stage(view: View) -> View:
         closing=view.closing,
         timeout=None,
         emitting=Emitting(view.name, [topic]),
+        paths=(),
     )
 
 

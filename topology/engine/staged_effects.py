@@ -114,9 +114,10 @@ class StagedEffects:
         # One handling serves all: a new one for each event would cost more than what it does.
         handling = self._handling
         handling.unit, handling.sent, handling.outputs = unit, unit.sent, []
-        handling.live, handling.states = state, {}
+        handling.live, handling.states, handling.unrouted = state, {}, []
         handling.write(event, items)
         handling.finish()
+        unit.unrouted = len(handling.unrouted)
         return Staged(event, unit, handling.states.get(event.stream))
 
     def made_of_batch(
@@ -205,6 +206,7 @@ class StagedEffects:
         unit.sent += made.sent
         unit.reports += made.reports
         unit.malformed += made.malformed
+        unit.unrouted += made.unrouted
 
     def committed(self, turns: Sequence[Grant]) -> None:
         """The unit of these attempts is durable, and their rows are in the table."""

@@ -64,7 +64,17 @@ def test_what_finishes_after_the_wait_is_rolled_back_too() -> None:
     driven.pass_time(0)
     driven.pass_time(10)
     driven.finish(2)
-    assert driven.pass_time(0) == ([], [2], [])
+    assert driven.pass_time(0.001) == ([], [2], [])
+
+
+def test_the_more_events_a_look_has_seen_the_later_is_the_next_one() -> None:
+    driven = slow(1000, when_older_is_open=wait_and_commit(10))
+    driven.pass_time(10)
+    driven.arrive("z")
+    driven.begin()
+    driven.finish(1000)
+    driven.core.take_commits(driven.now)
+    assert driven.now + 0.005 < driven.core.due < driven.now + 0.05
 
 
 def test_the_running_older_one_is_cancelled_too_if_that_is_chosen() -> None:

@@ -73,6 +73,9 @@ class LentConnections:
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
         self._engine = open_engine(url, max_overflow=2, pool_size=workers)
         self._postgresql = self._engine.dialect.name == "postgresql"
+        if self._postgresql:
+            # Under a stricter one, each turn would fail for the sake of the one before it.
+            self._engine = self._engine.execution_options(isolation_level="READ COMMITTED")
         self._most = workers if self._postgresql else 1
         self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
         self._threads = HandlerThreads(2 * workers + 2, f"sequitur {view} SQL")
@@ -132,6 +135,8 @@ class LentConnections:
         lease = self._leases.get(grant.number)
         if lease is not None:
             self._check(lease)
+            if lease.lock.locked():
+                raise RuntimeError("the handler ended while a statement ran: await each of them")
 
     async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
         """Returns what takes the transaction back to this point, also after a failure."""

@@ -334,6 +334,8 @@ class Workers:
                 lent, compensations = self._runner.lent, self._runner.compensations
                 intended = 0 if compensations is None else compensations.intended(grant)
                 back = None if lent is None else await lent.savepoint(grant)
+                # The limit is of each of them, of which there may be many.
+                self._core.begins(grant, time.monotonic())
                 try:
                     (items,) = await self._handled(grant, [event], {stream: state})
                     made = effects.made(event, items, state, wall())
