@@ -138,11 +138,14 @@ class RoutingDemo:
         self._children[name] = Child(name, command, self.folder / f"{name}.log", self._env)
 
     def _kill(self) -> None:
-        for verb in ("consume", "publish"):
-            self._children.pop(f"{verb}-kafka").kill()
-        self.say("  kill -9 of the consumer and of Kafka's publisher; others take over …")
-        for verb in ("consume", "publish"):
-            self._start(verb, "kafka")
+        """SIGKILL the consumer and all publishers; start others."""
+        killed = list(self._children)
+        for name in killed:
+            self._children.pop(name).kill()
+        self.say("  kill -9 of the consumer and of all publishers; others take over …")
+        for name in killed:
+            verb, _, transport = name.partition("-")
+            self._start(verb, transport)
 
     def _send(self, broker: str, every: list[tuple[bytes, bytes]]) -> None:
         producer = kafka_producer(broker)

@@ -12,6 +12,7 @@ import pandas as pd
 from flight_routing.departures import CONTENT, expected
 from flight_routing.formats import parsed
 from soak.check import read
+from topology.model.counted import counted
 
 Arrived = list[tuple[str, bytes]]
 """(id of the message, or "" where the transport has none; content), in the order of the topic."""
@@ -97,8 +98,8 @@ def compare(
             wrong = abs(here[number] - there[number])
             differences += wrong
             lines.append(
-                f"  {number} destinations{'':<12} {here[number]:>9,} of {there[number]:>7,}, "
-                f"differences {wrong}"
+                f"  to {counted(number, 'destination'):<22} {here[number]:>9,} of "
+                f"{there[number]:>7,}, differences {wrong}"
             )
     return Verdict(lines, differences)
 
