@@ -17,7 +17,7 @@ from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
     url,  # noqa: F401
 )
 from topology import Emit, Event
-from topology.faust.worker.ordered import lent_connections
+from topology.faust.worker.ordered import lent_database
 from topology.faust.worker.ordered.lease import checked_statement
 
 on_postgresql = pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_a_transaction_that_the_server_ends_as_idle_is_its_attempts_failur
     where: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(lent_connections._LIMITS, "idle", "200ms")
+    monkeypatch.setitem(lent_database._LIMITS, "idle", "200ms")
 
     async def handler(event: Event) -> AsyncIterator[Emit]:
         number = orjson.loads(event.content)
