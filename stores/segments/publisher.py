@@ -165,8 +165,8 @@ class Publisher(OwnedWork):
             offsets.append(start + at)
         if not messages:
             raise self._damaged(segment)
-        behind = Place(segment.number, start + at)
-        return OutboundBatch(self.pair, tuple(messages), behind, segment.name, tuple(offsets))
+        place = Place(segment.number, start + at)
+        return OutboundBatch(self.pair, tuple(messages), place, segment.name, tuple(offsets))
 
     def _damaged(self, segment: Segment) -> SegmentError:
         return SegmentDamaged(

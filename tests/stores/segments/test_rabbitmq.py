@@ -364,7 +364,7 @@ async def test_a_connection_that_ends_is_a_destination_that_is_down(
     if stream:
         outbound._producers[target].client._conn._writer.transport.abort()
     else:
-        outbound._connection.transport.connection.writer.transport.abort()
+        await outbound._connection.close()
     with pytest.raises(DestinationDown):
         await outbound.publish(sent(target, b"1"))
     await outbound.stop()
