@@ -28,7 +28,7 @@ from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStar
 from topology.handler_process import home_of
 from topology.model.batches import by_event
 from topology.model.changes import acollected, collected
-from topology.model.errors import HandlerError, Malformed
+from topology.model.errors import HandlerError, Malformed, described
 from topology.model.event import Event
 from topology.model.printable import printable
 from topology.model.work_event import WorkEvent, work_event
@@ -405,8 +405,8 @@ class Workers:
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
             if what.halts:
-                reason = f"stream {event.stream} failed at sequence {event.sequence}: {error!r}"
-                runner.status.halt(reason, grant)
+                reason = f"stream {event.stream} failed at sequence {event.sequence}: "
+                runner.status.halt(printable(reason + described(error), 1000), grant)
             runner.turns_changed()
             if what.retry:
                 self._retried[grant.offset] = what.retry

@@ -321,6 +321,20 @@ def _work(handler: Any, **options: Any) -> Partition:
     return Partition(topology)
 
 
+async def test_messages_without_a_value_count_towards_what_is_staged_too() -> None:
+    async def handler(event: Event) -> list[Emit]:
+        await event.hurry.wait() if number(event) == 0 else None
+        return [Emit("out", None, None)] * 10_000
+
+    held = partition(handler)
+    held.log.append("a", 0)
+    held.log.append("b", 1)
+    held.start()
+    await held.until(lambda: held.runner.core._attempts.staged > 0)
+    assert held.runner.core._attempts.staged >= 1_000_000
+    await held.runner.stop(1)
+
+
 async def test_the_time_limit_is_of_each_event_that_is_redriven() -> None:
     handled: list[int] = []
 
