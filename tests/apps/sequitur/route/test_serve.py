@@ -133,7 +133,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         send(30)
         wait_until(lambda: len(records("left.old")) == 10)
         assert all(each == each.upper() for each in records("left.old"))
-        assert sorted(map(bytes.upper, records("left")[-10:])) == sorted(records("left.old"))
+        assert {*records("left.old")} < {*map(bytes.upper, records("left"))}
         trails = [orjson.loads(each) for each in records("router.trails")]
         assert trails
         assert {each["trail"]["keys"] for each in trails} == {"hidden"}

@@ -206,7 +206,7 @@ class OrderedRunner(Runner):
             found = touches(event)
             if isinstance(found, Touched):
                 found = found.checked()
-        except Exception as error:
+        except BaseException as error:  # nobody cancels a plain function
             found = described(error)  # type: ignore[assignment]
         if found is not None and not isinstance(found, Touched):
             self.asides.reports.append(
