@@ -20,7 +20,7 @@ from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
-from sequitur.route.unit_commands import consume, publish, segments
+from sequitur.route.unit_commands import consume, end_of_day, publish, segments
 from topology.model.counted import counted
 from topology.model.errors import DeclarationError
 from topology.model.event import Message
@@ -42,13 +42,14 @@ def command() -> None:
     sequitur route consume router.toml
     sequitur route publish router.toml
     sequitur route segments router.toml
+    sequitur route end-of-day router.toml 2013-01-31
 
     dry-run ends with status 1 where a message fails, compare where one would go
     elsewhere.
     """
 
 
-for each in (consume, publish, segments):
+for each in (consume, publish, segments, end_of_day):
     command.add_command(each)
 
 
