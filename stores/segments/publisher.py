@@ -96,18 +96,19 @@ class Publisher(OwnedWork):
         day = ended_by(read.messages[0])
         if day is None:
             admitted = tuple(self._failures.admit(each) for each in read.messages)
-        elif self._days is None:
-            admitted = ()
+            batch = replace(read, messages=admitted)
         else:
-            marks = await self._days.marks(self.pair, day, self._outbound)
+            marks: tuple[OutboundMessage, ...] | None = ()
+            if self._days is not None:
+                marks = await self._days.marks(self.pair, day, self._outbound)
             if marks is None:
                 return 0
-            admitted = marks
-        await self._publish(OutboundBatch(self.pair, admitted, read.behind))
+            batch = replace(read, messages=marks, offsets=read.offsets * len(marks))
+        await self._publish(batch)
         await self._moved(owner, read.behind)
         self._attempts.clear()
         self._instead.clear()
-        self.counts["published"] += len(admitted)
+        self.counts["published"] += len(batch.messages)
         return len(read.messages)
 
     async def _disconnect(self) -> None:
@@ -157,6 +158,7 @@ class Publisher(OwnedWork):
             data = self._store.read(segment.name, start, behind)
             self._ahead = _Ahead(segment.name, start, data)
         messages: list[OutboundMessage] = []
+        offsets: list[int] = []
         at = 0
         while at < len(data) and len(messages) < self._limits.count:
             body = record_at(data, at, start + at)
@@ -179,11 +181,13 @@ class Publisher(OwnedWork):
                 break  # a batch of its own
             messages.append(message)
             at += HEAD.size + len(body)
+            offsets.append(start + at)
             if ends:
                 break
         if not messages:
             raise self._damaged(segment)
-        return OutboundBatch(self.pair, tuple(messages), Place(segment.number, start + at))
+        place = Place(segment.number, start + at)
+        return OutboundBatch(self.pair, tuple(messages), place, segment.name, tuple(offsets))
 
     def _damaged(self, segment: Segment) -> SegmentError:
         return SegmentDamaged(

@@ -339,7 +339,10 @@ class Workers:
                 try:
                     (items,) = await self._handled(grant, [event], {stream: state})
                     made = effects.made(event, items, state, wall())
-                except Exception as error:
+                except BaseException as error:
+                    unstarted = isinstance(error, TableError | ProcessNotStarted | DatabaseAway)
+                    if unstarted or not self._core.counts_still(grant):
+                        raise
                     if back is not None:
                         await back()
                     if compensations is not None:
@@ -385,8 +388,9 @@ class Workers:
             self._settle(grant, event, error)
         elif outcome is FailureOutcome.RETRIED:
             logger.info(
-                "view %s: an attempt at %d failed: %r", self._view.name, grant.offset, error
-            )
+                "view %s: an attempt at %d failed: %s",
+                self._view.name, grant.offset, printable(described(error), 1000),
+            )  # fmt: skip
         else:
             self._runner.ended(grant)
 
@@ -396,7 +400,8 @@ class Workers:
         """Do what the view's error policy says. retried: how often the event was, at least."""
         runner, view = self._runner, self._view
         if isinstance(event, Release):
-            logger.error("view %s: a stream is not released: %r", view.name, error)
+            told = printable(described(error), 1000)
+            logger.error("view %s: a stream is not released: %s", view.name, told)
             nobody = Event(event.stream, 0, None, None, runner.records[grant.offset])
             runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, runner.unit())))
             return
