@@ -196,6 +196,7 @@ class SegmentConsumer(OwnedWork):
         await self.intake.recognise(self._ledger, owner)
         positions = {message.partition: message.behind for message in messages}
         reached: dict[int, str] = {}
+        polled = len(messages)
         if days is not None and messages:
             messages, positions, reached = await asyncio.to_thread(days.split, messages)
         if positions:
@@ -208,7 +209,7 @@ class SegmentConsumer(OwnedWork):
             if days is not None:
                 days.hold(reached, positions)
             await self.intake.inbound.acknowledge(positions)
-        return len(positions)
+        return polled if positions else 0
 
     async def _disconnect(self) -> None:
         await self.intake.inbound.stop()
