@@ -17,9 +17,9 @@ from topology.engine.output.failure import log_failure
 from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
-from topology.faust.worker.ordered.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.faust.worker.ordered.settling import Settling
