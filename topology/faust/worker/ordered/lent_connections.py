@@ -121,7 +121,7 @@ class LentConnections:
 
         async def back() -> None:
             lease = self._leases.get(grant.number)
-            if lease is None or lease.ended or isinstance(lease.failed, DatabaseAway):
+            if lease is None or lease.ended:
                 raise RolledBack("the attempt was rolled back")
             lease.failed = None
             await self.execute(grant, "ROLLBACK TO SAVEPOINT sequitur_event")
