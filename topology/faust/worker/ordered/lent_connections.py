@@ -16,6 +16,7 @@ from sqlalchemy import Executable, Result
 from sqlalchemy.exc import DBAPIError
 
 from stores.db.turn_rows import TakenOver, TurnRows
+from stores.view_state.table import TableFenced
 from topology.faust.worker.ordered.lease import (
     OVER,
     DatabaseAway,
@@ -120,7 +121,7 @@ class LentConnections:
 
         async def back() -> None:
             lease = self._leases.get(grant.number)
-            if lease is None or lease.ended or isinstance(lease.failed, DatabaseAway):
+            if lease is None or lease.ended:
                 raise RolledBack("the attempt was rolled back")
             lease.failed = None
             await self.execute(grant, "ROLLBACK TO SAVEPOINT sequitur_event")
@@ -152,7 +153,8 @@ class LentConnections:
             rolled back, and none behind it is committed.
 
         Raises:
-            ConnectionError: the database is away, or the partition is somebody else's.
+            DatabaseAway: what is committed is known when the partition is opened again.
+            TableFenced: the partition is somebody else's.
         """
         waiting: list[Grant] = []
         for grant in turns:
@@ -167,8 +169,11 @@ class LentConnections:
                 await self._database.committed(
                     lease, partial(self._rows.add, effects=made, obsolete=self._obsolete)
                 )
-            except (DatabaseAway, TakenOver):
+            except DatabaseAway:
                 raise
+            except TakenOver as error:
+                # Taking the partition back at once, the two would take turns.
+                raise TableFenced(str(error)) from error
             except Exception as error:
                 logger.warning(
                     "view %s: the database refuses to commit offset %d: %s",
