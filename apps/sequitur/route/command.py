@@ -47,16 +47,7 @@ def command() -> None:
     \b
     sequitur route check rules.toml
     sequitur route explain rules.toml message.json
-    sequitur route dry-run rules.toml messages.ndjson
-    sequitur route compare rules.toml new.toml --from orders
     sequitur route serve router.toml
-    sequitur route reload router.toml makers
-    sequitur route status router.toml
-    sequitur route audit router.toml
-    sequitur route consume router.toml
-    sequitur route publish router.toml
-    sequitur route segments router.toml
-    sequitur route end-of-day router.toml 2013-01-31
 
     dry-run ends with status 1 where a message fails, compare where one would go
     elsewhere.
