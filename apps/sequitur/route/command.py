@@ -45,7 +45,6 @@ def command() -> None:
     """Check rules of routing, try them, compare them, and run them.
 
     \b
-    sequitur route check rules.toml
     sequitur route explain rules.toml message.json
     sequitur route serve router.toml
 
