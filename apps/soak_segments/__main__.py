@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from checkout.postgres import Postgres
-from sequitur.demo.kafka import Kafka
+from checkout.rabbitmq import RabbitMQ
 from sequitur.local.broker import Broker
 from sequitur.local.home import HOME
 from soak.done import Round
@@ -23,7 +23,7 @@ from soak.rounds import Soaking
 from soak_segments.media import MEDIA
 from soak_segments.part import CONSUMER, PUBLISHER, Setting
 from stores.db.engines import open_engine
-from stores.segments import RowSegments, SegmentLedger
+from stores.segments import PublishedIds, RowSegments, SegmentLedger
 
 STORES = ("files, sqlite", "rows, sqlite", "rows, postgresql")
 WAYS = tuple(f"{one} → {other}, {each}" for one in MEDIA for other in MEDIA for each in STORES)
@@ -40,8 +40,12 @@ class Killing:
         stack.callback(engine.dispose)
         SegmentLedger(engine).create()
         RowSegments(engine).create()
-        topics = dict.fromkeys((setting.name, *setting.destinations), len(self._filled))
-        Kafka(setting.broker).create(topics)
+        PublishedIds(engine).create()
+        for medium in {
+            setting.source_kind: setting.source,
+            setting.target_kind: setting.target,
+        }.values():
+            medium.make(setting.destinations)
         self._parts = {role: setting.start(role) for role in (CONSUMER, PUBLISHER)}
         for role in self._parts:
             stack.callback(self._end, role)
@@ -97,7 +101,13 @@ def differences(setting: Setting, filled: Mapping[int, int], kills: int) -> Iter
 
 
 def run_round(
-    broker: str, way: str, folder: Path, seed: int, count: int, first: int = 1, stride: int = 1
+    servers: Mapping[str, str],
+    way: str,
+    folder: Path,
+    seed: int,
+    count: int,
+    first: int = 1,
+    stride: int = 1,
 ) -> Round:
     """Do `count` kills, each `stride` steps further; raises RuntimeError with what is wrong."""
     began, what = time.monotonic(), Counter[str]()
@@ -108,7 +118,7 @@ def run_round(
         if kind == "postgresql":
             database = stack.enter_context(Postgres()).new_database("soak")
         name = f"soak-{seed}-{int(time.time() * 1000)}"
-        killing = Killing(Setting(source, target, store, database, folder, broker, name), stack)
+        killing = Killing(Setting(source, target, store, database, folder, servers, name), stack)
         try:
             for number in range(count):
                 role = (CONSUMER, PUBLISHER)[number % 2]
@@ -133,8 +143,8 @@ SOAKING = Soaking(
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    with Broker(HOME / "soak-segments-broker") as broker:
-        run = partial(run_round, broker.address)
+    with Broker(HOME / "soak-segments-broker") as broker, RabbitMQ() as rabbit:
+        run = partial(run_round, {"kafka": broker.address, "rabbitmq": rabbit.url})
         return SOAKING.main(arguments, HOME / "soak-segments", run)
 
 

@@ -1,16 +1,24 @@
 """What is at either end of a soak: a source of its name, and destinations that begin with it."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from aio_pika import Message
 from confluent_kafka import Producer
 
+from sequitur.demo.kafka import Kafka
 from soak.check import read
 from stores.segments import Inbound, Outbound
 from stores.segments.transports.files import FileInbound, FileOutbound
 from stores.segments.transports.kafka import ID, KafkaInbound, KafkaOutbound
+from stores.segments.transports.rabbitmq import RabbitInbound, RabbitLogin, RabbitOutbound
+
+BATCH = 5
+"""Messages of a unit."""
+Found = TypeVar("Found")
 
 
 class Medium(Protocol):
@@ -18,7 +26,8 @@ class Medium(Protocol):
 
     repeats: int
 
-    def __init__(self, folder: Path, broker: str, name: str) -> None: ...
+    def __init__(self, folder: Path, servers: Mapping[str, str], name: str) -> None: ...
+    def make(self, destinations: Sequence[str]) -> None: ...
     def inbound(self) -> Inbound: ...
     def outbound(self) -> Outbound: ...
     def fill(self, partition: int, values: Sequence[str]) -> None: ...
@@ -31,9 +40,12 @@ class FileMedium:
     """A file of lines; files of lines."""
 
     folder: Path
-    broker: str
+    servers: Mapping[str, str]
     name: str
     repeats = 0
+
+    def make(self, destinations: Sequence[str]) -> None:
+        """Files are made by whoever writes them."""
 
     def inbound(self) -> Inbound:
         return FileInbound(self.name, self.folder / "lines")
@@ -55,26 +67,85 @@ class KafkaMedium:
     """Topics, of two partitions."""
 
     folder: Path
-    broker: str
+    servers: Mapping[str, str]
     name: str
     repeats = 0
 
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {"bootstrap_servers": self.servers["kafka"]}
+
+    def make(self, destinations: Sequence[str]) -> None:
+        Kafka(self.servers["kafka"]).create(dict.fromkeys((self.name, *destinations), 2))
+
     def inbound(self) -> Inbound:
-        return KafkaInbound(self.name, {"bootstrap_servers": self.broker}, self.name)
+        return KafkaInbound(self.name, self._settings, self.name)
 
     def outbound(self) -> Outbound:
-        return KafkaOutbound({"bootstrap_servers": self.broker}, self.name)
+        return KafkaOutbound(self._settings, self.name)
 
     def fill(self, partition: int, values: Sequence[str]) -> None:
-        producer = Producer({"bootstrap.servers": self.broker, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self.servers["kafka"], "log_level": 0})
         for value in values:
             producer.produce(self.name, value, partition=partition)
         producer.flush(30)
 
     def got(self, destination: str) -> list[tuple[str, str]]:
-        found: list[Any] = [*read(self.broker, destination)]
+        found: list[Any] = [*read(self.servers["kafka"], destination)]
         return [(each.value().decode(), dict(each.headers())[ID].decode()) for each in found]
 
 
-MEDIA: dict[str, type[Medium]] = {"kafka": KafkaMedium, "files": FileMedium}
+@dataclass(frozen=True)
+class RabbitMedium:
+    """Queues."""
+
+    folder: Path
+    servers: Mapping[str, str]
+    name: str
+    repeats = BATCH
+
+    @property
+    def _login(self) -> RabbitLogin:
+        return RabbitLogin(self.servers["rabbitmq"])
+
+    def make(self, destinations: Sequence[str]) -> None:
+        async def make(channel: Any) -> None:
+            for each in (self.name, *destinations):
+                await channel.declare_queue(each, durable=True)
+
+        asyncio.run(self._with_channel(make))
+
+    def inbound(self) -> Inbound:
+        return RabbitInbound(self.name, self._login)
+
+    def outbound(self) -> Outbound:
+        return RabbitOutbound(self._login, self.name)
+
+    def fill(self, partition: int, values: Sequence[str]) -> None:
+        async def fill(channel: Any) -> None:
+            for each in values:
+                message = Message(each.encode(), message_id=each, delivery_mode=2)
+                await channel.default_exchange.publish(message, self.name)
+
+        asyncio.run(self._with_channel(fill))
+
+    def got(self, destination: str) -> list[tuple[str, str]]:
+        async def got(channel: Any) -> list[tuple[str, str]]:
+            queue, found = await channel.get_queue(destination), []
+            while (one := await queue.get(fail=False)) is not None:  # it goes back, unacknowledged
+                found.append((one.body.decode(), str(one.headers[ID])))
+            return found
+
+        return asyncio.run(self._with_channel(got))
+
+    async def _with_channel(self, work: Callable[[Any], Awaitable[Found]]) -> Found:
+        async with await self._login.connect("soak") as connection:
+            return await work(await connection.channel())
+
+
+MEDIA: dict[str, type[Medium]] = {
+    "kafka": KafkaMedium,
+    "files": FileMedium,
+    "rabbitmq": RabbitMedium,
+}
 """All transports; a soak has each pair of them."""

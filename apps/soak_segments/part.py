@@ -5,7 +5,7 @@ import inspect
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
@@ -14,7 +14,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from soak_segments.media import MEDIA, Medium
+from soak_segments.media import BATCH, MEDIA, Medium
 from stores.db.engines import open_engine
 from stores.segments import (
     BatchLimits,
@@ -23,6 +23,7 @@ from stores.segments import (
     InboundMessage,
     OutboundMessage,
     Pair,
+    PublishedIds,
     Publisher,
     RowSegments,
     SegmentConsumer,
@@ -57,16 +58,16 @@ class Setting:
     store: str
     database: str
     folder: Path
-    broker: str
+    servers: Mapping[str, str]
     name: str
 
     @property
     def source(self) -> Medium:
-        return MEDIA[self.source_kind](self.folder, self.broker, self.name)
+        return MEDIA[self.source_kind](self.folder, self.servers, self.name)
 
     @property
     def target(self) -> Medium:
-        return MEDIA[self.target_kind](self.folder, self.broker, self.name)
+        return MEDIA[self.target_kind](self.folder, self.servers, self.name)
 
     @property
     def destinations(self) -> list[str]:
@@ -88,7 +89,7 @@ class Setting:
         ledger = SegmentLedger(engine, self.name, lease_seconds=0.3)
         files = self.store == "files"
         store = FileSegments(self.folder / "segments") if files else RowSegments(engine)
-        limits, errors = BatchLimits(count=5, idle=0.01), ErrorsAfter("target")
+        limits, errors = BatchLimits(count=BATCH, idle=0.01), ErrorsAfter("target")
         if role == PUBLISHER:
             pair, outbound = Pair(self.name, "target"), self.target.outbound()
             publisher = Publisher(ledger, store, outbound, pair, errors, limits=limits)
@@ -99,8 +100,12 @@ class Setting:
             return [OutboundMessage("target", each, value) for each in self.route(value.decode())]
 
         inbound = self.source.inbound()
-        intake = UnitIntake(inbound, route, errors, ["target"], site="soak", limits=limits)
-        return await SegmentConsumer(intake, ledger, store, segment_bytes=1_000).run(retry=0.1)
+        intake = UnitIntake(
+            inbound, route, errors, ["target"], site="soak", window=3_600, limits=limits
+        )
+        ids = PublishedIds(engine, self.name)
+        consumer = SegmentConsumer(intake, ledger, store, ids=ids, segment_bytes=1_000)
+        return await consumer.run(retry=0.1)
 
 
 def _part(role: str, setting: Setting, step: int | None) -> None:

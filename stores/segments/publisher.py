@@ -89,7 +89,7 @@ class Publisher(OwnedWork):
         read = await asyncio.to_thread(self._read, segment)
         await asyncio.to_thread(owner.verify)  # it may have stood still
         admitted = tuple(self._failures.admit(each) for each in read.messages)
-        await self._publish(OutboundBatch(self.pair, admitted, read.behind))
+        await self._publish(replace(read, messages=admitted))
         await self._moved(owner, read.behind)
         self._attempts.clear()
         self._instead.clear()
@@ -143,6 +143,7 @@ class Publisher(OwnedWork):
             data = self._store.read(segment.name, start, behind)
             self._ahead = _Ahead(segment.name, start, data)
         messages: list[OutboundMessage] = []
+        offsets: list[int] = []
         at = 0
         while at < len(data) and len(messages) < self._limits.count:
             body = record_at(data, at, start + at)
@@ -161,9 +162,11 @@ class Publisher(OwnedWork):
             except SegmentDamaged as error:
                 raise SegmentDamaged(f"segment {segment.name} at {start + at}: {error}") from None
             at += HEAD.size + len(body)
+            offsets.append(start + at)
         if not messages:
             raise self._damaged(segment)
-        return OutboundBatch(self.pair, tuple(messages), Place(segment.number, start + at))
+        place = Place(segment.number, start + at)
+        return OutboundBatch(self.pair, tuple(messages), place, segment.name, tuple(offsets))
 
     def _damaged(self, segment: Segment) -> SegmentError:
         return SegmentDamaged(

@@ -27,6 +27,9 @@ from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.ordered_commit import Grant, Key, Touched
 
+RECORD = 200
+"""Bytes that a staged message takes besides its value."""
+
 
 @dataclass(slots=True)
 class Staged:
@@ -49,9 +52,11 @@ class Staged:
 
     @property
     def size(self) -> int:
-        """Bytes of its messages and its states."""
+        """Bytes of its messages and its states, about."""
         records = (*self.unit.colocated.values(), *self.unit.keyed.values())
-        size = sum(len(out[1] or b"") for each in records for out in each) + len(self.state or b"")
+        size = sum(RECORD + len(out[1] or b"") for each in records for out in each) + len(
+            self.state or b""
+        )
         return size + sum(len(each.state or b"") for each in self.beside) if self.beside else size
 
 

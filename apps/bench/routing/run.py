@@ -4,6 +4,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,8 @@ from bench.report import Grid, number
 from bench.routing.units import OUTBOUNDS, units_per_second
 from bench.routing.work import PARTITIONS, messages
 from bench.timing import Timing, watch
+from checkout.rabbitmq import RabbitMQ
+from soak_segments.media import RabbitMedium
 
 RULES, PROCESSES, UNITS = (0, 1, 3, 10), (1, 2, 4), (1, 50, 100, 1_000)
 """0 rules: the plain loop."""
@@ -48,12 +51,17 @@ def run(options: RoutingOptions, console: Console) -> int:
 
 def _run(options: RoutingOptions, broker: str, console: Console) -> int:
     before, routed = machine.load(), dict[tuple[int, int], Timing]()
+    console.print("Warming up: runs that do not count …")
+    for rules in (0, 3):
+        _routed(options, broker, rules, 1)
     for rules, processes in ((rules, each) for each in PROCESSES for rules in RULES):
         runs = [_routed(options, broker, rules, processes) for _ in range(options.repeats)]
         runs.sort(key=lambda each: each.rate)
         found = routed[rules, processes] = runs[len(runs) // 2]
         console.print(f"{_name(rules)}, {processes} processes: {found.rate:,.0f}/s")
-    units = {name: [_units(options, broker, name, size) for size in UNITS] for name in OUTBOUNDS}
+    with RabbitMQ() as rabbit:
+        servers = {"Kafka": broker, "RabbitMQ": rabbit.url}
+        units = {n: [_units(options, servers, n, size) for size in UNITS] for n in OUTBOUNDS}
     three, plain = routed[3, 1], routed[0, 1]
     goals = [_goal("three rules, one process, messages/s", three.rate, GOAL),
              _goal("the same, by the plain loop", three.rate / plain.rate, 0.5),
@@ -124,13 +132,18 @@ def _routed(options: RoutingOptions, broker: str, rules: int, processes: int) ->
             cluster.delete(prefix)
 
 
-def _units(options: RoutingOptions, broker: str, name: str, size: int) -> float:
+def _units(options: RoutingOptions, servers: Mapping[str, str], name: str, size: int) -> float:
     found, count = [], max(10, min(1_000, options.n // (2 * size)))
+    broker = servers["Kafka"]
     for _ in range(options.repeats):
         cluster, prefix = Cluster(broker), f"units-{uuid4().hex[:8]}"
         cluster.create({f"{prefix}.in": 1, f"{prefix}.out": PARTITIONS})
         cluster.fill(f"{prefix}.in", messages(size * count))
-        outbound = OUTBOUNDS[name](broker, prefix)
+        if name == "RabbitMQ":
+            RabbitMedium(options.folder, {"rabbitmq": servers[name]}, prefix).make(
+                [f"{prefix}.out"]
+            )
+        outbound = OUTBOUNDS[name](servers[name], prefix)
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             work = units_per_second(broker, prefix, outbound, size, count, Path(folder))
             found.append(asyncio.run(work))

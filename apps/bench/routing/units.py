@@ -21,13 +21,15 @@ from stores.segments import (
     UnitIntake,
 )
 from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
+from stores.segments.transports.rabbitmq import RabbitLogin, RabbitOutbound
 from topology.model.ending import end_tasks
 from topology.model.event import Record
 
 OUTBOUNDS: dict[str, Callable[[str, str], Outbound]] = {
     "Kafka": lambda broker, name: KafkaOutbound({"bootstrap_servers": broker}, name),
+    "RabbitMQ": lambda url, name: RabbitOutbound(RabbitLogin(url), name),
 }
-"""To what units go: (broker of the source, name) → transport."""
+"""To what units go: (server, name) → transport."""
 
 
 async def units_per_second(

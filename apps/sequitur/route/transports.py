@@ -108,6 +108,22 @@ def _rabbitmq(
     )
 
 
+def _streams(
+    beside: Path, url: str | None = None, port: int = 5552, heartbeat: int = 10
+) -> Transport:
+    from stores.segments.transports.rabbitmq import RabbitLogin
+    from stores.segments.transports.rabbitmq_streams import (
+        RabbitStreamInbound,
+        RabbitStreamOutbound,
+    )
+
+    login = RabbitLogin(_url(beside, url), heartbeat)
+    return Transport(
+        lambda topic, place: RabbitStreamInbound(topic, login, place),
+        lambda _: RabbitStreamOutbound(login, port),
+    )
+
+
 def _url(beside: Path, given: str | None) -> str:
     """A URL of the file, of another file by `@FILE`, or of the environment."""
     url = given or os.environ.get(RABBITMQ)
@@ -122,4 +138,5 @@ KINDS: Mapping[str, Callable[..., Transport]] = {
     "kafka": _kafka,
     "files": _files,
     "rabbitmq": _rabbitmq,
+    "rabbitmq-stream": _streams,
 }

@@ -1,23 +1,4 @@
-"""A router's units of work: its TOML file, and the consumers and publishers that it describes.
-
-[router]
-name = "shop"                 # part of ids and names: each router has one of its own
-
-[units]
-ledger = "@ledger.url"        # SQLite or PostgreSQL: START, END, positions, leases
-segments = "segments"         # a folder; or "rows", in the ledger's database
-errors = { transport = "kafka", destination = "errors", attempts = 3 }
-
-[transport.kafka]
-kind = "kafka"
-
-[source.orders]
-transport = "kafka"
-
-[destination.bills]
-transport = "kafka"
-address = "bills-v2"          # where its name there is another one
-"""
+"""A router's units of work: the consumers and publishers that its TOML file describes."""
 
 from collections import Counter
 from collections.abc import Mapping

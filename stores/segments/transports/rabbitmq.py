@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import aio_pika
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import (
     CONNECTION_EXCEPTIONS,
     ChannelPreconditionFailed,
@@ -20,7 +21,14 @@ from aio_pika.exceptions import (
 
 from stores.db.urls import said
 from stores.segments.errors import DestinationDown, PublishRefused
-from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.message import (
+    Headers,
+    InboundMessage,
+    OutboundBatch,
+    OutboundMessage,
+    Pair,
+    Place,
+)
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.printable import printable
 
@@ -46,7 +54,7 @@ class RabbitLogin:
     url: str = field(repr=False)
     heartbeat: int = 10
 
-    async def connect(self, name: str) -> aio_pika.abc.AbstractConnection:
+    async def connect(self, name: str) -> AbstractConnection:
         """Connect under a name that RabbitMQ shows."""
         return await aio_pika.connect(
             self.url, heartbeat=self.heartbeat, timeout=_WAIT, client_properties=_named(name)
@@ -65,20 +73,10 @@ def _named(name: str) -> Any:
     return {"connection_name": name}
 
 
-async def _closed(connection: aio_pika.abc.AbstractConnection | None) -> None:
+async def _closed(connection: AbstractConnection | None) -> None:
     if connection is not None:
         await wait_for_stop(connection.close())
         await asyncio.sleep(0.01)  # its own callbacks are tasks
-
-
-class _Delivered(Protocol):
-    """What of a delivery is read."""
-
-    body: bytes
-    headers: Mapping[str, Any]
-    message_id: str | None
-    redelivered: bool | None
-    delivery_tag: int | None
 
 
 class RabbitInbound:
@@ -108,9 +106,9 @@ class RabbitInbound:
     ) -> None:
         self.topic, self._login, self._queue = topic, login, queue or topic
         self._stream, self._sequence, self._prefetch = stream, sequence, prefetch
-        self._connection: aio_pika.abc.AbstractConnection | None = None
+        self._connection: AbstractConnection | None = None
         self._channel: Any = None
-        self._arrived: asyncio.Queue[_Delivered | None] = asyncio.Queue()
+        self._arrived: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()
         self._tags: deque[tuple[int, int]] = deque()
         """(position behind, delivery tag) of what is not acknowledged."""
 
@@ -160,7 +158,7 @@ class RabbitInbound:
         connection, self._connection = self._connection, None
         await _closed(connection)
 
-    def _message(self, one: _Delivered) -> InboundMessage | None:
+    def _message(self, one: AbstractIncomingMessage) -> InboundMessage | None:
         at, given = one.delivery_tag or 0, dict(one.headers)
         key = given.pop(KEY, None)
         headers = tuple(
@@ -205,7 +203,7 @@ class RabbitOutbound:
 
     def __init__(self, login: RabbitLogin, router: str = "router", *, exchange: str = "") -> None:
         self._login, self._router, self._exchange = login, router, exchange
-        self._connection: aio_pika.abc.AbstractConnection | None = None
+        self._connection: AbstractConnection | None = None
         self._channel: Any = None
         self._known: set[str] = set()
         self._one_by_one = False
@@ -300,17 +298,11 @@ def _ready(index: int, message: OutboundMessage) -> aio_pika.Message:
     """The message as AMQP has it. Raises PublishRefused where it cannot have it."""
     if message.value is None:
         raise PublishRefused(index, "it has no value, and a message of RabbitMQ has one")
-    own = {ID: message.id.encode()}
-    if message.stream is not None and message.sequence is not None:
-        own |= {STREAM: message.stream.encode(), SEQUENCE: b"%d" % message.sequence}
-    if message.key is not None:
-        own[KEY] = message.key
-    pairs = [(name, value) for name, value in message.headers if name not in own]
     table: dict[str, Any] = {}
     size = 0
-    for name, value in (*pairs, *own.items()):
-        size += len(name.encode()) + len(value or b"") + 8
-        table.setdefault(name, []).append(_value(value or b""))
+    for name, value in own_headers(message):
+        size += len(name.encode()) + len(value) + 8
+        table.setdefault(name, []).append(text_of(value))
     if len(message.destination.encode()) > _SHORT:
         raise PublishRefused(index, f"its destination has more than {_SHORT} bytes")
     if size > _HEADERS or any(len(name.encode()) > _SHORT for name in table):
@@ -325,8 +317,18 @@ def _ready(index: int, message: OutboundMessage) -> aio_pika.Message:
     )
 
 
-def _value(value: bytes) -> str | bytearray:
-    """Text where it is such, as clients of RabbitMQ expect it."""
+def own_headers(message: OutboundMessage) -> Headers:
+    """A message's headers, with what else it is known by."""
+    own = {ID: message.id.encode()}
+    if message.stream is not None and message.sequence is not None:
+        own |= {STREAM: message.stream.encode(), SEQUENCE: b"%d" % message.sequence}
+    if message.key is not None:
+        own[KEY] = message.key
+    return (*(each for each in message.headers if each[0] not in own), *own.items())
+
+
+def text_of(value: bytes) -> str | bytearray:
+    """A header's value: text where it is such, as clients of RabbitMQ expect it."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -60,6 +60,8 @@ class SpoolOutbound:
         return None
 
     async def publish(self, batch: OutboundBatch) -> None:
+        if not self._mine:
+            raise DestinationDown(f"{self._folder} is another one's")
         for index, each in enumerate(batch.messages):
             if not each.destination.isalpha():
                 raise PublishRefused(index, "its destination is no word")

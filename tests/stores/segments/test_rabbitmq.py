@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import aio_pika
 import pytest
@@ -17,7 +19,9 @@ from stores.segments import (
     Place,
     PublishRefused,
 )
+from stores.segments.transports import rabbitmq_streams
 from stores.segments.transports.rabbitmq import RabbitInbound, RabbitLogin, RabbitOutbound
+from stores.segments.transports.rabbitmq_streams import RabbitStreamInbound, RabbitStreamOutbound
 from tests.contracts.transports import PAIR, Add, Got, InboundContract, OutboundContract, polled
 
 pytestmark = pytest.mark.integration
@@ -262,3 +266,133 @@ def test_no_secret_of_a_login_is_in_its_text_or_in_an_error() -> None:
     with pytest.raises(ConnectionError) as error:
         asyncio.run(RabbitInbound("orders", NOWHERE).start({}))
     assert "secret" not in f"{error.value} {error.value.__cause__}"
+
+
+STREAM_QUEUE = {"x-queue-type": "stream"}
+
+
+class TestStreamInbound(InboundContract):
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(rabbitmq_streams, "_LOOK", 2.0)
+
+    @pytest.fixture
+    async def source(self, queue: Declare) -> str:
+        return await queue("source", **STREAM_QUEUE)
+
+    @pytest.fixture
+    def inbound(self, login: RabbitLogin, source: str) -> Callable[[], Inbound]:
+        return lambda: RabbitStreamInbound(source, login)
+
+    @pytest.fixture
+    def unreachable(self) -> Inbound:
+        return RabbitStreamInbound("orders", NOWHERE)
+
+    @pytest.fixture
+    def add(self, login: RabbitLogin, source: str) -> Add:
+        async def add(values: Sequence[bytes]) -> None:
+            await put(login, source, *map(aio_pika.Message, values))
+
+        return add
+
+
+class TestStreamOutbound(OutboundContract):
+    @pytest.fixture
+    async def target(self, queue: Declare) -> str:
+        return await queue("target", **STREAM_QUEUE)
+
+    @pytest.fixture
+    async def errors(self, queue: Declare) -> str:
+        return await queue("errors", **STREAM_QUEUE)
+
+    @pytest.fixture
+    def outbound(self, rabbitmq_server: RabbitMQ, login: RabbitLogin) -> Callable[[], Outbound]:
+        return lambda: RabbitStreamOutbound(login, rabbitmq_server.stream_port)
+
+    @pytest.fixture
+    def unreachable(self) -> Outbound:
+        return RabbitStreamOutbound(NOWHERE, 9)
+
+    @pytest.fixture(params=[b"x", b"x" * 1_100_000])
+    def refused(self, request: pytest.FixtureRequest, target: str) -> OutboundMessage:
+        where = target if len(request.param) > 1 else f"{target}-absent"
+        return OutboundMessage("there", where, request.param, id="s/orders/0/9/0")
+
+    @pytest.fixture
+    def got(self, login: RabbitLogin, target: str) -> Got:
+        async def got(count: int) -> list[tuple[bytes, str | None]]:
+            inbound = RabbitStreamInbound(target, login)
+            await inbound.start({})
+            found = await polled(inbound, count)
+            while more := await inbound.poll(1_000, 0.1):
+                found += more
+            await inbound.stop()
+            return [(each.value or b"", each.producer_id) for each in found]
+
+        return got
+
+
+async def test_what_a_message_says_of_itself_goes_through_a_stream(
+    rabbitmq_server: RabbitMQ, login: RabbitLogin, queue: Declare
+) -> None:
+    target = await queue("target", **STREAM_QUEUE)
+    outbound = RabbitStreamOutbound(login, rabbitmq_server.stream_port)
+    await outbound.start(PAIR)
+    headers = (("h", "ü".encode()), ("b", b"\xff"))
+    await outbound.publish(sent(target, b"1", key=b"k", headers=headers, stream="a/b", sequence=7))
+    await outbound.publish(sent(target, *(b"x" * 300_000 for _ in range(9))))  # of several frames
+    await outbound.stop()
+    inbound = RabbitStreamInbound(target, login)
+    await inbound.start({})
+    found = await polled(inbound, 10)
+    await inbound.stop()
+    assert (found[0].key, found[0].stream, found[0].sequence) == (b"k", "a/b", 7)
+    assert {*found[0].headers} >= {*headers}
+    assert [each.offset for each in found] == [*range(10)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_connection_that_ends_is_a_destination_that_is_down(
+    stream: bool, rabbitmq_server: RabbitMQ, login: RabbitLogin, queue: Declare
+) -> None:
+    target = await queue("target", **(STREAM_QUEUE if stream else {}))
+    outbound: Any = RabbitOutbound(login, target)
+    if stream:
+        outbound = RabbitStreamOutbound(login, rabbitmq_server.stream_port)
+    await outbound.start(PAIR)
+    await outbound.publish(sent(target, b"0"))
+    if stream:
+        outbound._producers[target].client._conn._writer.transport.abort()
+    else:
+        await outbound._connection.close()
+    with pytest.raises(DestinationDown):
+        await outbound.publish(sent(target, b"1"))
+    await outbound.stop()
+    await outbound.start(PAIR)
+    await outbound.publish(sent(target, b"2"))
+    await outbound.stop()
+
+
+async def test_a_stream_remembers_each_segment_and_one_process_without_segments_publishes(
+    rabbitmq_server: RabbitMQ, login: RabbitLogin, queue: Declare
+) -> None:
+    target = await queue("target", **STREAM_QUEUE)
+    outbound = RabbitStreamOutbound(login, rabbitmq_server.stream_port)
+    await outbound.start(PAIR)
+    batches = [
+        replace(sent(target, b"a", b"b"), segment="one", offsets=(100, 200)),
+        replace(sent(target, b"c"), segment="two", offsets=(50,)),
+        replace(sent(target, b"b", b"d"), segment="one", offsets=(200, 300)),
+        sent(target, b"e"),
+        sent(target, b"e"),
+    ]
+    for batch in batches:
+        await outbound.publish(batch)
+    with pytest.raises(PublishRefused, match="no stream"):
+        await outbound.publish(sent("größe", b"x"))
+    await outbound.stop()
+    inbound = RabbitStreamInbound(target, login)
+    await inbound.start({})
+    found = [each.value for each in await polled(inbound, 6)]
+    await inbound.stop()
+    assert found == [b"a", b"b", b"c", b"d", b"e", b"e"]

@@ -214,6 +214,19 @@ async def test_compensations_that_hang_keep_nobody_from_a_thread_but_their_own_v
     await held.runner.stop(1)
 
 
+async def test_arguments_that_no_topic_takes_are_refused_before_they_are_written() -> None:
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", "x" * 1_000_001)
+        yield Emit("out", event.stream, 1)
+
+    held = partition(Hotel(), handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert "the limit is 1000000" in held.out("t.errors")[0]["error"]
+    await held.runner.stop(1)
+
+
 async def test_what_the_error_policy_passes_over_is_compensated() -> None:
     hotel = Hotel()
 

@@ -1,6 +1,7 @@
 """SQL at the turn: what is no event's doing fails none, and what would commit early is refused."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from stores.db.engines import parsed_url
+from tests.topology.faust.worker.ordered.in_memory import Partition
 from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
     book,
     booked,
@@ -16,9 +18,10 @@ from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
     rows,
     url,  # noqa: F401
 )
-from topology import Emit, Event
-from topology.faust.worker.ordered import lent_connections
-from topology.faust.worker.ordered.lease import checked_statement
+from topology import Emit, Event, Inspector, Topology, key, park
+from topology.declaration.ordered_stage import RELEASE
+from topology.faust.worker.ordered import lent_database
+from topology.faust.worker.ordered.lease import DatabaseAway, checked_statement
 
 on_postgresql = pytest.mark.parametrize(
     "url", [pytest.param("postgresql", marks=pytest.mark.integration)], indirect=True
@@ -73,7 +76,7 @@ async def test_what_a_server_can_do_for_no_event_fails_none(
     url: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topology.faust.worker.ordered.workers.AWAY", 0.01)
+    monkeypatch.setattr("topology.faust.worker.ordered.settling.AWAY", 0.01)
     limit = "set transaction read only" if url.startswith("p") else "pragma max_page_count = 1"
     limits = [limit] * 6 + ["select 1" if url.startswith("p") else "pragma max_page_count = 9999"]
 
@@ -91,6 +94,37 @@ async def test_what_a_server_can_do_for_no_event_fails_none(
     await held.runner.stop(1)
 
 
+async def test_a_redrive_while_the_database_is_away_is_made_once_it_is_back(
+    url: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("topology.faust.worker.ordered.settling.AWAY", 0.01)
+    topology, tries = Topology("t"), itertools.count()
+    source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        if held.runner.core.position == 0:
+            raise ValueError("boom")
+        if next(tries) < 6:
+            raise DatabaseAway("is starting up")
+        await event.connection.execute("insert into booked values ('a', 1)")
+        yield Emit("out", event.stream, 1)
+
+    topology.view(
+        "work", of=source, workers=2, database="shop", error=park(), handler=handler
+    )  # fmt: skip
+    held = Partition(topology)
+    await held.new_sql_run(url)
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: held.runner.core.position == 2)
+    assert held.out("out") == [1]
+    assert booked(url) == [("a", 1)]
+    await held.runner.stop(1)
+
+
 @on_postgresql
 @pytest.mark.parametrize("where", ["handler", "turn"])
 async def test_a_transaction_that_the_server_ends_as_idle_is_its_attempts_failure(
@@ -98,7 +132,7 @@ async def test_a_transaction_that_the_server_ends_as_idle_is_its_attempts_failur
     where: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(lent_connections._LIMITS, "idle", "200ms")
+    monkeypatch.setitem(lent_database._LIMITS, "idle", "200ms")
 
     async def handler(event: Event) -> AsyncIterator[Emit]:
         number = orjson.loads(event.content)

@@ -310,7 +310,7 @@ async def test_what_the_error_policy_has_retried_is_forgotten_with_its_event() -
     # Its output is there before the partition has taken that in.
     await held.until(lambda: held.runner.core.position == 1)
     assert held.out("out") == [0]
-    assert not held.runner.workers._retried
+    assert not held.runner.workers._settling.retried
     await held.runner.stop(1)
 
 
@@ -319,6 +319,43 @@ def _work(handler: Any, **options: Any) -> Partition:
     source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
     topology.view("work", of=source, workers=8, handler=handler, **options)
     return Partition(topology)
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError])
+async def test_what_is_redriven_goes_on_until_one_fails_again_whatever_that_raises(
+    kind: type[BaseException],
+) -> None:
+    async def handler(event: Event) -> list[Emit]:
+        if not held.log.records[-1].headers:
+            raise ValueError
+        if event.sequence == 3:
+            raise kind("boom")
+        return [Emit("out", None, event.sequence)]
+
+    held = _work(handler, error=park())
+    for each in range(1, 5):
+        held.log.append("a", {"n": each})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 4)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: held.runner.core.position == 5)
+    assert held.out("out") == [1, 2]
+    assert [each["sequence"] for each in held.out("t.errors")] == [1, 3]
+    await held.runner.stop(1)
+
+
+async def test_messages_without_a_value_count_towards_what_is_staged_too() -> None:
+    async def handler(event: Event) -> list[Emit]:
+        await event.hurry.wait() if number(event) == 0 else None
+        return [Emit("out", None, None)] * 10_000
+
+    held = partition(handler)
+    held.log.append("a", 0)
+    held.log.append("b", 1)
+    held.start()
+    await held.until(lambda: held.runner.core._attempts.staged > 0)
+    assert held.runner.core._attempts.staged >= 1_000_000
+    await held.runner.stop(1)
 
 
 async def test_the_time_limit_is_of_each_event_that_is_redriven() -> None:
