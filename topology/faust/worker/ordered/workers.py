@@ -187,10 +187,10 @@ class Workers:
 
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
-        event = runner.events[grant.offset]
+        event = runner.event(grant.offset)
         batch = [event]
         if len(grant.events) > 1:
-            batch = [runner.events[each.offset] for each in grant.events]
+            batch = [runner.event(each.offset) for each in grant.events]
             if not all(map(self._is_handled, batch)):
                 self._core.split(grant, time.monotonic())
                 return
