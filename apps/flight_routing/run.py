@@ -84,7 +84,6 @@ class RoutingDemo:
             rate = len(flown) / seconds
             self.say(f"Everything is published, {rate:,.0f} departures a second. One of them:")
             self._explain(broker, flown)
-            self.say(self._sequitur("audit", "router.toml", "--rules", "1=before/router.toml"))
             stop_all(self._children.values())
             self.say("Comparing the destinations with pandas …")
             places = {name: f"Kafka, {form}" for name, form in FORMATS.items()}
