@@ -150,10 +150,7 @@ class RoutingDemo:
         self._children[name] = Child(name, command, self.folder / f"{name}.log", env)
 
     def _paths(self, words: Sequence[str]) -> list[str]:
-        return [
-            re.sub(r"[\w/]+\.toml$", lambda name: str(self.folder / name[0]), word)
-            for word in words
-        ]
+        return [str(self.folder / word) if word.endswith(".toml") else word for word in words]
 
     def _sequitur(self, *words: str) -> str:
         """Run a command as a person would, and show what it says. Raises RuntimeError."""
